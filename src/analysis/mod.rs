@@ -1,0 +1,1 @@
+//! Snapshot in, report out: what the commands answer is worked out here, purely.

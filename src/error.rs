@@ -1,0 +1,85 @@
+//! What goes wrong, in kubectl's manner: what failed, why, and what to do next.
+
+use std::error::Error;
+use std::fmt;
+
+/// The exit codes, documented in docs/exit-codes.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done; where a question was asked, the answer is yes.
+    Success = 0,
+    /// Something failed.
+    Error = 1,
+    /// The arguments do not make sense.
+    Usage = 2,
+    /// Done; the answer to the question that was asked is no.
+    No = 3,
+    /// The time allowed ran out.
+    TimedOut = 4,
+    /// Somebody pressed Ctrl-C.
+    Interrupted = 130,
+}
+
+/// An error at the edge: what is printed, and the exit code.
+#[derive(Debug)]
+pub struct CommandError {
+    /// The exit code.
+    pub exit: Exit,
+    /// What failed, in a fragment; its sources say why.
+    pub message: String,
+    /// Why it failed.
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+    /// What to do next, a sentence each.
+    pub hints: Vec<String>,
+}
+
+impl CommandError {
+    /// Makes an error that ends with exit code 1.
+    pub fn new(message: impl Into<String>) -> Self {
+        CommandError { exit: Exit::Error, message: message.into(), source: None, hints: Vec::new() }
+    }
+
+    /// Makes an error about the arguments, which ends with exit code 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        CommandError { exit: Exit::Usage, ..CommandError::new(message) }
+    }
+
+    /// Adds why it failed.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+/// Writes the message, then each source that says something new, then a line for each hint.
+impl fmt::Display for CommandError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = self.message.clone();
+        let mut source = self.source.as_deref().map(|source| source as &dyn Error);
+        while let Some(error) = source {
+            let words = error.to_string();
+            if !text.contains(&words) {
+                text.push_str(": ");
+                text.push_str(&words);
+            }
+            source = error.source();
+        }
+        formatter.write_str(&text)?;
+        self.hints.iter().try_for_each(|hint| write!(formatter, "\nhint: {hint}"))
+    }
+}
+
+impl Error for CommandError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}

@@ -1,0 +1,21 @@
+//! kubectl-ds: why has this node no DaemonSet pod, and what is to be done?
+//!
+//! Data flows one way:
+//!
+//! ```text
+//! args → settings → source → Snapshot → analysis → report or plan → render or write
+//! ```
+//!
+//! [`commands`] turns arguments into settings and runs the rest; [`cluster`] reads a live cluster
+//! or a dump into a [`model::snapshot::Snapshot`]; [`scheduling`] holds the rules of the DaemonSet
+//! controller and the scheduler; [`analysis`] makes a [`report`] of both; [`render`] shows it.
+
+pub mod analysis;
+pub mod cluster;
+pub mod commands;
+pub mod error;
+pub mod io;
+pub mod model;
+pub mod render;
+pub mod report;
+pub mod scheduling;

@@ -1,0 +1,244 @@
+//! DaemonSets, with the API's defaults applied once.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::int_or_percent::IntOrPercent;
+use super::metadata::ObjectMeta;
+use super::pod::{Container, PodSpec};
+use super::selector::LabelSelector;
+use super::wire::null_is_default;
+
+/// The annotation that numbers the templates of a DaemonSet; see [`DaemonSet::template_generation`].
+const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
+
+/// A DaemonSet: the slim fields that rules read, and the whole object for diffs and writes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DaemonSet {
+    /// Name, namespace and generation.
+    pub metadata: ObjectMeta,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// What is wanted.
+    pub spec: DaemonSetSpec,
+    /// What the controller last said of it.
+    pub status: DaemonSetStatus,
+    /// The whole object, as it was read.
+    pub object: Value,
+}
+
+/// What is wanted of a DaemonSet.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSetSpec {
+    /// Which pods are its own.
+    pub selector: LabelSelector,
+    /// What a pod is made from.
+    pub template: PodTemplate,
+    /// How pods are replaced.
+    pub update_strategy: UpdateStrategy,
+    /// How long in seconds a pod must be ready to count as available.
+    pub min_ready_seconds: i64,
+}
+
+/// What a pod is made from.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodTemplate {
+    /// The labels of the pods.
+    pub metadata: ObjectMeta,
+    /// The spec of the pods.
+    pub spec: PodSpec,
+}
+
+/// How pods are replaced.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UpdateStrategy {
+    /// `RollingUpdate` or `OnDelete`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// The pace of a rolling update.
+    #[serde(deserialize_with = "null_is_default")]
+    pub rolling_update: RollingUpdate,
+}
+
+impl Default for UpdateStrategy {
+    fn default() -> Self {
+        UpdateStrategy { type_: "RollingUpdate".to_owned(), rolling_update: RollingUpdate::default() }
+    }
+}
+
+/// The pace of a rolling update.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RollingUpdate {
+    /// How many nodes may be without an available pod; 1 where neither this nor `max_surge` is set.
+    pub max_unavailable: Option<IntOrPercent>,
+    /// How many nodes may have a second pod; 0 where absent.
+    pub max_surge: Option<IntOrPercent>,
+}
+
+impl UpdateStrategy {
+    /// Tells whether pods are replaced only once somebody deletes them.
+    pub fn is_on_delete(&self) -> bool {
+        self.type_ == "OnDelete"
+    }
+
+    /// Returns how many nodes may be without an available pod.
+    pub fn max_unavailable(&self) -> IntOrPercent {
+        self.rolling_update.max_unavailable.unwrap_or(IntOrPercent::Int(1))
+    }
+
+    /// Returns how many nodes may have a second pod.
+    pub fn max_surge(&self) -> IntOrPercent {
+        self.rolling_update.max_surge.unwrap_or(IntOrPercent::Int(0))
+    }
+}
+
+/// What the controller last said of a DaemonSet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSetStatus {
+    /// Nodes that should have a pod.
+    pub desired_number_scheduled: i64,
+    /// Nodes that should have a pod and have one.
+    pub current_number_scheduled: i64,
+    /// Nodes that should not have a pod and have one.
+    pub number_misscheduled: i64,
+    /// Nodes with a ready pod.
+    pub number_ready: i64,
+    /// Nodes with an available pod.
+    pub number_available: i64,
+    /// Nodes without an available pod.
+    pub number_unavailable: i64,
+    /// Nodes with a pod of the current revision.
+    pub updated_number_scheduled: i64,
+    /// The generation of the spec that the controller last acted on.
+    pub observed_generation: i64,
+}
+
+impl DaemonSet {
+    /// Reads a DaemonSet from the whole object; `null` means the same as an absent field.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a field has the wrong type, and says where.
+    pub fn from_object(object: Value) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        #[serde(default)]
+        #[derive(Default)]
+        struct Slim {
+            metadata: ObjectMeta,
+            spec: DaemonSetSpec,
+            status: DaemonSetStatus,
+        }
+        let mut slim = object.clone();
+        drop_nulls(&mut slim);
+        let Slim { metadata, mut spec, status } = Slim::deserialize(&slim)?;
+        let annotations = annotations(&slim);
+        spec.apply_defaults();
+        Ok(DaemonSet { metadata, annotations, spec, status, object })
+    }
+
+    /// Returns the number of the live template, by which pods without a known hash are updated.
+    ///
+    /// Ported from `GetTemplateGeneration`, pkg/controller/daemon/util/daemonset_util.go, release
+    /// 1.36.3.
+    pub fn template_generation(&self) -> Option<i64> {
+        self.annotations.get(TEMPLATE_GENERATION_ANNOTATION)?.parse().ok()
+    }
+}
+
+impl DaemonSetSpec {
+    /// Fills in what the API server fills in, as far as the slim fields go; twice is as good as once.
+    ///
+    /// Ported from `SetDefaults_PodSpec`, `SetDefaults_Pod` and `SetDefaults_DaemonSet`,
+    /// pkg/apis/core/v1/defaults.go and pkg/apis/apps/v1/defaults.go, release 1.36.3.
+    fn apply_defaults(&mut self) {
+        let strategy = &mut self.update_strategy;
+        if strategy.type_.is_empty() {
+            strategy.type_ = UpdateStrategy::default().type_;
+        }
+        let PodSpec { scheduler_name, host_network, containers, init_containers, .. } = &mut self.template.spec;
+        if scheduler_name.is_empty() {
+            *scheduler_name = "default-scheduler".to_owned();
+        }
+        for container in containers.iter_mut().chain(init_containers) {
+            container.apply_defaults(*host_network);
+        }
+    }
+}
+
+impl Container {
+    /// Fills in what the API server fills in: protocols, the node's ports, requests from limits.
+    fn apply_defaults(&mut self, host_network: bool) {
+        for port in &mut self.ports {
+            if port.protocol.is_empty() {
+                port.protocol = "TCP".to_owned();
+            }
+            if host_network && port.host_port == 0 {
+                port.host_port = port.container_port;
+            }
+        }
+        for (resource, limit) in &self.resources.limits {
+            self.resources.requests.entry(resource.clone()).or_insert_with(|| limit.clone());
+        }
+    }
+}
+
+/// Returns the annotations of a whole object.
+pub(super) fn annotations(object: &Value) -> BTreeMap<String, String> {
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    annotations
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+/// Removes fields that are `null`, which in Go read as absent.
+pub(super) fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{DaemonSet, IntOrPercent};
+
+    #[test]
+    fn a_bare_manifest_gets_the_defaults_of_the_api() {
+        let daemon_set = DaemonSet::from_object(json!({
+            "metadata": {"name": "agent", "labels": null},
+            "spec": {
+                "updateStrategy": null,
+                "template": {"spec": {
+                    "hostNetwork": true,
+                    "nodeSelector": null,
+                    "containers": [{"name": "agent", "ports": [{"containerPort": 9100}],
+                        "resources": {"limits": {"cpu": 1, "memory": "64Mi"}, "requests": {"cpu": "100m"}}}],
+                }},
+            },
+        }))
+        .unwrap();
+        let spec = &daemon_set.spec;
+        assert_eq!(spec.update_strategy.type_, "RollingUpdate");
+        assert_eq!(spec.update_strategy.max_unavailable(), IntOrPercent::Int(1));
+        assert_eq!(spec.template.spec.scheduler_name, "default-scheduler");
+        let container = &spec.template.spec.containers[0];
+        assert_eq!((container.ports[0].host_port, container.ports[0].protocol.as_str()), (9100, "TCP"));
+        assert_eq!(container.resources.requests["cpu"].text, "100m");
+        assert_eq!(container.resources.requests["memory"].text, "64Mi");
+    }
+}

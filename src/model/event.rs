@@ -1,0 +1,82 @@
+//! Events: what the control plane said while it worked.
+
+use jiff::Timestamp;
+
+use super::metadata::ObjectMeta;
+use super::time::Time;
+
+wire! {
+    /// One event, or one series of the same event.
+    pub struct Event {
+        /// Name and namespace of the event itself.
+        metadata: ObjectMeta = 1,
+        /// What the event is about.
+        involved_object: ObjectReference = 2,
+        /// A word for what happened, such as `FailedCreate`.
+        reason: String = 3,
+        /// A sentence for what happened.
+        message: String = 4,
+        /// Who said so, in events of the old form.
+        source: EventSource = 5,
+        /// When it first happened.
+        first_timestamp: Time = 6,
+        /// When it last happened.
+        last_timestamp: Time = 7,
+        /// How often it happened.
+        count: i32 = 8,
+        /// `Normal` or `Warning`.
+        #[serde(rename = "type")]
+        type_: String = 9,
+        /// When it happened, in events of the new form.
+        event_time: Time = 10,
+        /// The repetitions, in events of the new form.
+        series: Option<EventSeries> = 11,
+        /// Who said so, in events of the new form.
+        reporting_component: String = 14,
+    }
+
+    /// A reference to the object an event is about.
+    pub struct ObjectReference {
+        /// The kind.
+        kind: String = 1,
+        /// The namespace.
+        namespace: String = 2,
+        /// The name.
+        name: String = 3,
+        /// The uid.
+        uid: String = 4,
+        /// The part of the object, such as `spec.containers{agent}`.
+        field_path: String = 7,
+    }
+
+    /// The component that reported an event.
+    pub struct EventSource {
+        /// The component's name.
+        component: String = 1,
+    }
+
+    /// The repetitions of an event.
+    pub struct EventSeries {
+        /// How often it happened.
+        count: i32 = 1,
+        /// When it last happened.
+        last_observed_time: Time = 2,
+    }
+}
+
+impl Event {
+    /// Returns when the event last happened, whichever form says so.
+    pub fn last_seen(&self) -> Option<Timestamp> {
+        let series = self.series.as_ref().and_then(|series| series.last_observed_time.get());
+        series
+            .max(self.last_timestamp.get())
+            .or_else(|| self.event_time.get())
+            .or_else(|| self.first_timestamp.get())
+            .or_else(|| self.metadata.creation_timestamp.get())
+    }
+
+    /// Returns the component that reported the event, whichever form says so.
+    pub fn component(&self) -> &str {
+        if self.reporting_component.is_empty() { &self.source.component } else { &self.reporting_component }
+    }
+}

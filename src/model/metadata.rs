@@ -1,0 +1,65 @@
+//! Object metadata, as far as it matters here.
+
+use std::collections::BTreeMap;
+
+use super::time::Time;
+
+/// The label that a DaemonSet's pods and revisions carry: the hash of their template.
+pub const CONTROLLER_REVISION_HASH_LABEL: &str = "controller-revision-hash";
+
+/// The label on pods that predates revisions: the number of the template they were made from.
+pub const POD_TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
+
+wire! {
+    /// An object's `metadata`, without annotations and managed fields.
+    pub struct ObjectMeta {
+        /// The name, unique in the namespace.
+        name: String = 1,
+        /// The namespace; empty for nodes.
+        namespace: String = 3,
+        /// The identity that survives no deletion.
+        uid: String = 5,
+        /// The version of the last write.
+        resource_version: String = 6,
+        /// The number of the spec, raised on each change of it.
+        generation: i64 = 7,
+        /// When the object was made.
+        creation_timestamp: Time = 8,
+        /// When the object is to be gone; set where deletion has begun.
+        deletion_timestamp: Time = 9,
+        /// The grace period in seconds that the deletion was asked with.
+        deletion_grace_period_seconds: Option<i64> = 10,
+        /// The labels.
+        labels: BTreeMap<String, String> = 11,
+        /// The owners, of which at most one is the controller.
+        owner_references: Vec<OwnerReference> = 13,
+        /// What must let go of the object before it can be gone.
+        finalizers: Vec<String> = 14,
+    }
+
+    /// A reference from an object to one of its owners.
+    pub struct OwnerReference {
+        /// The owner's kind.
+        kind: String = 1,
+        /// The owner's name.
+        name: String = 3,
+        /// The owner's uid.
+        uid: String = 4,
+        /// The owner's group and version.
+        api_version: String = 5,
+        /// Whether this owner manages the object.
+        controller: bool = 6,
+    }
+}
+
+impl ObjectMeta {
+    /// Returns the owner that manages the object.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+
+    /// Tells whether deletion has begun.
+    pub fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.get().is_some()
+    }
+}

@@ -1,0 +1,19 @@
+//! The slim forms of what Kubernetes sends: the fields that answers are made of, and no others.
+//!
+//! A body arrives as protobuf or JSON ([`wire`]), becomes nodes, pods, events and DaemonSets
+//! ([`node`], [`pod`], [`event`], [`daemon_set`]), and is collected in a [`snapshot::Snapshot`],
+//! which is all that the rules and the analyses ever see.
+
+#[macro_use]
+pub mod wire;
+pub mod controller_revision;
+pub mod daemon_set;
+pub mod event;
+pub mod int_or_percent;
+pub mod metadata;
+pub mod node;
+pub mod pod;
+pub mod quantity;
+pub mod selector;
+pub mod snapshot;
+pub mod time;

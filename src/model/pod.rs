@@ -1,0 +1,294 @@
+//! Pods, and the pod spec that templates share with them.
+
+use std::collections::BTreeMap;
+
+use super::metadata::ObjectMeta;
+use super::quantity::Quantity;
+use super::time::Time;
+
+/// Amounts by resource name, such as `cpu` and `memory`.
+pub type ResourceList = BTreeMap<String, Quantity>;
+
+wire! {
+    /// A pod: where it is, what it asks for, and how it fares.
+    pub struct Pod {
+        /// Name, labels and owner.
+        metadata: ObjectMeta = 1,
+        /// What the pod asks for.
+        spec: PodSpec = 2,
+        /// How the pod fares.
+        status: PodStatus = 3,
+    }
+
+    /// What a pod asks for.
+    pub struct PodSpec {
+        /// The containers.
+        containers: Vec<Container> = 2,
+        /// The grace period in seconds; 30 where absent.
+        termination_grace_period_seconds: Option<i64> = 4,
+        /// Labels that the node must have.
+        node_selector: BTreeMap<String, String> = 7,
+        /// The service account's name.
+        service_account_name: String = 8,
+        /// The node that the pod is bound to.
+        node_name: String = 10,
+        /// Whether the pod uses the node's own network.
+        host_network: bool = 11,
+        /// Rules about nodes and other pods.
+        affinity: Option<Affinity> = 18,
+        /// The scheduler that is asked; `default-scheduler` where empty.
+        scheduler_name: String = 19,
+        /// The init containers, sidecars among them.
+        init_containers: Vec<Container> = 20,
+        /// Taints that the pod bears.
+        tolerations: Vec<Toleration> = 22,
+        /// The priority class.
+        priority_class_name: String = 24,
+        /// The priority, filled in by the API server.
+        priority: Option<i32> = 25,
+        /// Conditions of others that readiness waits for.
+        readiness_gates: Vec<PodReadinessGate> = 28,
+        /// The runtime class.
+        runtime_class_name: Option<String> = 29,
+        /// What the runtime itself needs, filled in by the API server.
+        overhead: BTreeMap<String, Quantity> = 32,
+        /// What keeps the pod from being scheduled.
+        scheduling_gates: Vec<PodSchedulingGate> = 38,
+        /// Resources of the whole pod, which go before those of its containers.
+        resources: Option<ResourceRequirements> = 40,
+    }
+
+    /// A container.
+    pub struct Container {
+        /// The name.
+        name: String = 1,
+        /// The image.
+        image: String = 2,
+        /// The ports.
+        ports: Vec<ContainerPort> = 6,
+        /// Requests and limits.
+        resources: ResourceRequirements = 8,
+        /// `Always` makes an init container a sidecar.
+        restart_policy: Option<String> = 24,
+    }
+
+    /// A port of a container.
+    pub struct ContainerPort {
+        /// The port on the node, 0 where none.
+        host_port: i32 = 2,
+        /// The port in the container.
+        container_port: i32 = 3,
+        /// `TCP`, `UDP` or `SCTP`; TCP where empty.
+        protocol: String = 4,
+        /// The address on the node; every one where empty.
+        #[serde(rename = "hostIP")]
+        host_ip: String = 5,
+    }
+
+    /// What a container or pod asks for, and may not exceed.
+    pub struct ResourceRequirements {
+        /// What it may not exceed.
+        limits: BTreeMap<String, Quantity> = 1,
+        /// What it asks for.
+        requests: BTreeMap<String, Quantity> = 2,
+    }
+
+    /// Rules about nodes and other pods. Only required node affinity concerns the controller.
+    pub struct Affinity {
+        /// Rules about nodes.
+        node_affinity: Option<NodeAffinity> = 1,
+    }
+
+    /// Rules about nodes.
+    pub struct NodeAffinity {
+        /// The rule that must hold.
+        required_during_scheduling_ignored_during_execution: Option<NodeSelector> = 1,
+    }
+
+    /// Terms of which one must match.
+    pub struct NodeSelector {
+        /// The terms.
+        node_selector_terms: Vec<NodeSelectorTerm> = 1,
+    }
+
+    /// Requirements that must all hold.
+    pub struct NodeSelectorTerm {
+        /// Requirements on labels.
+        match_expressions: Vec<NodeSelectorRequirement> = 1,
+        /// Requirements on fields, of which `metadata.name` is the only one.
+        match_fields: Vec<NodeSelectorRequirement> = 2,
+    }
+
+    /// One requirement on a label or field.
+    pub struct NodeSelectorRequirement {
+        /// The label's or field's key.
+        key: String = 1,
+        /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+        operator: String = 2,
+        /// The values it is held against.
+        values: Vec<String> = 3,
+    }
+
+    /// A taint that a pod bears.
+    pub struct Toleration {
+        /// The taint's key; every key where empty.
+        key: String = 1,
+        /// `Equal` (where empty too), `Exists`, `Gt` or `Lt`.
+        operator: String = 2,
+        /// The value that `Equal` compares.
+        value: String = 3,
+        /// The effect; every effect where empty.
+        effect: String = 4,
+        /// How many seconds a NoExecute taint is borne; for ever where absent.
+        toleration_seconds: Option<i64> = 5,
+    }
+
+    /// A condition of others that readiness waits for.
+    pub struct PodReadinessGate {
+        /// The condition's type.
+        condition_type: String = 1,
+    }
+
+    /// A gate that keeps a pod from being scheduled.
+    pub struct PodSchedulingGate {
+        /// The gate's name.
+        name: String = 1,
+    }
+
+    /// How a pod fares.
+    pub struct PodStatus {
+        /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+        phase: String = 1,
+        /// The conditions.
+        conditions: Vec<PodCondition> = 2,
+        /// A sentence for why it is in this phase.
+        message: String = 3,
+        /// A word for why it is in this phase, such as `Evicted`.
+        reason: String = 4,
+        /// When the kubelet took the pod on.
+        start_time: Time = 7,
+        /// The containers' states.
+        container_statuses: Vec<ContainerStatus> = 8,
+        /// The init containers' states.
+        init_container_statuses: Vec<ContainerStatus> = 10,
+        /// The node whose lesser pods are being removed for this one.
+        nominated_node_name: String = 11,
+        /// How a change of resources in place fares, in releases before 1.33.
+        resize: String = 14,
+        /// Resources of the whole pod that are allocated.
+        allocated_resources: BTreeMap<String, Quantity> = 19,
+        /// Resources of the whole pod that are in force.
+        resources: Option<ResourceRequirements> = 20,
+    }
+
+    /// One condition of a pod.
+    pub struct PodCondition {
+        /// The kind of condition, such as `PodScheduled`.
+        #[serde(rename = "type")]
+        type_: String = 1,
+        /// `True`, `False` or `Unknown`.
+        status: String = 2,
+        /// When the status last changed.
+        last_transition_time: Time = 4,
+        /// A word for why.
+        reason: String = 5,
+        /// A sentence for why.
+        message: String = 6,
+    }
+
+    /// How a container fares.
+    pub struct ContainerStatus {
+        /// The container's name.
+        name: String = 1,
+        /// Its state now.
+        state: ContainerState = 2,
+        /// Its state before the last restart.
+        last_state: ContainerState = 3,
+        /// Whether its readiness probe passes.
+        ready: bool = 4,
+        /// How often it was restarted.
+        restart_count: i32 = 5,
+        /// Whether its startup probe has passed.
+        started: Option<bool> = 9,
+        /// Resources that the node has set aside for it.
+        allocated_resources: BTreeMap<String, Quantity> = 10,
+        /// Resources that are in force.
+        resources: Option<ResourceRequirements> = 11,
+    }
+
+    /// A container's state: at most one of the three.
+    pub struct ContainerState {
+        /// It has not started.
+        waiting: Option<ContainerStateWaiting> = 1,
+        /// It runs.
+        running: Option<ContainerStateRunning> = 2,
+        /// It has ended.
+        terminated: Option<ContainerStateTerminated> = 3,
+    }
+
+    /// A container that has not started.
+    pub struct ContainerStateWaiting {
+        /// A word for why.
+        reason: String = 1,
+        /// A sentence for why.
+        message: String = 2,
+    }
+
+    /// A container that runs.
+    pub struct ContainerStateRunning {
+        /// Since when.
+        started_at: Time = 1,
+    }
+
+    /// A container that has ended.
+    pub struct ContainerStateTerminated {
+        /// Its exit code.
+        exit_code: i32 = 1,
+        /// The signal that ended it, 0 where none.
+        signal: i32 = 2,
+        /// A word for why.
+        reason: String = 3,
+        /// A sentence for why.
+        message: String = 4,
+        /// When it had started.
+        started_at: Time = 5,
+        /// When it ended.
+        finished_at: Time = 6,
+    }
+}
+
+impl Pod {
+    /// Returns the condition of that type.
+    pub fn condition(&self, type_: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+
+    /// Tells whether the `Ready` condition is `True`.
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|condition| condition.status == "True")
+    }
+
+    /// Tells whether the pod has ended: phase `Succeeded` or `Failed`.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+}
+
+impl PodSpec {
+    /// Returns the terms of the required node affinity, or nothing where there is none.
+    pub fn required_node_affinity(&self) -> Option<&NodeSelector> {
+        self.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()
+    }
+
+    /// Returns the init containers that run as long as the pod does.
+    pub fn sidecars(&self) -> impl Iterator<Item = &Container> {
+        self.init_containers.iter().filter(|container| container.is_sidecar())
+    }
+}
+
+impl Container {
+    /// Tells whether an init container runs as long as its pod: restart policy `Always`.
+    pub fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}

@@ -1,0 +1,215 @@
+//! Amounts of resources, as exact as Kubernetes keeps them.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// An amount of a resource as it was written, such as `100m` or `64Mi`.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct Quantity {
+    /// The amount as text.
+    #[prost(string, tag = 1)]
+    pub text: String,
+}
+
+/// The nano units in one unit: the finest that a quantity can be.
+const NANOS: i128 = 1_000_000_000;
+
+impl Quantity {
+    /// Wraps an amount that was written as text; it is not checked until it is used.
+    pub fn new(text: impl Into<String>) -> Self {
+        Quantity { text: text.into() }
+    }
+
+    /// Returns whole units, with fractions rounded up: `Quantity.Value` in Go.
+    ///
+    /// Text that is no quantity counts as 0, since the API server lets none through.
+    pub fn value(&self) -> i64 {
+        clamp(div_ceil(self.nanos().unwrap_or(0), NANOS))
+    }
+
+    /// Returns thousandths of a unit, with fractions rounded up: `Quantity.MilliValue` in Go.
+    ///
+    /// Text that is no quantity counts as 0, since the API server lets none through.
+    pub fn milli_value(&self) -> i64 {
+        clamp(div_ceil(self.nanos().unwrap_or(0), NANOS / 1_000))
+    }
+
+    /// Returns the amount in billionths of a unit, or nothing where the text is no quantity.
+    ///
+    /// Finer fractions are rounded away from zero and amounts beyond 2^63 - 1 units are capped, as
+    /// `ParseQuantity` of k8s.io/apimachinery/pkg/api/resource/quantity.go, release 1.36, does.
+    pub fn nanos(&self) -> Option<i128> {
+        let (negative, unsigned) = match self.text.as_bytes().first()? {
+            b'-' => (true, &self.text[1..]),
+            b'+' => (false, &self.text[1..]),
+            _ => (false, self.text.as_str()),
+        };
+        let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return None;
+        }
+        let scale = Scale::of(suffix)?;
+        let limit = i128::from(i64::MAX) * NANOS;
+        let nanos = scale.nanos(whole, fraction).map_or(limit, |nanos| nanos.min(limit));
+        Some(if negative { -nanos } else { nanos })
+    }
+}
+
+/// What one unit of a suffix stands for.
+enum Scale {
+    /// A power of ten.
+    Decimal(i32),
+    /// A power of two.
+    Binary(u32),
+}
+
+impl Scale {
+    fn of(suffix: &str) -> Option<Scale> {
+        Some(match suffix {
+            "n" => Scale::Decimal(-9),
+            "u" => Scale::Decimal(-6),
+            "m" => Scale::Decimal(-3),
+            "" => Scale::Decimal(0),
+            "k" => Scale::Decimal(3),
+            "M" => Scale::Decimal(6),
+            "G" => Scale::Decimal(9),
+            "T" => Scale::Decimal(12),
+            "P" => Scale::Decimal(15),
+            "E" => Scale::Decimal(18),
+            "Ki" => Scale::Binary(10),
+            "Mi" => Scale::Binary(20),
+            "Gi" => Scale::Binary(30),
+            "Ti" => Scale::Binary(40),
+            "Pi" => Scale::Binary(50),
+            "Ei" => Scale::Binary(60),
+            exponent => Scale::Decimal(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
+        })
+    }
+
+    /// Returns the number in billionths, rounded up, or nothing where it is beyond all bounds.
+    fn nanos(&self, whole: &str, fraction: &str) -> Option<i128> {
+        let fraction = fraction.trim_end_matches('0');
+        let digits = format!("{whole}{fraction}");
+        let digits = digits.trim_start_matches('0');
+        if digits.is_empty() {
+            return Some(0);
+        }
+        let places = i64::try_from(fraction.len()).ok()?;
+        let (exponent, factor) = match self {
+            Scale::Decimal(exponent) => (i64::from(*exponent) + 9 - places, 1),
+            Scale::Binary(bits) => (9 - places, 1_i128 << bits),
+        };
+        if exponent >= 0 {
+            let power = 10_i128.checked_pow(u32::try_from(exponent).ok()?)?;
+            return digits.parse::<i128>().ok()?.checked_mul(power)?.checked_mul(factor);
+        }
+        // More digits than can matter are cut, and whatever was cut rounds up.
+        let drop = usize::try_from(-exponent).ok()?;
+        let keep = digits.len().saturating_sub(drop);
+        if matches!(self, Scale::Decimal(_)) {
+            let kept = digits[..keep].parse::<i128>().or(if keep == 0 { Ok(0) } else { Err(()) }).ok()?;
+            return kept.checked_add(1).map(|up| if digits[keep..].bytes().all(|b| b == b'0') { kept } else { up });
+        }
+        let number = digits.parse::<i128>().ok()?.checked_mul(factor)?;
+        let power = 10_i128.checked_pow(u32::try_from(-exponent).ok()?)?;
+        Some(div_ceil(number, power))
+    }
+}
+
+/// Divides and rounds up, that is away from zero for what is above it.
+fn div_ceil(number: i128, divisor: i128) -> i128 {
+    number.div_euclid(divisor) + i128::from(number.rem_euclid(divisor) != 0)
+}
+
+fn clamp(number: i128) -> i64 {
+    i64::try_from(number).unwrap_or(if number > 0 { i64::MAX } else { i64::MIN })
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// Manifests may give a bare number where the API gives text.
+        struct TextOrNumber;
+        impl de::Visitor<'_> for TextOrNumber {
+            type Value = Quantity;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a quantity such as 100m or 64Mi")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
+                Ok(Quantity::new(text))
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
+                Ok(Quantity::new(number.to_string()))
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Quantity, E> {
+                Ok(Quantity::new(number.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Quantity, E> {
+                Ok(Quantity::new(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(TextOrNumber)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Quantity;
+
+    #[test]
+    fn every_suffix_is_read() {
+        for (text, milli) in [
+            ("0", 0),
+            ("1", 1_000),
+            ("100m", 100),
+            ("1.5", 1_500),
+            (".5", 500),
+            ("1.", 1_000),
+            ("1500u", 2),
+            ("1n", 1),
+            ("0.0000000001", 1),
+            ("2k", 2_000_000),
+            ("1Ki", 1_024_000),
+            ("1.5Gi", 1_610_612_736_000),
+            ("1e3", 1_000_000),
+            ("1E3", 1_000_000),
+            ("12e-1", 1_200),
+            ("-1", -1_000),
+            ("+1", 1_000),
+            ("0.1Ki", 102_400),
+        ] {
+            assert_eq!(Quantity::new(text).milli_value(), milli, "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_units_round_up() {
+        assert_eq!(Quantity::new("100m").value(), 1);
+        assert_eq!(Quantity::new("1001m").value(), 2);
+        assert_eq!(Quantity::new("-100m").value(), 0);
+        assert_eq!(Quantity::new("8Ei").value(), i64::MAX);
+        assert_eq!(Quantity::new("99999999999999999999999999999999999999999999").value(), i64::MAX);
+    }
+
+    #[test]
+    fn text_that_is_no_quantity_has_no_amount() {
+        for text in ["", "m", "1x", "1.2.3", "--1", "1 Gi", "e3", "1e", "."] {
+            assert_eq!(Quantity::new(text).nanos(), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Label selectors: those of DaemonSets, and those of `-l`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::wire::null_is_default;
+
+/// A `metav1.LabelSelector`: requirements that must all hold.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LabelSelector {
+    /// Labels that must have exactly this value.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    /// Requirements with an operator.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<LabelSelectorRequirement>,
+}
+
+/// One requirement of a label selector.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LabelSelectorRequirement {
+    /// The label's key.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: String,
+    /// The values it is held against.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+impl LabelSelector {
+    /// Tells whether the labels meet every requirement; no requirement is met by all labels.
+    ///
+    /// A requirement with an operator that is not known matches nothing.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+            && self.match_expressions.iter().all(|requirement| requirement.matches(labels))
+    }
+
+    /// Tells whether there is no requirement, so that everything matches.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+}
+
+impl LabelSelectorRequirement {
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.key);
+        match self.operator.as_str() {
+            "In" => value.is_some_and(|value| self.values.contains(value)),
+            "NotIn" => value.is_none_or(|value| !self.values.contains(value)),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            _ => false,
+        }
+    }
+}
+
+/// Writes the selector as `-l` and the API's `labelSelector` take it.
+impl std::fmt::Display for LabelSelector {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut separator = "";
+        for (key, value) in &self.match_labels {
+            write!(formatter, "{separator}{key}={value}")?;
+            separator = ",";
+        }
+        for LabelSelectorRequirement { key, operator, values } in &self.match_expressions {
+            let values = values.join(",");
+            match operator.as_str() {
+                "In" => write!(formatter, "{separator}{key} in ({values})")?,
+                "NotIn" => write!(formatter, "{separator}{key} notin ({values})")?,
+                "DoesNotExist" => write!(formatter, "{separator}!{key}")?,
+                _ => write!(formatter, "{separator}{key}")?,
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+/// Why the text of a selector cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unable to parse requirement {requirement:?}: {problem}")]
+pub struct SelectorError {
+    /// The part that cannot be read.
+    pub requirement: String,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
+impl std::str::FromStr for LabelSelector {
+    type Err = SelectorError;
+
+    /// Reads a selector as kubectl's `-l` does: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+    ///
+    /// # Errors
+    ///
+    /// Fails on the first requirement that is none, and names it.
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        let mut selector = LabelSelector::default();
+        for part in split_outside_parentheses(text) {
+            let requirement = part.trim();
+            if requirement.is_empty() {
+                if text.trim().is_empty() {
+                    continue;
+                }
+                return Err(problem(part, "a requirement is missing between two commas"));
+            }
+            selector.match_expressions.push(parse_requirement(requirement)?);
+        }
+        Ok(selector)
+    }
+}
+
+fn parse_requirement(text: &str) -> Result<LabelSelectorRequirement, SelectorError> {
+    let build = |key: &str, operator: &str, values: Vec<String>| -> Result<LabelSelectorRequirement, SelectorError> {
+        let key = key.trim();
+        if !is_label_key(key) {
+            return Err(problem(text, &format!("{key:?} is no label key")));
+        }
+        if let Some(value) = values.iter().find(|value| !is_label_value(value)) {
+            return Err(problem(text, &format!("{value:?} is no label value")));
+        }
+        Ok(LabelSelectorRequirement { key: key.to_owned(), operator: operator.to_owned(), values })
+    };
+    if let Some(open) = text.find('(') {
+        let values =
+            text[open + 1..].strip_suffix(')').ok_or_else(|| problem(text, "the parenthesis is not closed"))?;
+        let values = values.split(',').map(|value| value.trim().to_owned()).collect();
+        let mut words = text[..open].split_whitespace();
+        return match (words.next(), words.next(), words.next()) {
+            (Some(key), Some("in"), None) => build(key, "In", values),
+            (Some(key), Some("notin"), None) => build(key, "NotIn", values),
+            _ => Err(problem(text, "expected KEY in (VALUES) or KEY notin (VALUES)")),
+        };
+    }
+    if let Some((key, value)) = text.split_once("!=") {
+        return build(key, "NotIn", vec![value.trim().to_owned()]);
+    }
+    if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
+        return build(key, "In", vec![value.trim().to_owned()]);
+    }
+    match text.strip_prefix('!') {
+        Some(key) => build(key, "DoesNotExist", Vec::new()),
+        None => build(text, "Exists", Vec::new()),
+    }
+}
+
+fn problem(requirement: &str, problem: &str) -> SelectorError {
+    SelectorError { requirement: requirement.to_owned(), problem: problem.to_owned() }
+}
+
+fn split_outside_parentheses(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (0_i32, 0);
+    for (index, character) in text.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// Tells whether the text can be a label's key: an optional DNS prefix, a slash, and a name.
+pub fn is_label_key(text: &str) -> bool {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    let prefix_fits = prefix.is_none_or(|prefix| {
+        (1..=253).contains(&prefix.len())
+            && prefix.split('.').all(|label| {
+                has_alphanumeric_ends(label)
+                    && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            })
+    });
+    prefix_fits && !name.is_empty() && is_label_value(name)
+}
+
+/// Tells whether the text can be a label's value: at most 63 characters, or empty.
+pub fn is_label_value(text: &str) -> bool {
+    text.is_empty()
+        || (text.len() <= 63
+            && has_alphanumeric_ends(text)
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')))
+}
+
+fn has_alphanumeric_ends(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric) && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::LabelSelector;
+
+    fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
+        let labels: BTreeMap<_, _> = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        selector.parse::<LabelSelector>().unwrap().matches(&labels)
+    }
+
+    #[test]
+    fn every_operator_is_understood() {
+        assert!(matches("", &[]));
+        assert!(matches("a=b", &[("a", "b")]));
+        assert!(matches("a == b", &[("a", "b")]));
+        assert!(!matches("a=b", &[("a", "c")]));
+        assert!(matches("a!=b", &[]));
+        assert!(!matches("a!=b", &[("a", "b")]));
+        assert!(matches("a in (b, c),d", &[("a", "c"), ("d", "")]));
+        assert!(matches("a notin (b,c)", &[]));
+        assert!(matches("!a", &[("b", "")]));
+        assert!(!matches("a", &[("b", "")]));
+        assert!(matches("a=", &[("a", "")]));
+    }
+
+    #[test]
+    fn text_that_is_no_selector_is_named() {
+        for (text, message) in [
+            ("a=b,,c", r#"unable to parse requirement "": a requirement is missing between two commas"#),
+            ("a in (b", r#"unable to parse requirement "a in (b": the parenthesis is not closed"#),
+            ("a of (b)", r#"unable to parse requirement "a of (b)": expected KEY in (VALUES) or KEY notin (VALUES)"#),
+            ("=b", r#"unable to parse requirement "=b": "" is no label key"#),
+            ("a=b c", r#"unable to parse requirement "a=b c": "b c" is no label value"#),
+        ] {
+            assert_eq!(text.parse::<LabelSelector>().unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_selector_is_written_as_it_is_read() {
+        let text = "a in (b),c notin (d,e),!f,g";
+        assert_eq!(text.parse::<LabelSelector>().unwrap().to_string(), text);
+    }
+}

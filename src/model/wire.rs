@@ -1,0 +1,152 @@
+//! One struct, two wire forms: the macro that declares a slim struct once for protobuf and JSON.
+//!
+//! The field numbers are those of the `generated.proto` files of k8s.io/api and
+//! k8s.io/apimachinery (release 1.36); they are part of the API and do not change.
+
+use serde::{Deserialize, Deserializer};
+
+/// Reads a JSON value in which `null` means the same as an absent field, as it does in Go.
+///
+/// # Errors
+///
+/// Fails where the value is neither `null` nor a `T`.
+pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Tells whether a field has its zero value, which JSON leaves out.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Declares structs with both wire forms: `field: Type = number,` a line.
+///
+/// The type says the protobuf shape: a scalar, a message, `Vec` for repeated and `Option` for what
+/// may be absent. A message without `Option` is equal to an empty one when absent.
+macro_rules! wire {
+    ($( $(#[$meta:meta])* pub struct $name:ident { $($body:tt)* } )+) => {
+        $( wire!(@fields [$(#[$meta])*] $name [] $($body)*); )+
+    };
+    (@fields [$($meta:tt)*] $name:ident [$($done:tt)*]) => {
+        $($meta)*
+        #[derive(Clone, PartialEq, prost::Message, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        pub struct $name { $($done)* }
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: String = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(string, tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: String,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: bool = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(bool, tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: bool,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: i32 = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(int32, tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: i32,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: i64 = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(int64, tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: i64,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<String> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(string, optional, tag = $tag)]
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<String>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<bool> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(bool, optional, tag = $tag)]
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<bool>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<i32> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(int32, optional, tag = $tag)]
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<i32>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<i64> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(int64, optional, tag = $tag)]
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<i64>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<$type:ident> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(message, optional, tag = $tag)]
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<$type>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Vec<String> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(string, repeated, tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: Vec<String>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Vec<$type:ident> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(message, repeated, tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: Vec<$type>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: BTreeMap<String, String> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(btree_map = "string, string", tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: BTreeMap<String, String>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: BTreeMap<String, $type:ident> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(btree_map = "string, message", tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: BTreeMap<String, $type>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: $type:ident = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(message, required, tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: $type,
+        ] $($rest)*);
+    };
+}

@@ -1,0 +1,1 @@
+//! The rules of the DaemonSet controller and the scheduler, as pure functions.

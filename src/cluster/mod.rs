@@ -1,6 +1,17 @@
 //! Where snapshots come from: a live cluster, or a dump of one.
+//!
+//! A [`Source`] answers a [`Query`] with a [`Snapshot`]. [`file`](mod@file) reads a dump and works without a client.
 
+pub mod error;
+pub mod file;
+pub mod names;
+
+use std::collections::BTreeSet;
+
+use crate::model::metadata::ObjectMeta;
 use crate::model::selector::LabelSelector;
+use crate::model::snapshot::Snapshot;
+use error::ReadError;
 
 /// What is asked of a source, so that it reads no more than the question needs.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -19,4 +30,52 @@ pub struct Query {
     pub admission: bool,
     /// Whether every pod and every event of the cluster is wanted, for a dump.
     pub everything: bool,
+}
+
+impl Query {
+    /// Tells whether the query asks for a DaemonSet: by namespace, name and labels.
+    pub fn wants(&self, metadata: &ObjectMeta) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace)
+            && (self.names.is_empty() || self.names.contains(&metadata.name))
+            && self.selector.matches(&metadata.labels)
+    }
+}
+
+/// Where snapshots come from.
+#[derive(Debug)]
+pub enum Source {
+    /// A dump.
+    File(file::Dump),
+}
+
+impl Source {
+    /// Reads what the query asks for, and no more than it needs.
+    ///
+    /// What the server forbids and what the dump lacks become gaps of the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the source cannot be read at all, the DaemonSets are forbidden, or a DaemonSet or
+    /// node that is asked for by name is not there.
+    pub async fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
+        match self {
+            Source::File(dump) => dump.read(query),
+        }
+    }
+
+    /// Adds every pod of these nodes to the snapshot, so that free room on them can be computed.
+    ///
+    /// A dump has no more pods than it has, so that nothing happens there.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the server cannot be read; pods that it forbids become a gap.
+    pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ReadError> {
+        match self {
+            Source::File(_) => {
+                let _ = (snapshot, nodes);
+                Ok(())
+            }
+        }
+    }
 }

@@ -1,0 +1,170 @@
+//! What goes wrong while a cluster, a dump or a manifest is read.
+
+use crate::error::CommandError;
+
+/// Why something could not be read. Messages are those of kubectl where kubectl has one.
+///
+/// Those about the server and the connection stand alone, as kubectl prints them; the others
+/// follow `error: `. [`ReadError::stands_alone`] tells which.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// An object that was asked for by name is not there.
+    #[error("Error from server (NotFound): {resource} {name:?} not found")]
+    NotFound {
+        /// The resource and its group, such as `daemonsets.apps`.
+        resource: &'static str,
+        /// The name.
+        name: String,
+        /// The namespace that was looked in; absent for nodes.
+        namespace: Option<String>,
+        /// Names that do exist and look alike, the nearest first.
+        near: Vec<String>,
+    },
+    /// The server answered with an error.
+    #[error("Error from server ({reason}): {message}")]
+    Api {
+        /// The HTTP status.
+        code: u16,
+        /// The API's word for it, such as `Forbidden`.
+        reason: String,
+        /// The API's sentence for it.
+        message: String,
+    },
+    /// The server could not be reached, or the connection was lost; the message is whole.
+    #[error("{message}")]
+    Connection {
+        /// A sentence: which server, and what happened.
+        message: String,
+        /// What to do next.
+        hints: Vec<String>,
+    },
+    /// The kubeconfig or a flag about the connection is no good.
+    #[error("{message}")]
+    Config {
+        /// A fragment: which file or flag, and what is wrong with it.
+        message: String,
+        /// What to do next.
+        hints: Vec<String>,
+    },
+    /// The credentials could not be had, for example since a credential plugin failed.
+    #[error("{message}")]
+    Credentials {
+        /// A fragment: which plugin or file, and what happened.
+        message: String,
+        /// What to do next.
+        hints: Vec<String>,
+    },
+    /// The server's answer is not what the API promises.
+    #[error("cannot read the server's answer to {request}: {problem}")]
+    Answer {
+        /// What was asked, such as `list pods`.
+        request: String,
+        /// What is wrong with the answer.
+        problem: String,
+    },
+    /// A dump or manifest is no good.
+    #[error("{path}: {problem}")]
+    File {
+        /// The file, or `standard input`.
+        path: String,
+        /// What is wrong with it, and where.
+        problem: String,
+        /// What to do next.
+        hints: Vec<String>,
+    },
+}
+
+impl ReadError {
+    /// Makes an error about the kubeconfig or a flag.
+    pub fn config(message: impl Into<String>) -> Self {
+        ReadError::Config { message: message.into(), hints: Vec::new() }
+    }
+
+    /// Makes an error about a dump or manifest.
+    pub fn file(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        ReadError::File { path: path.into(), problem: problem.into(), hints: Vec::new() }
+    }
+
+    /// Adds what to do next, where the error can carry it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        match &mut self {
+            ReadError::Connection { hints, .. }
+            | ReadError::Config { hints, .. }
+            | ReadError::Credentials { hints, .. }
+            | ReadError::File { hints, .. } => hints.push(hint.into()),
+            ReadError::NotFound { .. } | ReadError::Api { .. } | ReadError::Answer { .. } => {}
+        }
+        self
+    }
+
+    /// Tells whether the message is printed as it is, without `error: ` before it.
+    pub fn stands_alone(&self) -> bool {
+        matches!(self, ReadError::NotFound { .. } | ReadError::Api { .. } | ReadError::Connection { .. })
+    }
+
+    /// Returns what to do next, a sentence each.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            ReadError::NotFound { resource, namespace, near, .. } => {
+                let place = namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}"));
+                let place = place.unwrap_or_default();
+                match near.as_slice() {
+                    [] if *resource == "nodes" => vec!["`kubectl get nodes` lists the nodes".to_owned()],
+                    [] => vec![format!(
+                        "nothing of a similar name exists{place}; `kubectl ds list -A` shows every DaemonSet"
+                    )],
+                    near => vec![format!("similar names{place}: {}", near.join(", "))],
+                }
+            }
+            ReadError::Api { code: 401, .. } => {
+                vec!["the credentials are missing, wrong or expired; log in again, or choose others with --context or --user".to_owned()]
+            }
+            ReadError::Api { code: 403, .. } => {
+                vec!["ask whoever manages the cluster for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
+            }
+            ReadError::Api { code: 429 | 503 | 504, .. } => {
+                vec!["the server is overloaded or starting; try again in a moment".to_owned()]
+            }
+            ReadError::Api { .. } => Vec::new(),
+            ReadError::Answer { .. } => {
+                vec![
+                    "check that the server is a Kubernetes API server, and that no proxy changes its answers"
+                        .to_owned(),
+                ]
+            }
+            ReadError::Connection { hints, .. }
+            | ReadError::Config { hints, .. }
+            | ReadError::Credentials { hints, .. }
+            | ReadError::File { hints, .. } => hints.clone(),
+        }
+    }
+}
+
+impl From<ReadError> for CommandError {
+    fn from(error: ReadError) -> Self {
+        error.hints().into_iter().fold(CommandError::new(error.to_string()), CommandError::hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReadError;
+    use crate::error::CommandError;
+
+    #[test]
+    fn a_name_that_is_not_there_comes_with_near_ones() {
+        let error = ReadError::NotFound {
+            resource: "daemonsets.apps",
+            name: "calico-nod".to_owned(),
+            namespace: Some("kube-system".to_owned()),
+            near: vec!["calico-node".to_owned()],
+        };
+        assert_eq!(
+            CommandError::from(error).to_string(),
+            "Error from server (NotFound): daemonsets.apps \"calico-nod\" not found\n\
+             hint: similar names in namespace \"kube-system\": calico-node"
+        );
+    }
+}

@@ -55,8 +55,11 @@ pub struct DaemonSetCoverage {
     pub strategy: String,
     /// How the status of the DaemonSet compares with what was recomputed.
     pub status: StatusCheck,
-    /// The primary reasons of nodes that lack an available pod or run one they should not; most
-    /// nodes first.
+    /// What concerns the DaemonSet as a whole, on whichever node: that it is being deleted, that the
+    /// controller has not acted on its spec, or refuses its selector. Empty as a rule.
+    pub concerns: Vec<Reason>,
+    /// The primary reasons of nodes that lack an available pod, run one they should not, or whose
+    /// second pod cannot come up while the first one is available; most nodes first.
     pub groups: Vec<ReasonGroup>,
     /// The primary reasons of the other nodes: those not eligible and without a pod; most nodes first.
     pub not_eligible_groups: Vec<ReasonGroup>,
@@ -79,7 +82,7 @@ pub struct Counts {
     pub current: usize,
     /// Eligible nodes whose pod is ready.
     pub ready: usize,
-    /// Eligible nodes whose pod is available.
+    /// Eligible nodes whose first pod is available, as the controller counts them.
     pub available: usize,
     /// Eligible nodes without any pod.
     pub missing: usize,
@@ -190,6 +193,8 @@ pub enum NodeState {
     Misscheduled,
     /// It should not run a pod, and its pod will be deleted.
     ToBeDeleted,
+    /// It should run a pod, but the pods could not be read; only in a partial report.
+    Unknown,
 }
 
 /// One node, as one DaemonSet sees it.
@@ -206,8 +211,13 @@ pub struct NodeCoverage {
     pub state: NodeState,
     /// The pods, in the order in which the controller looks at them.
     pub pods: Vec<PodSummary>,
-    /// Why the node is not Available, the primary reason first; empty where it is.
+    /// Why the node is not Available, the primary reason first. Where it is, empty, or why a second
+    /// pod on it cannot come up.
     pub reasons: Vec<Reason>,
+    /// Set where the node itself could not be read: it is known by its pod alone, and whether it should
+    /// run one is taken on trust.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub eligibility_unknown: bool,
     /// The full explanation, where one node was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,

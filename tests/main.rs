@@ -1,3 +1,7 @@
 //! The one test binary.
 
 mod architecture;
+#[cfg(feature = "e2e")]
+mod e2e;
+#[cfg(feature = "e2e")]
+mod support;

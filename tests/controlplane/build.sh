@@ -25,9 +25,16 @@ fi
 	echo "no Kubernetes $minor here: write ${modfile##*/} with modfile.sh" >&2
 	exit 1
 }
-key=$(cat "$modfile" "$sums" "$here/$program"/*.go | sha256sum | cut -c1-16)
 release=$(sed -n 's/^\(require \)*\t*k8s.io\/kubernetes v\([0-9.]*\).*/\2/p' "$modfile")
-folder=$cache/$program-${release:-kwok}-$key
+flags="-s -w"
+if [ -n "$release" ]; then
+	# Without these the server calls itself v0.0.0.
+	version=k8s.io/component-base/version
+	flags="$flags -X $version.gitVersion=v$release -X $version.gitMajor=${release%%.*}"
+	flags="$flags -X $version.gitMinor=$(echo "$release" | cut -d. -f2)"
+fi
+key=$( (cat "$modfile" "$sums" "$here/$program"/*.go && echo "$flags") | sha256sum | cut -c1-16)
+folder=$cache/$program${release:+-$release}-$key
 binary=$folder/$program
 if [ ! -x "$binary" ]; then
 	echo "building $program ${release:+of Kubernetes $release }(minutes, once)" >&2
@@ -37,10 +44,7 @@ if [ ! -x "$binary" ]; then
 	cp -r "$here/$program" "$build"
 	cp "$modfile" "$build/go.mod"
 	cp "$sums" "$build/go.sum"
-	version=k8s.io/component-base/version
-	(cd "$build" && CGO_ENABLED=0 go build -mod=mod -trimpath -o "$folder/$program.$$" \
-		-ldflags "-s -w -X $version.gitVersion=v$release -X $version.gitMajor=${release%%.*} -X $version.gitMinor=$(echo "$release" | cut -d. -f2)" \
-		"./$program" >&2)
+	(cd "$build" && CGO_ENABLED=0 go build -mod=mod -trimpath -o "$folder/$program.$$" -ldflags "$flags" "./$program" >&2)
 	mv "$folder/$program.$$" "$binary"
 fi
 echo "$binary"

@@ -1,1 +1,15 @@
 //! The rules of the DaemonSet controller and the scheduler, as pure functions.
+//!
+//! The controller decides where a pod should be ([`should_run`], made of [`affinity`] and
+//! [`taints`]), which pods are a DaemonSet's and which of them stay ([`daemon_pods`]), and how fast
+//! they are replaced ([`rolling_update`]). The scheduler then decides whether there is room for one
+//! ([`resources`], [`ports`]). Every rule names the function upstream that it was ported from; the
+//! differential test holds them against those functions themselves.
+
+pub mod affinity;
+pub mod daemon_pods;
+pub mod ports;
+pub mod resources;
+pub mod rolling_update;
+pub mod should_run;
+pub mod taints;

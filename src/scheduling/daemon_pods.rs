@@ -1,0 +1,202 @@
+//! Which pods are a DaemonSet's, and which of them stay.
+
+use std::cmp::Ordering;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::rolling_update::allows_surge;
+use super::should_run::Decision;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, OwnerReference, POD_TEMPLATE_GENERATION_LABEL};
+use crate::model::pod::Pod;
+
+/// Returns the node that a daemon pod is on or meant for, or nothing where it says none.
+///
+/// Ported from `GetTargetNodeName`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
+pub fn target_node(pod: &Pod) -> Option<&str> {
+    if !pod.spec.node_name.is_empty() {
+        return Some(&pod.spec.node_name);
+    }
+    let terms = &pod.spec.required_node_affinity()?.node_selector_terms;
+    let name = terms
+        .iter()
+        .flat_map(|term| &term.match_fields)
+        .find(|field| field.key == "metadata.name" && field.operator == "In")?;
+    match name.values.as_slice() {
+        [node] => Some(node),
+        _ => None,
+    }
+}
+
+/// What a pod is to a DaemonSet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// It is the DaemonSet's own.
+    Owned,
+    /// It was the DaemonSet's own, but its labels no longer match: it is let go.
+    Released,
+    /// It has no owner and its labels match: it becomes the DaemonSet's own.
+    Adopted,
+    /// It is none of the DaemonSet's business.
+    Foreign,
+}
+
+impl Claim {
+    /// Tells whether the controller counts the pod among the DaemonSet's.
+    pub fn is_claimed(self) -> bool {
+        matches!(self, Claim::Owned | Claim::Adopted)
+    }
+}
+
+/// Says what a pod is to a DaemonSet.
+///
+/// Ported from `FilterPodsByOwner`, pkg/controller/controller_utils.go, and
+/// `BaseControllerRefManager.ClaimObject`, pkg/controller/controller_ref_manager.go, release 1.36.3.
+pub fn claim(daemon_set: &DaemonSet, pod: &Pod) -> Claim {
+    let owner = &daemon_set.metadata;
+    if pod.metadata.namespace != owner.namespace {
+        return Claim::Foreign;
+    }
+    let matches = daemon_set.spec.selector.matches(&pod.metadata.labels);
+    match pod.metadata.controller() {
+        Some(controller) if !is_reference_to(controller, daemon_set) => Claim::Foreign,
+        Some(_) if matches => Claim::Owned,
+        Some(_) if owner.is_terminating() => Claim::Foreign,
+        Some(_) => Claim::Released,
+        None if matches && !owner.is_terminating() && !pod.metadata.is_terminating() => Claim::Adopted,
+        None => Claim::Foreign,
+    }
+}
+
+fn is_reference_to(reference: &OwnerReference, daemon_set: &DaemonSet) -> bool {
+    let owner = &daemon_set.metadata;
+    reference.kind == "DaemonSet" && reference.name == owner.name && reference.uid == owner.uid
+}
+
+/// Tells whether the controller no longer looks at a pod: it has ended, and it is being deleted.
+///
+/// Ported from `getNodesToDaemonPods`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+pub fn is_deleted_terminal(pod: &Pod) -> bool {
+    pod.is_terminal() && pod.metadata.is_terminating()
+}
+
+/// Orders the pods of a node as the controller does: bound ones first, then older ones, then by name.
+///
+/// Ported from `podByCreationTimestampAndPhase`, pkg/controller/daemon/daemon_controller.go,
+/// release 1.36.3.
+pub fn controller_order(a: &Pod, b: &Pod) -> Ordering {
+    let unbound = |pod: &Pod| pod.spec.node_name.is_empty();
+    unbound(a)
+        .cmp(&unbound(b))
+        .then_with(|| a.metadata.creation_timestamp.cmp(&b.metadata.creation_timestamp))
+        .then_with(|| a.metadata.name.cmp(&b.metadata.name))
+}
+
+/// Tells whether a pod has been ready for at least `min_ready_seconds` at that time.
+///
+/// Ported from `IsPodAvailable`, pkg/api/v1/pod/util.go, release 1.36.3.
+pub fn is_available(pod: &Pod, min_ready_seconds: i64, now: Timestamp) -> bool {
+    let Some(ready) = pod.condition("Ready").filter(|condition| condition.status == "True") else { return false };
+    let ready_since = ready.last_transition_time.get();
+    min_ready_seconds == 0
+        || ready_since.is_some_and(|since| now.duration_since(since) >= SignedDuration::from_secs(min_ready_seconds))
+}
+
+/// Tells whether a pod is of the current template: by its hash, or by the template's old-style number.
+///
+/// Ported from `IsPodUpdated`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
+pub fn is_updated(daemon_set: &DaemonSet, current_hash: Option<&str>, pod: &Pod) -> bool {
+    let label = |key| pod.metadata.labels.get(key).map(String::as_str);
+    let hash_matches =
+        current_hash.is_some_and(|hash| !hash.is_empty() && label(CONTROLLER_REVISION_HASH_LABEL) == Some(hash));
+    let generation_matches = daemon_set
+        .template_generation()
+        .is_some_and(|generation| label(POD_TEMPLATE_GENERATION_LABEL) == Some(&generation.to_string()));
+    hash_matches || generation_matches
+}
+
+/// What the controller does about the pods of one node, besides a rolling update.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodsOnNode {
+    /// Whether it makes a pod.
+    pub create: bool,
+    /// The pods that it deletes, as indices.
+    pub delete: Vec<usize>,
+    /// The failed pods that it leaves until the backoff is over, as indices.
+    pub failed_in_backoff: Vec<usize>,
+}
+
+/// What the controller knows when it looks at the pods of a node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NodeContext<'a> {
+    /// The DaemonSet.
+    pub daemon_set: &'a DaemonSet,
+    /// Whether the DaemonSet should have a pod on the node.
+    pub decision: Decision,
+    /// The hash of the current revision.
+    pub current_hash: &'a str,
+    /// Whether a failed pod was deleted on the node so lately that the next must wait.
+    pub in_backoff: bool,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Decides what happens to the pods that a DaemonSet has on a node.
+///
+/// `pods` are those that are claimed, without the [deleted terminal](is_deleted_terminal) ones.
+/// Ported from `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+pub fn pods_should_be_on_node(context: &NodeContext<'_>, pods: &[&Pod]) -> PodsOnNode {
+    let NodeContext { decision, mut in_backoff, .. } = *context;
+    let mut result = PodsOnNode::default();
+    if decision.should_run && pods.is_empty() {
+        result.create = true;
+        return result;
+    }
+    let live = (0..pods.len()).filter(|&index| !pods[index].metadata.is_terminating());
+    if !decision.should_continue_running {
+        result.delete = live.collect();
+        return result;
+    }
+    let mut running = Vec::new();
+    for index in live {
+        match pods[index].status.phase.as_str() {
+            "Failed" if in_backoff => result.failed_in_backoff.push(index),
+            "Failed" => {
+                // The deletion itself starts the next backoff, so of several failed pods one goes at a time.
+                in_backoff = true;
+                result.delete.push(index);
+            }
+            "Succeeded" => result.delete.push(index),
+            _ => running.push(index),
+        }
+    }
+    running.sort_by(|&a, &b| controller_order(pods[a], pods[b]));
+    if !allows_surge(context.daemon_set) {
+        result.delete.extend(running.iter().skip(1));
+    } else if running.is_empty() {
+        result.create = decision.should_run;
+    } else if running.len() > 1 {
+        delete_surplus_of_surge(context, pods, &running, &mut result.delete);
+    }
+    result
+}
+
+/// Keeps the oldest new and the oldest old pod, and of these both only while the old one serves.
+fn delete_surplus_of_surge(context: &NodeContext<'_>, pods: &[&Pod], running: &[usize], delete: &mut Vec<usize>) {
+    let NodeContext { daemon_set, current_hash, now, .. } = *context;
+    let (mut new, mut old) = (None, None);
+    for &index in running {
+        // A label that is absent equals an empty hash, as it does upstream.
+        let hash = pods[index].metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
+        let kept = if hash == current_hash { &mut new } else { &mut old };
+        match kept {
+            None => *kept = Some(index),
+            Some(_) => delete.push(index),
+        }
+    }
+    if let (Some(new), Some(old)) = (new, old)
+        && (!pods[old].is_ready() || is_available(pods[new], daemon_set.spec.min_ready_seconds, now))
+    {
+        delete.push(old);
+    }
+}

@@ -1,0 +1,33 @@
+//! Ports of the node that pods ask for.
+
+use crate::model::pod::{ContainerPort, PodSpec};
+
+/// Returns the ports that a pod asks its node for: those of sidecars, then those of containers.
+///
+/// Ported from `GetHostPorts`, pkg/scheduler/util/utils.go, release 1.36.3.
+pub fn host_ports(spec: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
+    spec.sidecars().chain(&spec.containers).flat_map(|container| &container.ports).filter(|port| port.host_port > 0)
+}
+
+/// Tells whether two ports of one node exclude each other: same number and protocol, and addresses
+/// that overlap.
+///
+/// Only an empty address and `0.0.0.0` stand for every address; `::` is an address like others.
+/// Ported from `HostPortInfo.CheckConflict`, k8s.io/kube-scheduler/framework/types.go, release 1.36.3.
+pub fn conflicts(wanted: &ContainerPort, held: &ContainerPort) -> bool {
+    let (wanted_ip, held_ip) = (address(wanted), address(held));
+    wanted.host_port > 0
+        && wanted.host_port == held.host_port
+        && protocol(wanted) == protocol(held)
+        && (wanted_ip == held_ip || wanted_ip == EVERY_ADDRESS || held_ip == EVERY_ADDRESS)
+}
+
+const EVERY_ADDRESS: &str = "0.0.0.0";
+
+fn address(port: &ContainerPort) -> &str {
+    if port.host_ip.is_empty() { EVERY_ADDRESS } else { &port.host_ip }
+}
+
+fn protocol(port: &ContainerPort) -> &str {
+    if port.protocol.is_empty() { "TCP" } else { &port.protocol }
+}

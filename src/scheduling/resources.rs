@@ -1,0 +1,277 @@
+//! Resources: what pods ask for, what a node has, and whether one more pod fits.
+//!
+//! Amounts are added up exactly and rounded up once, as the scheduler does.
+
+use std::collections::BTreeMap;
+
+use crate::model::node::Node;
+use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, ResourceList};
+use crate::model::quantity::Quantity;
+use crate::model::selector::is_label_key;
+
+/// Amounts by resource name: `cpu` in thousandths of a core, everything else in units (bytes).
+///
+/// Only resources that the scheduler counts are there, and only if their amount is not 0.
+pub type Amounts = BTreeMap<String, i64>;
+
+/// Amounts by resource name, in billionths of a unit, before rounding.
+type Exact<'a> = BTreeMap<&'a str, i128>;
+
+/// Returns what a pod that is still to be placed asks for.
+///
+/// Ported from `computePodResourceRequest`,
+/// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.36.3.
+pub fn template_requests(spec: &PodSpec) -> Amounts {
+    let mut amounts = rounded(&exact_requests(spec, None));
+    amounts.retain(|_, amount| *amount > 0);
+    amounts
+}
+
+/// Returns what a pod takes up: where it is bound, what its status says of it counts too.
+///
+/// Ported from `PodInfo.CalculateResource`, pkg/scheduler/framework/types.go, release 1.36.3.
+pub fn pod_requests(pod: &Pod) -> Amounts {
+    if pod.spec.node_name.is_empty() {
+        return template_requests(&pod.spec);
+    }
+    rounded(&exact_requests(&pod.spec, Some(pod)))
+}
+
+/// What the pods of a node take up together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeUsage {
+    /// The sum of their requests.
+    pub requested: Amounts,
+    /// Their number.
+    pub pods: usize,
+}
+
+impl NodeUsage {
+    /// Adds up the pods that are bound to a node; those that have ended no longer count.
+    ///
+    /// Ported from `NodeInfo.update`, pkg/scheduler/framework/types.go, release 1.36.3.
+    pub fn of<'a>(pods: impl Iterator<Item = &'a Pod>) -> Self {
+        let mut usage = NodeUsage::default();
+        pods.for_each(|pod| usage.add(pod));
+        usage
+    }
+
+    /// Adds a pod that is bound to the node, unless it has ended.
+    pub fn add(&mut self, pod: &Pod) {
+        if pod.is_terminal() {
+            return;
+        }
+        self.pods += 1;
+        for (resource, amount) in pod_requests(pod) {
+            let sum = self.requested.entry(resource).or_default();
+            *sum = sum.saturating_add(amount);
+        }
+    }
+}
+
+/// A resource of which a node has too little free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Insufficient {
+    /// The resource's name; `pods` where the node has as many pods as it may.
+    pub resource: String,
+    /// How much the pod asks for, in the units of [`Amounts`]; one of `pods`.
+    pub requested: i64,
+    /// How much the node's pods take up already.
+    pub used: i64,
+    /// How much the node has in all.
+    pub allocatable: i64,
+}
+
+impl Insufficient {
+    /// Returns how much is free; 0 where pods take up more than the node has.
+    pub fn free(&self) -> i64 {
+        self.allocatable.saturating_sub(self.used).max(0)
+    }
+
+    /// Tells whether the pod asks for more than the node has in all.
+    pub fn never_fits(&self) -> bool {
+        self.requested > self.allocatable
+    }
+}
+
+/// Returns the resources of which a node has too little left for one more pod; none where it fits.
+///
+/// The order is pods, cpu, memory, ephemeral-storage, then the others by name. Ported from `Fits`,
+/// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.36.3, without its device classes:
+/// a resource of which the node has none can there be had through dynamic resource allocation.
+pub fn fits(requests: &Amounts, node: &Node, usage: &NodeUsage) -> Vec<Insufficient> {
+    let mut insufficient = Vec::new();
+    let allowed = node.status.allocatable.get("pods").map_or(0, Quantity::value);
+    let pods = i64::try_from(usage.pods).unwrap_or(i64::MAX);
+    if pods >= allowed {
+        insufficient.push(Insufficient { resource: "pods".to_owned(), requested: 1, used: pods, allocatable: allowed });
+    }
+    let main = ["cpu", "memory", "ephemeral-storage"];
+    let others = requests.keys().map(String::as_str).filter(|resource| !main.contains(resource));
+    for resource in main.into_iter().chain(others) {
+        let requested = requests.get(resource).copied().unwrap_or(0);
+        let allocatable = node.status.allocatable.get(resource).map_or(0, |quantity| amount(resource, quantity));
+        let used = usage.requested.get(resource).copied().unwrap_or(0);
+        if requested > 0 && is_counted(resource) && requested > allocatable.saturating_sub(used) {
+            insufficient.push(Insufficient { resource: resource.to_owned(), requested, used, allocatable });
+        }
+    }
+    insufficient
+}
+
+/// Tells whether the scheduler counts a resource at all; `pods` is counted by other means.
+///
+/// Ported from `Resource.Add`, pkg/scheduler/framework/types.go, and `IsScalarResourceName`,
+/// pkg/scheduler/util/utils.go, release 1.36.3.
+pub fn is_counted(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory" | "ephemeral-storage")
+        || resource.starts_with("hugepages-")
+        || resource.starts_with("attachable-volumes-")
+        || resource.contains("kubernetes.io/")
+        || is_extended(resource)
+}
+
+/// Ported from `IsExtendedResourceName`, pkg/apis/core/v1/helper/helpers.go, release 1.36.3.
+fn is_extended(resource: &str) -> bool {
+    resource.contains('/')
+        && !resource.contains("kubernetes.io/")
+        && !resource.starts_with("requests.")
+        && is_label_key(&format!("requests.{resource}"))
+}
+
+/// Returns an amount in the units of [`Amounts`].
+pub fn amount(resource: &str, quantity: &Quantity) -> i64 {
+    if resource == "cpu" { quantity.milli_value() } else { quantity.value() }
+}
+
+/// Writes an amount as people read it: `600m` and `4` for cpu, `1.5Gi` for bytes, `2` for the rest.
+pub fn format_amount(resource: &str, amount: i64) -> String {
+    let bytes = matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
+    match resource {
+        "cpu" if amount % 1_000 == 0 => (amount / 1_000).to_string(),
+        "cpu" => format!("{amount}m"),
+        _ if bytes => format_bytes(amount),
+        _ => amount.to_string(),
+    }
+}
+
+/// Keeps one digit after the point, cut rather than rounded, so that too little never looks enough.
+fn format_bytes(bytes: i64) -> String {
+    let units = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+    let size = i128::from(bytes);
+    let Some((unit, bits)) = units.into_iter().find(|(_, bits)| size.abs() >= 1 << bits) else {
+        return bytes.to_string();
+    };
+    let tenths = size * 10 / (1 << bits);
+    match tenths % 10 {
+        0 => format!("{}{unit}", tenths / 10),
+        tenth => format!("{}.{}{unit}", tenths / 10, tenth.abs()),
+    }
+}
+
+/// Adds up what a pod asks for; a `bound` pod's status counts too.
+///
+/// Ported from `PodRequests` and `AggregateContainerRequests`,
+/// k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
+fn exact_requests<'a>(spec: &'a PodSpec, bound: Option<&'a Pod>) -> Exact<'a> {
+    let mut requests = Exact::new();
+    for container in &spec.containers {
+        add(&mut requests, &effective_requests(container, bound));
+    }
+    let mut sidecars = Exact::new();
+    let mut starting = Exact::new();
+    for container in &spec.init_containers {
+        if container.is_sidecar() {
+            let effective = effective_requests(container, bound);
+            add(&mut requests, &effective);
+            add(&mut sidecars, &effective);
+            greatest(&mut starting, &sidecars);
+        } else {
+            let mut while_it_runs = exact(&container.resources.requests);
+            add(&mut while_it_runs, &sidecars);
+            greatest(&mut starting, &while_it_runs);
+        }
+    }
+    greatest(&mut requests, &starting);
+
+    if let Some(resources) = &spec.resources {
+        let effective = bound.and_then(|pod| {
+            let actuated = &pod.status.resources.as_ref()?.requests;
+            Some(greatest_of(pod, &resources.requests, actuated, &pod.status.allocated_resources))
+        });
+        let wanted = exact(&resources.requests);
+        for (resource, amount) in wanted.iter().filter(|(resource, _)| counts_for_whole_pod(resource)) {
+            let amount = effective.as_ref().map_or(*amount, |effective| *effective.get(resource).unwrap_or(&0));
+            requests.insert(resource, amount);
+        }
+    }
+    add(&mut requests, &exact(&spec.overhead));
+    requests
+}
+
+/// Ported from `IsSupportedPodLevelResource`, k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
+fn counts_for_whole_pod(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
+}
+
+/// What a container or sidecar takes up: the greatest of what it asks for and what it has.
+fn effective_requests<'a>(container: &'a Container, bound: Option<&'a Pod>) -> Exact<'a> {
+    let effective = bound.and_then(|pod| {
+        let status = container_status(pod, &container.name)?;
+        let actuated = &status.resources.as_ref()?.requests;
+        Some(greatest_of(pod, &container.resources.requests, actuated, &status.allocated_resources))
+    });
+    effective.unwrap_or_else(|| exact(&container.resources.requests))
+}
+
+/// Finds the status of a container; where a name is there twice the last one wins, as upstream.
+fn container_status<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
+    let init = pod.status.init_container_statuses.iter().rev();
+    init.chain(pod.status.container_statuses.iter().rev()).find(|status| status.name == name)
+}
+
+/// Ported from `determineEffectiveRequests` and `IsPodResizeInfeasible`,
+/// k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
+fn greatest_of<'a>(
+    pod: &Pod,
+    wanted: &'a ResourceList,
+    actuated: &'a ResourceList,
+    allocated: &'a ResourceList,
+) -> Exact<'a> {
+    let infeasible = pod.condition("PodResizePending").is_some_and(|condition| condition.reason == "Infeasible");
+    let mut result = exact(actuated);
+    greatest(&mut result, &exact(allocated));
+    if !infeasible {
+        greatest(&mut result, &exact(wanted));
+    }
+    result
+}
+
+fn exact(list: &ResourceList) -> Exact<'_> {
+    list.iter().map(|(resource, quantity)| (resource.as_str(), quantity.nanos().unwrap_or(0))).collect()
+}
+
+fn add<'a>(sum: &mut Exact<'a>, more: &Exact<'a>) {
+    for (resource, amount) in more {
+        *sum.entry(resource).or_default() += amount;
+    }
+}
+
+fn greatest<'a>(result: &mut Exact<'a>, other: &Exact<'a>) {
+    for (resource, amount) in other {
+        result.entry(resource).and_modify(|greatest| *greatest = *amount.max(greatest)).or_insert(*amount);
+    }
+}
+
+fn rounded(exact: &Exact<'_>) -> Amounts {
+    exact
+        .iter()
+        .filter(|(resource, _)| is_counted(resource))
+        .map(|(resource, nanos)| {
+            let unit = if *resource == "cpu" { 1_000_000 } else { 1_000_000_000 };
+            let rounded_up = nanos.div_euclid(unit) + i128::from(nanos.rem_euclid(unit) != 0);
+            ((*resource).to_owned(), i64::try_from(rounded_up).unwrap_or(i64::MAX))
+        })
+        .filter(|(_, amount)| *amount != 0)
+        .collect()
+}

@@ -1,0 +1,162 @@
+//! Whether a DaemonSet's pod should be on a node: the one question that eligibility comes to.
+
+use std::collections::BTreeMap;
+
+use super::affinity::{AffinityOutcome, RequiredNodeAffinity};
+use super::taints::{
+    TaintOutcome, TolerationRef, automatic_tolerations, daemon_tolerations, tolerates,
+    tolerates_with_comparison_operators,
+};
+use crate::model::daemon_set::PodTemplate;
+use crate::model::node::{Node, Taint};
+use crate::model::pod::Toleration;
+
+/// What the controller decides about a DaemonSet's pod on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether a pod should be there, so that one is made where there is none.
+    pub should_run: bool,
+    /// Whether a pod that is there already may stay.
+    pub should_continue_running: bool,
+}
+
+impl Decision {
+    const NEITHER: Decision = Decision { should_run: false, should_continue_running: false };
+}
+
+/// The pod that a DaemonSet would have on a node, parsed once so that it can be asked of many nodes.
+#[derive(Debug, Clone)]
+pub struct DaemonPod {
+    node_name: String,
+    node_selector: BTreeMap<String, String>,
+    affinity: RequiredNodeAffinity,
+    tolerations: Vec<Toleration>,
+    automatic: Vec<Toleration>,
+}
+
+/// Every rule of eligibility for a DaemonSet on a node, whether it holds or not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Eligibility {
+    /// What the rules come to; the same as [`DaemonPod::decide`] says.
+    pub decision: Decision,
+    /// The node that the template pins its pods to, or nothing where it pins them to none.
+    pub pinned_to: Option<String>,
+    /// The labels that the template's node selector asks for.
+    pub node_selector: Vec<LabelCheck>,
+    /// What the required node affinity comes to.
+    pub affinity: AffinityOutcome,
+    /// The node's taints that can keep pods away: NoSchedule and NoExecute.
+    pub taints: Vec<TaintOutcome>,
+}
+
+/// A label that a node selector asks for, and what the node has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelCheck {
+    /// The label's key.
+    pub key: String,
+    /// The value that the node selector asks for.
+    pub wanted: String,
+    /// The node's value, or nothing where it lacks the label.
+    pub actual: Option<String>,
+    /// Whether both are the same.
+    pub matches: bool,
+}
+
+impl DaemonPod {
+    /// Makes the pod of a template: parses its affinity, and adds the automatic tolerations.
+    ///
+    /// Ported from `NewPod`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+    pub fn new(template: &PodTemplate) -> Self {
+        let spec = &template.spec;
+        DaemonPod {
+            node_name: spec.node_name.clone(),
+            node_selector: spec.node_selector.clone(),
+            affinity: RequiredNodeAffinity::new(spec.required_node_affinity()),
+            tolerations: daemon_tolerations(spec),
+            automatic: automatic_tolerations(spec.host_network),
+        }
+    }
+
+    /// Returns the pod's tolerations: the template's, after adding the automatic ones.
+    pub fn tolerations(&self) -> &[Toleration] {
+        &self.tolerations
+    }
+
+    /// Decides whether the pod should be on a node, without allocating.
+    ///
+    /// Ported from `NodeShouldRunDaemonPod`, pkg/controller/daemon/daemon_controller.go, release
+    /// 1.36.3, with its feature gates at their defaults.
+    pub fn decide(&self, node: &Node) -> Decision {
+        if !self.fits_node_name(node) || !self.fits_node_selector(node) || !self.affinity.matches(node) {
+            return Decision::NEITHER;
+        }
+        let mut should_run = true;
+        for taint in &node.spec.taints {
+            match taint.effect.as_str() {
+                "NoExecute" if !self.tolerates(taint) => return Decision::NEITHER,
+                "NoSchedule" if should_run => should_run = self.tolerates(taint),
+                _ => {}
+            }
+        }
+        Decision { should_run, should_continue_running: true }
+    }
+
+    /// Says how every rule turns out on a node.
+    pub fn explain(&self, node: &Node) -> Eligibility {
+        let node_selector: Vec<LabelCheck> = self
+            .node_selector
+            .iter()
+            .map(|(key, wanted)| {
+                let actual = node.metadata.labels.get(key);
+                LabelCheck {
+                    key: key.clone(),
+                    wanted: wanted.clone(),
+                    actual: actual.cloned(),
+                    matches: actual == Some(wanted),
+                }
+            })
+            .collect();
+        let affinity = self.affinity.explain(node);
+        let taints: Vec<TaintOutcome> = node
+            .spec
+            .taints
+            .iter()
+            .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
+            .map(|taint| self.explain_taint(taint))
+            .collect();
+        let fits = self.fits_node_name(node) && node_selector.iter().all(|check| check.matches) && affinity.is_match();
+        let untolerated =
+            |effect: &str| taints.iter().any(|outcome| outcome.is_untolerated() && outcome.taint.effect == effect);
+        let should_continue_running = fits && !untolerated("NoExecute");
+        let decision =
+            Decision { should_run: should_continue_running && !untolerated("NoSchedule"), should_continue_running };
+        let pinned_to = Some(self.node_name.clone()).filter(|name| !name.is_empty());
+        Eligibility { decision, pinned_to, node_selector, affinity, taints }
+    }
+
+    fn fits_node_name(&self, node: &Node) -> bool {
+        self.node_name.is_empty() || self.node_name == node.metadata.name
+    }
+
+    fn fits_node_selector(&self, node: &Node) -> bool {
+        self.node_selector.iter().all(|(key, wanted)| node.metadata.labels.get(key) == Some(wanted))
+    }
+
+    fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| tolerates(toleration, taint))
+    }
+
+    fn explain_taint(&self, taint: &Taint) -> TaintOutcome {
+        let tolerated_by = self.tolerations.iter().find(|toleration| tolerates(toleration, taint));
+        let by_comparison =
+            || self.tolerations.iter().any(|toleration| tolerates_with_comparison_operators(toleration, taint));
+        TaintOutcome {
+            taint: taint.clone(),
+            tolerated_by: tolerated_by.map(|toleration| TolerationRef {
+                toleration: toleration.clone(),
+                automatic: self.automatic.contains(toleration),
+            }),
+            depends_on_gate: tolerated_by.is_none() && by_comparison(),
+        }
+    }
+}

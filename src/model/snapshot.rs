@@ -126,6 +126,9 @@ pub struct Gap {
 pub enum GapCause {
     /// The server refused; the permission that it takes, such as `list nodes`.
     Forbidden(String),
+    /// The server refused to give the kind in every namespace, with the permission that takes, but
+    /// gave it in the DaemonSets' own: what is missing is other namespaces' alone.
+    ForbiddenElsewhere(String),
     /// The dump has no object of the kind.
     NotInDump,
 }
@@ -149,9 +152,14 @@ impl Snapshot {
         }
     }
 
-    /// Returns the gap that keeps a kind of a namespace from being known.
+    /// Returns the gap that keeps a kind from being known in a namespace that holds DaemonSets.
     pub fn gap(&self, kind: Kind, namespace: &str) -> Option<&Gap> {
-        self.gaps.iter().find(|gap| gap.kind == kind && gap.namespace.as_deref().is_none_or(|gap| gap == namespace))
+        let hides = |gap: &&Gap| {
+            gap.kind == kind
+                && gap.namespace.as_deref().is_none_or(|gap| gap == namespace)
+                && !matches!(gap.cause, GapCause::ForbiddenElsewhere(_))
+        };
+        self.gaps.iter().find(hides)
     }
 
     /// Tells whether every pod of a node is there.

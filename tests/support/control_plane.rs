@@ -340,13 +340,18 @@ impl ControlPlane {
         text
     }
 
+    /// Returns kubectl, of the same release, set up for the user who may do everything.
+    pub fn kubectl_command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.arg("kubectl").env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder);
+        command
+    }
+
     /// Runs kubectl as the user who may do everything, and returns how it ended.
     pub fn try_kubectl(&self, args: &[&str], input: Option<&str>) -> Output {
-        let mut child = Command::new(&self.binary)
-            .arg("kubectl")
+        let mut child = self
+            .kubectl_command()
             .args(args)
-            .env("KUBECONFIG", self.kubeconfig())
-            .env("HOME", &self.folder)
             .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

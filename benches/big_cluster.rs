@@ -1,0 +1,364 @@
+//! The big-cluster measurement of docs/performance.md: 5,000 nodes and 15,000 pods of about 20 kB each
+//! on a real API server, read by kubectl-ds, by curl and by kubectl in one run.
+//!
+//! `cargo bench --features e2e --bench big_cluster`. Objects are written straight to an API server without
+//! controllers. `KUBECTL_DS_NODES` makes the cluster smaller; there are three pods to a node.
+
+#[path = "../tests/support/mod.rs"]
+#[expect(dead_code, reason = "the tests use more of it")]
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::control_plane::{ControlPlane, Options, USERS};
+
+/// How often each command is run; the median counts.
+const ROUNDS: usize = 5;
+
+/// The DaemonSets, with a pod of each on every node.
+const DAEMON_SETS: [&str; 3] = ["cni", "logs", "exporter"];
+
+fn main() {
+    let nodes = std::env::var("KUBECTL_DS_NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(5_000);
+    let control_plane = ControlPlane::start(Options::api_server_only());
+    load(&control_plane, nodes);
+    measure(&control_plane, nodes);
+}
+
+fn load(control_plane: &ControlPlane, nodes: usize) {
+    let proxy = Proxy::start(control_plane);
+    let mut connection = proxy.connect();
+    connection.send("POST", "/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "default"}}));
+    let owners: Vec<Value> = DAEMON_SETS
+        .iter()
+        .map(|name| connection.send("POST", "/apis/apps/v1/namespaces/default/daemonsets", &daemon_set(name)))
+        .collect();
+    let started = Instant::now();
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut connection = proxy.connect();
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= nodes {
+                        break;
+                    }
+                    connection.send("POST", "/api/v1/nodes", &node(index));
+                    for owner in &owners {
+                        let mut pod = pod(owner, index);
+                        connection.send("POST", "/api/v1/namespaces/default/pods", &pod);
+                        pod["status"] = running();
+                        let path = format!(
+                            "/api/v1/namespaces/default/pods/{}/status",
+                            pod["metadata"]["name"].as_str().unwrap()
+                        );
+                        connection.send("PUT", &path, &pod);
+                    }
+                }
+            });
+        }
+    });
+    println!("{nodes} nodes and {} pods written in {:.0?}", nodes * DAEMON_SETS.len(), started.elapsed());
+}
+
+fn measure(control_plane: &ControlPlane, nodes: usize) {
+    let kubeconfig = control_plane.kubeconfig().display().to_string();
+    let kubectl_ds = env!("CARGO_BIN_EXE_kubectl-ds");
+    let ours = |arguments: &[&str]| {
+        let mut command = Command::new(kubectl_ds);
+        command.args(arguments).args(["--kubeconfig", &kubeconfig]);
+        command
+    };
+    let kubectl = |arguments: &[&str]| {
+        let mut command = control_plane.kubectl_command();
+        command.args(arguments);
+        command
+    };
+    let curl = |path: &str| {
+        let mut command = Command::new("curl");
+        command.args(["-sSkf", "-o", "/dev/null", "-w", "%{size_download} ", "-H"]);
+        command.arg("Accept: application/vnd.kubernetes.protobuf");
+        command.args(["-H", &format!("Authorization: Bearer {}", USERS[0].1)]);
+        command.arg(format!("{}{path}?resourceVersion=0", control_plane.server()));
+        command
+    };
+
+    let mut coverage = Vec::new();
+    let mut curls = Vec::new();
+    for round in 0..=ROUNDS {
+        let one = run(vec![ours(&["coverage", "-A"])]);
+        let other = run(vec![curl("/api/v1/nodes"), curl("/api/v1/pods")]);
+        // The first round warms the server's caches.
+        if round > 0 {
+            coverage.push(one);
+            curls.push(other);
+        }
+    }
+    println!("\n{:<52} {:>9} {:>9}", "MEDIAN OF 5 RUNS", "SECONDS", "PEAK MB");
+    let coverage = report("kubectl ds coverage -A", &coverage);
+    let curls = report("curl of the same protobuf, two at once", &curls);
+
+    let mut named = Vec::new();
+    let mut listed = Vec::new();
+    for _ in 0..3 {
+        named.push(run(vec![ours(&["coverage", "cni"])]));
+        listed.push(run(vec![kubectl(&["get", "pods", "-l", "app=cni"])]));
+    }
+    let named = report("kubectl ds coverage cni (median of 3)", &named);
+    let listed = report("kubectl get pods -l app=cni (median of 3)", &listed);
+    let everything = report(
+        "kubectl get nodes,pods -A -o json (one run)",
+        &[run(vec![kubectl(&["get", "nodes,pods", "-A", "-o", "json"])])],
+    );
+    println!("\nratios, {nodes} nodes");
+    println!("coverage -A / two curls                      {:.2}  (aim: 1.0 or less)", coverage / curls);
+    println!("coverage -A / kubectl get nodes,pods -o json 1/{:.0}  (aim: 1/60 or less)", everything / coverage);
+    println!("coverage NAME / kubectl get pods -l          1/{:.1}  (aim: 1/8 or less)", listed / named);
+}
+
+/// One run: how long it took, and the most memory in kB that one of its processes held.
+struct Run {
+    wall: Duration,
+    peak: u64,
+}
+
+/// Runs commands at the same time until all have ended, and demands that they succeed.
+fn run(commands: Vec<Command>) -> Run {
+    let started = Instant::now();
+    let watchers: Vec<_> = commands
+        .into_iter()
+        .map(|mut command| {
+            let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the command starts");
+            let mut out = child.stdout.take().unwrap();
+            let reader = thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()).unwrap());
+            thread::spawn(move || {
+                let mut peak = 0;
+                let status = loop {
+                    peak = peak.max(high_water_mark(child.id()));
+                    if let Some(status) = child.try_wait().unwrap() {
+                        break status;
+                    }
+                    thread::sleep(Duration::from_millis(2));
+                };
+                reader.join().unwrap();
+                assert!(status.success(), "{command:?} ended with {status}");
+                peak
+            })
+        })
+        .collect();
+    let peak = watchers.into_iter().map(|watcher| watcher.join().unwrap()).max().unwrap_or(0);
+    Run { wall: started.elapsed(), peak }
+}
+
+/// Returns the most memory in kB that a process has held, 0 once it is gone.
+fn high_water_mark(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Prints the median of some runs, and returns its seconds.
+fn report(name: &str, runs: &[Run]) -> f64 {
+    let mut seconds: Vec<f64> = runs.iter().map(|run| run.wall.as_secs_f64()).collect();
+    seconds.sort_by(f64::total_cmp);
+    let median = seconds[seconds.len() / 2];
+    let peak = runs.iter().map(|run| run.peak).max().unwrap_or(0) / 1_000;
+    println!("{name:<52} {median:>9.2} {peak:>9}");
+    median
+}
+
+/// `kubectl proxy`, through which objects are written without TLS.
+struct Proxy {
+    process: Child,
+    address: String,
+}
+
+impl Proxy {
+    fn start(control_plane: &ControlPlane) -> Self {
+        let mut command = control_plane.kubectl_command();
+        let mut process = command.args(["proxy", "--port=0"]).stdout(Stdio::piped()).spawn().expect("kubectl starts");
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit(' ').next().unwrap().to_owned();
+        Proxy { process, address }
+    }
+
+    fn connect(&self) -> Connection {
+        let stream = TcpStream::connect(&self.address).expect("the proxy listens");
+        stream.set_nodelay(true).unwrap();
+        Connection { reader: BufReader::new(stream) }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A connection that sends one request after the other.
+struct Connection {
+    reader: BufReader<TcpStream>,
+}
+
+impl Connection {
+    /// Sends an object and returns the server's answer to it.
+    fn send(&mut self, method: &str, path: &str, object: &Value) -> Value {
+        let body = object.to_string();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.reader.get_mut().write_all(request.as_bytes()).unwrap();
+        let mut line = String::new();
+        self.reader.read_line(&mut line).unwrap();
+        let status = line.clone();
+        let (mut length, mut chunked) = (0, false);
+        loop {
+            line.clear();
+            self.reader.read_line(&mut line).unwrap();
+            let header = line.trim().to_ascii_lowercase();
+            if header.is_empty() {
+                break;
+            }
+            if let Some(value) = header.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            chunked |= header.starts_with("transfer-encoding:") && header.ends_with("chunked");
+        }
+        let body = if chunked { self.read_chunks() } else { self.read_exactly(length) };
+        assert!(status.contains(" 20"), "{method} {path}: {status}{}", String::from_utf8_lossy(&body));
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    fn read_exactly(&mut self, length: usize) -> Vec<u8> {
+        let mut body = vec![0; length];
+        self.reader.read_exact(&mut body).unwrap();
+        body
+    }
+
+    fn read_chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.reader.read_line(&mut line).unwrap();
+            let length = usize::from_str_radix(line.trim(), 16).unwrap();
+            let chunk = self.read_exactly(length + 2);
+            body.extend_from_slice(&chunk[..length]);
+            if length == 0 {
+                return body;
+            }
+        }
+    }
+}
+
+fn daemon_set(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [container(name)], "tolerations": [{"operator": "Exists"}]},
+            },
+        },
+    })
+}
+
+fn container(name: &str) -> Value {
+    json!({
+        "name": name,
+        "image": format!("registry.example/{name}:1.4.2"),
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+    })
+}
+
+/// A node of about 20 kB, most of it images, as real nodes have them.
+fn node(index: usize) -> Value {
+    let name = format!("node-{index:05}");
+    let zone = format!("zone-{}", index % 3);
+    let images: Vec<Value> = (0..100)
+        .map(|image| {
+            json!({
+                "names": [
+                    format!("registry.example/team-{}/component-{image}@sha256:{:064x}", image % 7, index * 1_000 + image),
+                    format!("registry.example/team-{}/component-{image}:v1.{image}.0", image % 7),
+                ],
+                "sizeBytes": 10_000_000 + image,
+            })
+        })
+        .collect();
+    let condition = |kind: &str, status: &str| {
+        json!({
+            "type": kind, "status": status, "reason": "KubeletReports", "message": "kubelet reports its condition",
+            "lastHeartbeatTime": "2026-11-20T12:00:00Z", "lastTransitionTime": "2026-11-01T12:00:00Z",
+        })
+    };
+    json!({
+        "metadata": {"name": name, "labels": {
+            "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+            "topology.kubernetes.io/zone": zone, "node.kubernetes.io/instance-type": "m5.xlarge",
+        }},
+        "status": {
+            "capacity": {"cpu": "4", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi"},
+            "allocatable": {"cpu": "3900m", "memory": "15Gi", "pods": "110", "ephemeral-storage": "90Gi"},
+            "conditions": [
+                condition("MemoryPressure", "False"), condition("DiskPressure", "False"),
+                condition("PIDPressure", "False"), condition("Ready", "True"),
+            ],
+            "nodeInfo": {
+                "kubeletVersion": "v1.36.3", "operatingSystem": "linux", "architecture": "amd64", "machineID": "0",
+                "systemUUID": "0", "bootID": "0", "kernelVersion": "6.1", "osImage": "Debian",
+                "containerRuntimeVersion": "containerd://2.0", "kubeProxyVersion": "v1.36.3",
+            },
+            "images": images,
+        },
+    })
+}
+
+/// A pod of about 20 kB, most of it environment, bound to its node.
+fn pod(owner: &Value, index: usize) -> Value {
+    let name = owner["metadata"]["name"].as_str().unwrap();
+    let environment: Vec<Value> =
+        (0..120).map(|number| json!({"name": format!("SETTING_{number}"), "value": "x".repeat(80)})).collect();
+    let mut container = container(name);
+    container["env"] = environment.into();
+    json!({
+        "metadata": {
+            "name": format!("{name}-{index:05}"),
+            "labels": {"app": name, "controller-revision-hash": "5d8c9f7b6", "pod-template-generation": "1"},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "controller": true,
+                "blockOwnerDeletion": true, "uid": owner["metadata"]["uid"],
+            }],
+        },
+        "spec": {
+            "nodeName": format!("node-{index:05}"),
+            "automountServiceAccountToken": false,
+            "containers": [container],
+        },
+    })
+}
+
+/// The status of a pod that has been available for days.
+fn running() -> Value {
+    let since = "2026-11-01T12:00:00Z";
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": since});
+    json!({
+        "phase": "Running",
+        "startTime": since,
+        "conditions": [condition("PodScheduled"), condition("Initialized"), condition("ContainersReady"), condition("Ready")],
+        "containerStatuses": [{
+            "name": "cni", "ready": true, "restartCount": 0, "started": true, "image": "registry.example/agent:1.4.2",
+            "imageID": "registry.example/agent@sha256:0", "state": {"running": {"startedAt": since}},
+        }],
+    })
+}

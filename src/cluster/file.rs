@@ -1,27 +1,209 @@
-//! Reads a dump of a cluster.
+//! Reads a dump of a cluster: a file, a folder of files, or standard input.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
 
 use super::Query;
+use super::dump_header::Pods;
 use super::error::ReadError;
 use super::names;
-use crate::model::snapshot::Snapshot;
+use super::newest_time::newest_time;
+use super::objects::{Objects, Origin};
+use super::text::{self, STANDARD_INPUT};
+use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 
 /// A dump that was read whole.
 #[derive(Debug, Clone)]
 pub struct Dump {
     /// Everything in the dump.
     pub snapshot: Snapshot,
+    /// Files of a folder that could not be read, a fragment each; the others count all the same.
+    pub warnings: Vec<String>,
+    /// What errors call the dump.
+    name: String,
+    /// The one namespace that the dump is about, where it says so.
+    namespace: Option<String>,
+}
+
+/// Reads a dump: a file, a folder, or `-` for standard input.
+///
+/// "Now" is the time given, else when the dump was made, where it says so, else the newest time in it.
+///
+/// # Errors
+///
+/// Fails where there is nothing to read, where a file that is named is broken, and where nothing in it
+/// says anything about DaemonSets.
+pub fn open(path: &str, stdin: &mut dyn Read, now: Option<Timestamp>) -> Result<Dump, ReadError> {
+    let mut objects = Objects::default();
+    let mut warnings = Vec::new();
+    let mut name = path.to_owned();
+    if path == "-" {
+        STANDARD_INPUT.clone_into(&mut name);
+        objects.add_text(Origin { name: &name, folder: None }, &text::read(&name, stdin)?)?;
+    } else if Path::new(path).is_dir() {
+        for file in files_of(Path::new(path))? {
+            warnings.extend(add_file_of_folder(&mut objects, &file).err().map(|error| error.to_string()));
+        }
+    } else {
+        objects.add_text(Origin { name: &name, folder: None }, &text::read_file(Path::new(path))?)?;
+    }
+    objects.keep_newest();
+    if objects.kinds.is_empty() {
+        let error = ReadError::file(name, nothing_of_use(&objects));
+        let hint = "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`";
+        return Err(warnings.into_iter().fold(error.hint(hint), ReadError::hint));
+    }
+    Ok(Dump::of(objects, name, warnings, now))
+}
+
+fn add_file_of_folder(objects: &mut Objects, file: &Path) -> Result<(), ReadError> {
+    let text = text::read_file(file)?;
+    if text::without_mark(&text).trim_start().starts_with('[') {
+        return Ok(());
+    }
+    let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    objects.add_text(Origin { name: &file.display().to_string(), folder }, &text)
+}
+
+/// Finds the files of a folder that are JSON or YAML by name, in a steady order.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    let unreadable = |error: &std::io::Error| text::io_error(&folder.display().to_string(), error);
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| unreadable(&error))? {
+        entries.push(entry.map_err(|error| unreadable(&error))?);
+    }
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.path();
+        // A link to a folder is not followed, so that a ring of them ends.
+        if entry.file_type().is_ok_and(|type_| type_.is_dir()) {
+            files.extend(files_of(&path)?);
+        } else if is_dump_name(&path) && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn is_dump_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    [".json", ".yaml", ".yml"].iter().any(|ending| name.ends_with(ending))
+}
+
+fn nothing_of_use(objects: &Objects) -> String {
+    let mut found: Vec<_> = objects.others.iter().collect();
+    found.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), *kind));
+    let listed: Vec<_> = found.iter().take(4).map(|(kind, count)| format!("{kind} ({count})")).collect();
+    match found.len() {
+        0 => "holds no Kubernetes objects".to_owned(),
+        1..=4 => format!("holds no DaemonSet, node, pod or event, only {}", listed.join(", ")),
+        more => {
+            format!("holds no DaemonSet, node, pod or event, only {} and {} other kinds", listed.join(", "), more - 4)
+        }
+    }
 }
 
 impl Dump {
+    fn of(objects: Objects, name: String, warnings: Vec<String>, now: Option<Timestamp>) -> Self {
+        let pods_complete = pods_complete(&objects);
+        let gaps = gaps(&objects, &pods_complete);
+        let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
+        let namespaces: BTreeSet<_> = objects.headers.iter().map(|header| &header.namespace).collect();
+        let namespace = match namespaces.first() {
+            Some(Some(namespace)) if namespaces.len() == 1 => Some((*namespace).clone()),
+            _ => None,
+        };
+        let mut snapshot = Snapshot {
+            now: Timestamp::UNIX_EPOCH,
+            daemon_sets: objects.daemon_sets,
+            controller_revisions: objects.controller_revisions,
+            nodes: objects.nodes,
+            pods: objects.pods,
+            pods_complete,
+            events: objects.events,
+            limit_ranges: objects.limit_ranges,
+            runtime_classes: objects.runtime_classes,
+            priority_classes: objects.priority_classes,
+            leases: objects.leases,
+            gaps,
+        };
+        // Where there is no time at all there is no age to be counted either.
+        snapshot.now = now.or(taken_at).or_else(|| newest_time(&snapshot)).unwrap_or_default();
+        Dump { snapshot, warnings, name, namespace }
+    }
+
     /// Returns what the query asks for.
     ///
     /// # Errors
     ///
-    /// Fails where the query names a DaemonSet that is not in the dump.
+    /// Fails where the query names a DaemonSet or node that is not in the dump, and where the dump
+    /// is about another namespace, or about no DaemonSet at all.
     pub fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
+        if let (Some(wanted), Some(dumped)) = (&query.namespace, &self.namespace)
+            && wanted != dumped
+        {
+            let problem = format!("was made of namespace {dumped:?} only, and {wanted:?} is asked for");
+            return Err(ReadError::file(&self.name, problem)
+                .hint(format!("ask with `-n {dumped}`, or make a dump with `kubectl ds snapshot -A`")));
+        }
         names::check_daemon_sets(query, &self.snapshot.daemon_sets)?;
+        if let Some(node) = &query.node
+            && !self.snapshot.nodes.iter().any(|existing| existing.metadata.name == *node)
+        {
+            return Err(names::unknown_node(
+                node,
+                self.snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str()),
+            ));
+        }
         let mut snapshot = self.snapshot.clone();
         snapshot.daemon_sets.retain(|daemon_set| query.wants(&daemon_set.metadata));
         Ok(snapshot)
     }
+}
+
+/// Tells whose pods are all there, as far as it is certain.
+fn pods_complete(objects: &Objects) -> PodsComplete {
+    let mut nodes = BTreeSet::new();
+    for header in &objects.headers {
+        match &header.pods {
+            Pods::Everywhere => return PodsComplete::Everywhere,
+            Pods::OnNodes(names) => nodes.extend(names.iter().cloned()),
+        }
+    }
+    if objects.headers.is_empty() && objects.pods_everywhere {
+        PodsComplete::Everywhere
+    } else {
+        PodsComplete::On(nodes)
+    }
+}
+
+/// Says what the dump lacks: whole kinds, and pods of namespaces that have a DaemonSet.
+fn gaps(objects: &Objects, pods_complete: &PodsComplete) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    for gap in objects.headers.iter().flat_map(|header| header.gaps()) {
+        if !gaps.contains(&gap) {
+            gaps.push(gap);
+        }
+    }
+    let not_in_dump = |kind, namespace| Gap { kind, namespace, cause: GapCause::NotInDump };
+    let read: BTreeSet<Kind> =
+        objects.headers.iter().flat_map(|header| header.kinds()).chain(objects.kinds.iter().copied()).collect();
+    for kind in Kind::ALL {
+        if !read.contains(&kind) && !gaps.iter().any(|gap| gap.kind == kind && gap.namespace.is_none()) {
+            gaps.push(not_in_dump(kind, None));
+        }
+    }
+    if objects.headers.is_empty() && *pods_complete != PodsComplete::Everywhere && read.contains(&Kind::Pods) {
+        let namespaces: BTreeSet<_> =
+            objects.daemon_sets.iter().map(|daemon_set| &daemon_set.metadata.namespace).collect();
+        let missing = namespaces.into_iter().filter(|namespace| !objects.pod_namespaces.contains(*namespace));
+        gaps.extend(missing.map(|namespace| not_in_dump(Kind::Pods, Some(namespace.clone()))));
+    }
+    gaps
 }

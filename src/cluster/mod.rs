@@ -2,9 +2,14 @@
 //!
 //! A [`Source`] answers a [`Query`] with a [`Snapshot`]. [`file`](mod@file) reads a dump and works without a client.
 
+pub mod dump_header;
 pub mod error;
 pub mod file;
 pub mod names;
+pub mod newest_time;
+pub mod objects;
+pub mod text;
+pub mod yaml;
 
 use std::collections::BTreeSet;
 

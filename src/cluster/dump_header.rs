@@ -1,0 +1,122 @@
+//! What a dump says of itself, beside its items: when it was made, and what was read for it.
+//!
+//! A dump is an ordinary `v1.List`, to which kubectl allows fields it does not know. With the
+//! header, reading a dump gives the snapshot that was written: that a kind has no object is told from
+//! that it was not read.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
+
+/// The field `snapshot` of a dump's list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    /// The program that made the dump, and its version.
+    pub tool: String,
+    /// When the dump was made.
+    pub taken_at: Timestamp,
+    /// The one namespace that DaemonSets were read of; all of them where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Whether secrets were taken out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
+    /// The kinds that were read, those without an object among them.
+    pub kinds: Vec<String>,
+    /// Whose pods are there.
+    pub pods: Pods,
+    /// What could not be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<HeaderGap>,
+}
+
+/// Whose pods are in a dump.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Pods {
+    /// Every pod of the cluster.
+    Everywhere,
+    /// Every pod of these nodes, and the DaemonSets' own on others.
+    OnNodes(BTreeSet<String>),
+}
+
+/// Something that could not be read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeaderGap {
+    /// The kind, by its resource's name.
+    pub kind: String,
+    /// The namespace, or nothing where the gap is everywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The permission that was missing; absent where the dump that this was made from had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forbidden: Option<String>,
+    /// The permission that was missing for the namespaces without DaemonSets that were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forbidden_elsewhere: Option<String>,
+}
+
+impl Header {
+    /// Describes a snapshot.
+    pub fn of(snapshot: &Snapshot, namespace: Option<&str>, redacted: bool) -> Self {
+        let missing = |kind| snapshot.gap(kind, "").is_some();
+        Header {
+            tool: format!("kubectl-ds {}", env!("CARGO_PKG_VERSION")),
+            taken_at: snapshot.now,
+            namespace: namespace.map(str::to_owned),
+            redacted,
+            kinds: Kind::ALL
+                .into_iter()
+                .filter(|kind| !missing(*kind))
+                .map(|kind| kind.resource().to_owned())
+                .collect(),
+            pods: match &snapshot.pods_complete {
+                PodsComplete::Everywhere => Pods::Everywhere,
+                PodsComplete::On(nodes) => Pods::OnNodes(nodes.clone()),
+            },
+            gaps: snapshot
+                .gaps
+                .iter()
+                .map(|gap| HeaderGap {
+                    kind: gap.kind.resource().to_owned(),
+                    namespace: gap.namespace.clone(),
+                    forbidden: match &gap.cause {
+                        GapCause::Forbidden(permission) => Some(permission.clone()),
+                        _ => None,
+                    },
+                    forbidden_elsewhere: match &gap.cause {
+                        GapCause::ForbiddenElsewhere(permission) => Some(permission.clone()),
+                        _ => None,
+                    },
+                })
+                .collect(),
+        }
+    }
+
+    /// Returns the kinds that were read; those of a later version are left out.
+    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.kinds.iter().filter_map(|name| kind_of_resource(name))
+    }
+
+    /// Returns what could not be read; kinds of a later version are left out.
+    pub fn gaps(&self) -> impl Iterator<Item = Gap> {
+        self.gaps.iter().filter_map(|HeaderGap { kind, namespace, forbidden, forbidden_elsewhere }| {
+            let forbidden = forbidden.clone().map(GapCause::Forbidden);
+            let elsewhere = || forbidden_elsewhere.clone().map(GapCause::ForbiddenElsewhere);
+            Some(Gap {
+                kind: kind_of_resource(kind)?,
+                namespace: namespace.clone(),
+                cause: forbidden.or_else(elsewhere).unwrap_or(GapCause::NotInDump),
+            })
+        })
+    }
+}
+
+fn kind_of_resource(name: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| kind.resource() == name)
+}

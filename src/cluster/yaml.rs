@@ -1,0 +1,276 @@
+//! Reads YAML as kubectl does, however big, but never bigger than it looks.
+//!
+//! A document is read item by item. What aliases stand for is counted, so that a few lines that
+//! unfold to gigabytes end with an error at once.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use serde_saphyr::{Error, SnippetMode, UserMessageFormatter};
+
+/// One document of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Document<'a> {
+    /// The text, with the `---` before it.
+    pub text: &'a str,
+    /// How many lines come before it.
+    pub lines_before: usize,
+}
+
+/// Divides a text into its documents, and leaves out those that hold nothing.
+///
+/// YAML forbids a line that starts with `---` anywhere but between documents, even in block text.
+pub fn documents(text: &str) -> Vec<Document<'_>> {
+    let mut documents = Vec::new();
+    let (mut start, mut lines_before, mut position) = (0, 0, 0);
+    let (mut has_content, mut has_directive) = (false, false);
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let after_marker =
+            line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']));
+        // A directive belongs to the document after the marker.
+        if after_marker.is_some() && !has_directive {
+            if has_content {
+                documents.push(Document { text: &text[start..position], lines_before });
+            }
+            (start, lines_before, has_content) = (position, number, false);
+        }
+        let content = after_marker.unwrap_or(line).trim();
+        has_directive = !has_content && (content.starts_with('%') || (has_directive && after_marker.is_none()));
+        has_content |= !(content.is_empty() || content == "..." || content.starts_with(['#', '%']));
+        position += line.len();
+    }
+    if has_content {
+        documents.push(Document { text: &text[start..], lines_before });
+    }
+    documents
+}
+
+/// How much a document may unfold to.
+#[derive(Debug)]
+pub struct Allowance {
+    left: Cell<usize>,
+}
+
+impl Allowance {
+    fn spend<E: serde::de::Error>(&self, amount: usize) -> Result<(), E> {
+        let left = self.left.get().checked_sub(amount);
+        self.left.set(left.unwrap_or(0));
+        left.map(|_| ()).ok_or_else(|| E::custom("the allowance is spent"))
+    }
+
+    fn is_spent(&self) -> bool {
+        self.left.get() == 0
+    }
+}
+
+/// Reads one document with a seed that is made from the allowance.
+///
+/// # Errors
+///
+/// Fails with a fragment that names the line, where the text is no YAML, unfolds to far more than
+/// it is long, or the seed refuses it.
+pub fn read<'a, T>(
+    document: Document<'a>,
+    visit: impl for<'e> FnOnce(serde_saphyr::Deserializer<'a, 'e>, &Allowance) -> Result<T, Error>,
+) -> Result<T, String> {
+    let allowance = Allowance { left: Cell::new(4 * document.text.len() + (1 << 20)) };
+    let options = serde_saphyr::options! {
+        // What is not an alias is bounded by the text that is in memory already.
+        budget: serde_saphyr::budget! {
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+            max_depth: 100,
+        },
+        emit_comments: false,
+        // `defaultMode: 0644` is 420 to kubectl.
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
+    serde_saphyr::with_deserializer_from_str_with_options(document.text, options, |deserializer| {
+        visit(deserializer, &allowance)
+    })
+    .map_err(|error| {
+        if allowance.is_spent() || is_bomb(&error) {
+            let line = error.location().map_or(0, |location| location.line()) + document.lines_before as u64;
+            return format!("its aliases unfold to far more than its size (line {line}): it looks like a YAML bomb");
+        }
+        error.render_with_options(serde_saphyr::render_options! {
+            formatter: &UserMessageFormatter,
+            snippets: SnippetMode::Off,
+            line_offset: document.lines_before as u64,
+        })
+    })
+}
+
+fn is_bomb(error: &Error) -> bool {
+    match error.without_snippet() {
+        Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => true,
+        Error::Budget { breach, .. } => !matches!(breach, serde_saphyr::budget::BudgetBreach::Depth { .. }),
+        Error::AliasError { error, .. } => is_bomb(error),
+        _ => false,
+    }
+}
+
+/// Reads a value, and charges it to the allowance.
+#[derive(Debug, Clone, Copy)]
+pub struct ValueSeed<'a>(pub &'a Allowance);
+
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueSeed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
+        self.0.spend(1)?;
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
+        self.0.spend(1)?;
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        self.0.spend(1)?;
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        self.0.spend(1)?;
+        Ok(Value::from(value))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        self.visit_string(value.to_owned())
+    }
+
+    fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
+        self.0.spend(1 + value.len())?;
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
+        self.0.spend(1)?;
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<Value, E> {
+        self.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
+        self.0.spend(1)?;
+        let mut values = Vec::new();
+        while let Some(value) = sequence.next_element_seed(self)? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        self.0.spend(1)?;
+        let mut fields = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            self.0.spend(key.len())?;
+            fields.insert(key, map.next_value_seed(self)?);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+/// Reads one document as a value.
+///
+/// # Errors
+///
+/// Fails with a fragment that names the line, where the text is no YAML or unfolds without end.
+pub fn value(document: Document<'_>) -> Result<Value, String> {
+    read(document, |deserializer, allowance| {
+        let value = ValueSeed(allowance).deserialize(deserializer)?;
+        if allowance.is_spent() { Err(Error::custom("the allowance is spent")) } else { Ok(value) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{documents, value};
+
+    fn values(text: &str) -> Vec<Result<serde_json::Value, String>> {
+        documents(text).into_iter().map(value).collect()
+    }
+
+    #[test]
+    fn documents_are_divided_by_lines_of_three_dashes_only() {
+        let text =
+            "# head\n%YAML 1.2\n---\na: 1\n--- # second\nb: |\n  ---\n  x\n---\n# empty\n---\n---\nc: ---x\n...\n---\n";
+        let found: Vec<_> = documents(text).iter().map(|document| document.lines_before).collect();
+        assert_eq!(found, [0, 4, 11]);
+        let values: Vec<_> = values(text).into_iter().map(Result::unwrap).collect();
+        assert_eq!(values, [json!({"a": 1}), json!({"b": "---\nx\n"}), json!({"c": "---x"})]);
+    }
+
+    #[test]
+    fn scalars_mean_what_they_mean_to_kubectl() {
+        let text = "{a: 0644, b: yes, c: 'yes', d: 1_0.5x, e: ~, f: 1e3, g: 2026-01-01T00:00:00Z, h: 100m}";
+        assert_eq!(
+            values(text)[0].as_ref().unwrap(),
+            &json!({"a": 420, "b": true, "c": "yes", "d": "1_0.5x", "e": null, "f": 1000.0,
+                "g": "2026-01-01T00:00:00Z", "h": "100m"})
+        );
+    }
+
+    #[test]
+    fn an_anchor_that_is_used_a_few_times_is_fine() {
+        let text = "a: &labels {app: x}\nb: *labels\nc:\n  <<: *labels\n  d: e\n";
+        assert_eq!(
+            values(text)[0].as_ref().unwrap(),
+            &json!({"a": {"app": "x"}, "b": {"app": "x"}, "c": {"app": "x", "d": "e"}})
+        );
+    }
+
+    #[test]
+    fn a_bomb_ends_at_once() {
+        let mut doubling = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let before = format!("*a{}, ", level - 1).repeat(9);
+            doubling.push_str(&format!("a{level}: &a{level} [{}]\n", before.trim_end_matches(", ")));
+        }
+        let long_text = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), "*a, ".repeat(2_000));
+        for (text, line) in [(doubling, 7), (long_text, 2)] {
+            let start = std::time::Instant::now();
+            let error = values(&text)[0].as_ref().unwrap_err().clone();
+            assert!(error.starts_with("its aliases unfold to far more than its size (line "), "{error}");
+            assert!(error.ends_with("): it looks like a YAML bomb"), "{error} {line}");
+            assert!(start.elapsed().as_secs() < 5);
+        }
+    }
+
+    #[test]
+    fn errors_name_the_line_of_the_whole_text() {
+        assert_eq!(
+            values("a: 1\n---\nb: [1\nc: 2\n")[1].as_ref().unwrap_err(),
+            "illegal placement of ':' indicator at line 4, column 2"
+        );
+    }
+}

@@ -1,0 +1,110 @@
+use std::fs;
+use std::path::Path;
+
+use kubectl_ds::cluster::error::ReadError;
+use kubectl_ds::cluster::file::{Dump, open};
+use kubectl_ds::error::CommandError;
+use kubectl_ds::model::snapshot::{Kind, PodsComplete};
+use serde_json::{Value, json};
+
+use super::{daemon_set, node, pod, untyped};
+
+fn write(folder: &Path, files: &[(&str, String)]) {
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+fn read(folder: &Path) -> Result<Dump, ReadError> {
+    open(folder.to_str().unwrap(), &mut std::io::empty(), None)
+}
+
+fn typed_list(kind: &str, api_version: &str, items: &[Value]) -> String {
+    let items: Vec<_> = items.iter().cloned().map(untyped).collect();
+    json!({"kind": kind, "apiVersion": api_version, "metadata": {}, "items": items}).to_string()
+}
+
+#[test]
+fn the_folder_of_cluster_info_dump_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        folder.path(),
+        &[
+            ("nodes.json", typed_list("NodeList", "v1", &[node("a"), node("b")])),
+            (
+                "kube-system/daemonsets.json",
+                typed_list("DaemonSetList", "apps/v1", &[daemon_set("kube-system", "cni")]),
+            ),
+            ("kube-system/pods.json", typed_list("PodList", "v1", &[pod("kube-system", "cni-1", "DaemonSet")])),
+            ("kube-system/events.json", typed_list("EventList", "v1", &[])),
+            ("kube-system/cni-1/logs.txt", "{ no json".to_owned()),
+            ("default/daemonsets.json", typed_list("DaemonSetList", "apps/v1", &[daemon_set("default", "agent")])),
+            ("default/pods.json", typed_list("PodList", "v1", &[])),
+        ],
+    );
+    let dump = read(folder.path()).unwrap();
+    let snapshot = &dump.snapshot;
+    assert_eq!((snapshot.daemon_sets.len(), snapshot.nodes.len(), snapshot.pods.len()), (2, 2, 1));
+    assert_eq!(dump.warnings, Vec::<String>::new());
+    assert_eq!(snapshot.gap(Kind::Events, "default"), None);
+    assert_eq!(snapshot.gap(Kind::Pods, "default"), None, "an empty list is no gap");
+    assert_eq!(snapshot.pods_complete, PodsComplete::On([].into()), "only two namespaces were dumped");
+
+    write(folder.path(), &[("kube-node-lease/pods.json", typed_list("PodList", "v1", &[]))]);
+    assert_eq!(read(folder.path()).unwrap().snapshot.pods_complete, PodsComplete::Everywhere);
+}
+
+#[test]
+fn the_folder_of_must_gather_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = |value: &Value| format!("---\n{}", serde_saphyr::to_string(value).unwrap());
+    let events = json!({"apiVersion": "v1", "kind": "EventList", "items": [
+        {"metadata": {"name": "e", "namespace": "x"}, "reason": "FailedCreate", "lastTimestamp": "2026-11-20T11:00:00Z"}]});
+    write(
+        folder.path(),
+        &[
+            ("cluster-scoped-resources/core/nodes/a.yaml", yaml(&node("a"))),
+            (
+                "namespaces/x/apps/daemonsets.yaml",
+                yaml(&json!({"apiVersion": "apps/v1", "kind": "DaemonSetList",
+                "items": [untyped(daemon_set("x", "agent"))]})),
+            ),
+            ("namespaces/x/pods/agent-1/agent-1.yaml", yaml(&pod("x", "agent-1", "DaemonSet"))),
+            ("namespaces/x/pods/agent-1/c/c/logs/current.log", "\u{1}\n".to_owned()),
+            ("namespaces/x/core/events.yaml", yaml(&events)),
+            ("namespaces/x/x.yaml", yaml(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}))),
+            ("metrics.json", "[1, 2]".to_owned()),
+            ("version", "v1".to_owned()),
+        ],
+    );
+    let dump = read(folder.path()).unwrap();
+    let snapshot = &dump.snapshot;
+    assert_eq!((snapshot.daemon_sets.len(), snapshot.nodes.len(), snapshot.pods.len()), (1, 1, 1));
+    assert_eq!((snapshot.events.len(), snapshot.now.to_string().as_str()), (1, "2026-11-20T11:00:00Z"));
+    assert_eq!(dump.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_broken_file_of_a_folder_is_named_and_the_others_count() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[("a.json", daemon_set("x", "agent").to_string()), ("b.json", "{\n\"kind\"".to_owned())]);
+    let dump = read(folder.path()).unwrap();
+    assert_eq!(dump.snapshot.daemon_sets.len(), 1);
+    let broken = folder.path().join("b.json");
+    let warning = format!("{}: the JSON breaks off at line 2, column 6: the file is truncated", broken.display());
+    assert_eq!(dump.warnings, [warning.as_str()]);
+    let error = open(broken.to_str().unwrap(), &mut std::io::empty(), None).unwrap_err();
+    assert_eq!(error.to_string(), warning, "named itself, it is an error");
+}
+
+#[test]
+fn a_folder_without_objects_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[("readme.txt", "hello".to_owned())]);
+    let error = CommandError::from(read(folder.path()).unwrap_err()).to_string();
+    assert!(error.starts_with(&format!("{}: holds no Kubernetes objects\nhint: ", folder.path().display())), "{error}");
+    let missing = folder.path().join("missing.json");
+    assert_eq!(read(&missing).unwrap_err().to_string(), format!("{}: no such file or folder", missing.display()));
+}

@@ -1,0 +1,168 @@
+use std::io::Write;
+
+use flate2::{Compression, write::GzEncoder};
+use kubectl_ds::cluster::Query;
+use kubectl_ds::cluster::file::open;
+use kubectl_ds::error::CommandError;
+use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
+use serde_json::json;
+
+use super::{daemon_set, list, node, pod, read, untyped};
+
+fn names(snapshot: &Snapshot) -> Vec<String> {
+    let daemon_sets = snapshot.daemon_sets.iter().map(|daemon_set| format!("ds {}", daemon_set.metadata.name));
+    let nodes = snapshot.nodes.iter().map(|node| format!("node {}", node.metadata.name));
+    let pods = snapshot.pods.iter().map(|pod| format!("pod {}", pod.metadata.name));
+    daemon_sets.chain(nodes).chain(pods).collect()
+}
+
+fn yaml(value: &serde_json::Value) -> String {
+    serde_saphyr::to_string(value).unwrap()
+}
+
+#[test]
+fn every_form_of_the_same_objects_gives_the_same_snapshot() {
+    let objects = [daemon_set("x", "agent"), node("a"), node("b"), pod("x", "agent-1", "DaemonSet")];
+    let expected = read(list(&objects).to_string()).unwrap().snapshot;
+    assert_eq!(names(&expected), ["ds agent", "node a", "node b", "pod agent-1"]);
+
+    let typed = [
+        json!({"kind": "DaemonSetList", "apiVersion": "apps/v1", "items": [untyped(objects[0].clone())]}),
+        // kubectl sorts keys: here the list's kind comes after its items.
+        json!({"apiVersion": "v1", "items": [untyped(objects[1].clone()), untyped(objects[2].clone())], "kind": "NodeList"}),
+        json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [untyped(objects[3].clone())]}),
+        json!({"kind": "ServiceList", "apiVersion": "v1", "items": [{"metadata": {"name": "other"}}]}),
+    ];
+    let documents = |values: &[serde_json::Value]| values.iter().map(|value| format!("{value}\n")).collect::<String>();
+    let yaml_documents =
+        |values: &[serde_json::Value]| values.iter().map(|value| format!("---\n{}", yaml(value))).collect::<String>();
+    let kind_last = r#"{"metadata":{"name":"a"},"spec":{},"kind":"Node","apiVersion":"v1"}"#;
+    assert_eq!(names(&read(kind_last).unwrap().snapshot), ["node a"]);
+
+    let pretty = serde_json::to_string_pretty(&list(&objects)).unwrap();
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(pretty.as_bytes()).unwrap();
+    let forms: [(&str, Vec<u8>); 8] = [
+        ("an indented list", pretty.clone().into_bytes()),
+        ("a marked list", format!("\u{feff}{pretty}").into_bytes()),
+        ("gzip", gzip.finish().unwrap()),
+        ("JSON objects", documents(&objects).into_bytes()),
+        ("typed JSON lists", documents(&typed).into_bytes()),
+        ("a YAML list", yaml(&list(&objects)).into_bytes()),
+        ("YAML objects", yaml_documents(&objects).into_bytes()),
+        ("typed YAML lists", yaml_documents(&typed).into_bytes()),
+    ];
+    for (form, text) in forms {
+        assert_eq!(read(text).unwrap().snapshot, expected, "{form}");
+    }
+}
+
+#[test]
+fn now_is_the_newest_time_unless_it_is_given() {
+    let mut pod = pod("x", "agent-1", "DaemonSet");
+    pod["metadata"]["deletionTimestamp"] = json!("2026-11-20T10:00:30Z");
+    pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+    let text = list(&[daemon_set("x", "agent"), node("a")]).to_string();
+    assert_eq!(read(&text).unwrap().snapshot.now.to_string(), "2026-11-20T09:00:00Z");
+    assert_eq!(read(list(&[node("a"), pod]).to_string()).unwrap().snapshot.now.to_string(), "2026-11-20T10:00:00Z");
+    let given = "2026-12-01T00:00:00Z".parse().unwrap();
+    assert_eq!(open("-", &mut text.as_bytes(), Some(given)).unwrap().snapshot.now, given);
+}
+
+#[test]
+fn kinds_that_are_not_there_are_gaps() {
+    let snapshot =
+        read(list(&[daemon_set("x", "agent"), pod("x", "agent-1", "DaemonSet")]).to_string()).unwrap().snapshot;
+    let missing: Vec<_> = snapshot.gaps.iter().map(|gap| gap.kind).collect();
+    let rest = [Kind::LimitRanges, Kind::RuntimeClasses, Kind::PriorityClasses, Kind::Leases];
+    assert_eq!(missing, [&[Kind::ControllerRevisions, Kind::Nodes, Kind::Events], &rest[..]].concat());
+    assert!(snapshot.gaps.iter().all(|gap| gap.namespace.is_none() && gap.cause == GapCause::NotInDump));
+
+    let empty_list = json!({"kind": "EventList", "apiVersion": "v1", "items": null});
+    let text = format!("{}{empty_list}", list(&[daemon_set("x", "agent")]));
+    assert_eq!(read(text).unwrap().snapshot.gap(Kind::Events, "x"), None);
+}
+
+#[test]
+fn all_pods_are_known_only_where_the_list_was_made_of_all_namespaces() {
+    let complete = |items: &[serde_json::Value]| read(list(items).to_string()).unwrap().snapshot.pods_complete;
+    let none = PodsComplete::On([].into());
+    let (own, other) = (pod("x", "p", "DaemonSet"), pod("x", "q", "ReplicaSet"));
+    assert_eq!(complete(&[own.clone(), other.clone()]), none, "one namespace");
+    assert_eq!(complete(&[own.clone(), pod("y", "q", "DaemonSet")]), none, "a selector's pods");
+    assert_eq!(complete(&[daemon_set("x", "a"), daemon_set("y", "b")]), none, "no pods at all");
+    assert_eq!(complete(&[daemon_set("y", "a"), own.clone(), other.clone()]), PodsComplete::Everywhere);
+    let apart = format!("{}{}", own, pod("y", "q", "ReplicaSet"));
+    assert_eq!(read(apart).unwrap().snapshot.pods_complete, none, "single objects");
+}
+
+#[test]
+fn pods_of_a_namespace_that_was_not_dumped_are_a_gap() {
+    let text = format!(
+        "{}{}",
+        list(&[daemon_set("x", "agent"), daemon_set("y", "agent")]),
+        list(&[pod("x", "agent-1", "DaemonSet")])
+    );
+    let snapshot = read(text).unwrap().snapshot;
+    assert_eq!(snapshot.gap(Kind::Pods, "x"), None);
+    let gap = Gap { kind: Kind::Pods, namespace: Some("y".to_owned()), cause: GapCause::NotInDump };
+    assert_eq!(snapshot.gap(Kind::Pods, "y"), Some(&gap));
+}
+
+#[test]
+fn of_two_versions_the_newer_counts() {
+    let mut newer = daemon_set("x", "agent");
+    newer["metadata"]["resourceVersion"] = json!("1001");
+    newer["status"]["desiredNumberScheduled"] = json!(7);
+    for objects in [[daemon_set("x", "agent"), newer.clone()], [newer, daemon_set("x", "agent")]] {
+        let snapshot = read(list(&objects).to_string()).unwrap().snapshot;
+        let desired: Vec<_> = snapshot.daemon_sets.iter().map(|ds| ds.status.desired_number_scheduled).collect();
+        assert_eq!(desired, [7]);
+    }
+}
+
+#[test]
+fn a_query_picks_daemon_sets_and_offers_near_names() {
+    let mut labelled = daemon_set("y", "logs");
+    labelled["metadata"]["labels"] = json!({"team": "a"});
+    let dump =
+        read(list(&[daemon_set("x", "agent"), daemon_set("x", "proxy"), labelled, node("worker-1")]).to_string());
+    let dump = dump.unwrap();
+    let names = |query: &Query| -> Vec<String> {
+        let snapshot = dump.read(query).unwrap();
+        snapshot.daemon_sets.into_iter().map(|daemon_set| daemon_set.metadata.name).collect()
+    };
+    assert_eq!(names(&Query::default()), ["agent", "proxy", "logs"]);
+    assert_eq!(names(&Query { namespace: Some("y".to_owned()), ..Query::default() }), ["logs"]);
+    assert_eq!(names(&Query { names: vec!["proxy".to_owned()], ..Query::default() }), ["proxy"]);
+    assert_eq!(names(&Query { selector: "team=a".parse().unwrap(), ..Query::default() }), ["logs"]);
+    let complaint = |query: Query| CommandError::from(dump.read(&query).unwrap_err()).to_string();
+    assert_eq!(
+        complaint(Query { names: vec!["agnet".to_owned()], ..Query::default() }),
+        "Error from server (NotFound): daemonsets.apps \"agnet\" not found\nhint: similar names: agent"
+    );
+    assert_eq!(
+        complaint(Query { node: Some("worker-2".to_owned()), ..Query::default() }),
+        "Error from server (NotFound): nodes \"worker-2\" not found\nhint: similar names: worker-1"
+    );
+}
+
+#[test]
+fn objects_of_other_groups_are_left_alone() {
+    let mut kruise = daemon_set("x", "kruise");
+    kruise["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+    let custom =
+        json!({"apiVersion": "example.com/v1", "kind": "AllowList", "metadata": {"name": "x"}, "items": {"a": 1}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "b"}});
+    let text = format!("{}{custom}{map}", list(&[kruise, daemon_set("x", "agent"), map.clone()]));
+    assert_eq!(names(&read(text).unwrap().snapshot), ["ds agent"]);
+    let text = format!("{}---\n{}", yaml(&list(&[map, daemon_set("x", "agent")])), yaml(&custom));
+    assert_eq!(names(&read(text).unwrap().snapshot), ["ds agent"]);
+}
+
+#[test]
+fn a_whole_object_says_its_type_even_from_a_typed_list() {
+    let text = json!({"kind": "DaemonSetList", "apiVersion": "apps/v1", "items": [untyped(daemon_set("x", "agent"))]});
+    let snapshot = read(text.to_string()).unwrap().snapshot;
+    assert_eq!(snapshot.daemon_sets[0].object, daemon_set("x", "agent"));
+}

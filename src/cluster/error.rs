@@ -1,6 +1,6 @@
 //! What goes wrong while a cluster, a dump or a manifest is read.
 
-use crate::error::CommandError;
+use crate::error::{CommandError, Exit};
 
 /// Why something could not be read. Messages are those of kubectl where kubectl has one.
 ///
@@ -29,6 +29,18 @@ pub enum ReadError {
         /// The API's word for it, such as `Forbidden`.
         reason: String,
         /// The API's sentence for it.
+        message: String,
+    },
+    /// The server does not know who is asking.
+    #[error("You must be logged in to the server ({message})")]
+    Unauthorized {
+        /// The API's sentence for it.
+        message: String,
+    },
+    /// The server did not answer in time; the message is whole.
+    #[error("{message}")]
+    TimedOut {
+        /// A sentence: which server, and how long it was waited for.
         message: String,
     },
     /// The server could not be reached, or the connection was lost; the message is whole.
@@ -94,14 +106,24 @@ impl ReadError {
             | ReadError::Config { hints, .. }
             | ReadError::Credentials { hints, .. }
             | ReadError::File { hints, .. } => hints.push(hint.into()),
-            ReadError::NotFound { .. } | ReadError::Api { .. } | ReadError::Answer { .. } => {}
+            ReadError::NotFound { .. }
+            | ReadError::Api { .. }
+            | ReadError::Unauthorized { .. }
+            | ReadError::TimedOut { .. }
+            | ReadError::Answer { .. } => {}
         }
         self
     }
 
     /// Tells whether the message is printed as it is, without `error: ` before it.
     pub fn stands_alone(&self) -> bool {
-        matches!(self, ReadError::NotFound { .. } | ReadError::Api { .. } | ReadError::Connection { .. })
+        matches!(
+            self,
+            ReadError::NotFound { .. }
+                | ReadError::Api { .. }
+                | ReadError::Connection { .. }
+                | ReadError::TimedOut { .. }
+        )
     }
 
     /// Returns what to do next, a sentence each.
@@ -118,8 +140,14 @@ impl ReadError {
                     near => vec![format!("similar names{place}: {}", near.join(", "))],
                 }
             }
-            ReadError::Api { code: 401, .. } => {
+            ReadError::Unauthorized { .. } => {
                 vec!["the credentials are missing, wrong or expired; log in again, or choose others with --context or --user".to_owned()]
+            }
+            ReadError::TimedOut { .. } => {
+                vec![
+                    "check that the server can be reached from here; --request-timeout says how long to wait"
+                        .to_owned(),
+                ]
             }
             ReadError::Api { code: 403, .. } => {
                 vec!["ask whoever manages the cluster for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
@@ -144,7 +172,9 @@ impl ReadError {
 
 impl From<ReadError> for CommandError {
     fn from(error: ReadError) -> Self {
-        error.hints().into_iter().fold(CommandError::new(error.to_string()), CommandError::hint)
+        let message = CommandError::new(error.to_string());
+        let exit = if matches!(error, ReadError::TimedOut { .. }) { Exit::TimedOut } else { message.exit };
+        error.hints().into_iter().fold(CommandError { exit, ..message }, CommandError::hint)
     }
 }
 

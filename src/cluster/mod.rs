@@ -1,10 +1,13 @@
 //! Where snapshots come from: a live cluster, or a dump of one.
 //!
-//! A [`Source`] answers a [`Query`] with a [`Snapshot`]. [`file`](mod@file) reads a dump and works without a client.
+//! A [`Source`] answers a [`Query`] with a [`Snapshot`]. `live` asks an API server and acts as
+//! kubectl does with the same kubeconfig; [`file`](mod@file) reads a dump and works without a client.
 
 pub mod dump_header;
 pub mod error;
 pub mod file;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod names;
 pub mod newest_time;
 pub mod objects;
@@ -49,6 +52,9 @@ impl Query {
 /// Where snapshots come from.
 #[derive(Debug)]
 pub enum Source {
+    /// A live cluster.
+    #[cfg(feature = "live")]
+    Live(live::Live),
     /// A dump.
     File(file::Dump),
 }
@@ -64,6 +70,8 @@ impl Source {
     /// node that is asked for by name is not there.
     pub async fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
         match self {
+            #[cfg(feature = "live")]
+            Source::Live(live) => live.read(query).await,
             Source::File(dump) => dump.read(query),
         }
     }
@@ -77,6 +85,8 @@ impl Source {
     /// Fails where the server cannot be read; pods that it forbids become a gap.
     pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ReadError> {
         match self {
+            #[cfg(feature = "live")]
+            Source::Live(live) => live.read_pods_on(snapshot, nodes).await,
             Source::File(_) => {
                 let _ = (snapshot, nodes);
                 Ok(())

@@ -1,0 +1,264 @@
+//! Decides which of the pods, revisions and events that arrive are kept, and how much of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
+use crate::model::metadata::ObjectMeta;
+use crate::model::pod::{Container, Pod, PodSpec, PodStatus, ResourceRequirements};
+use crate::model::selector::LabelSelector;
+
+/// The longest beginning of a name that the API server puts random letters behind.
+///
+/// `maxGeneratedNameLength` of k8s.io/apiserver/pkg/storage/names/generate.go, release 1.36.
+const LONGEST_GENERATED_START: usize = 58;
+
+/// Which pods besides the DaemonSets' own are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    /// None of them.
+    Drop,
+    /// Those that take room on a node, and of them no more than arithmetic needs.
+    ForArithmetic,
+    /// All of them, whole.
+    Whole,
+}
+
+/// The DaemonSets that were asked for, as far as it takes to know what is theirs.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    uids: BTreeSet<String>,
+    by_namespace: BTreeMap<String, Vec<(String, LabelSelector)>>,
+}
+
+impl Owners {
+    pub(super) fn new(daemon_sets: &[DaemonSet]) -> Self {
+        let mut owners = Owners::default();
+        for DaemonSet { metadata, spec, .. } in daemon_sets {
+            owners.uids.insert(metadata.uid.clone());
+            let namespace = owners.by_namespace.entry(metadata.namespace.clone()).or_default();
+            namespace.push((metadata.name.clone(), spec.selector.clone()));
+        }
+        owners
+    }
+
+    /// Returns the namespaces of the DaemonSets.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &String> {
+        self.by_namespace.keys()
+    }
+
+    /// Tells whether a pod is one of the DaemonSets', or could be adopted by one.
+    fn may_own(&self, pod: &ObjectMeta) -> bool {
+        match pod.controller() {
+            Some(controller) => self.uids.contains(&controller.uid),
+            None => {
+                let namespace = self.by_namespace.get(&pod.namespace);
+                namespace.into_iter().flatten().any(|(_, selector)| selector.matches(&pod.labels))
+            }
+        }
+    }
+
+    /// Returns what is kept of a pod, nothing where it is of no use.
+    pub(super) fn keep_pod(&self, pod: Pod, others: Others) -> Option<Pod> {
+        if others == Others::Whole {
+            return Some(pod);
+        }
+        if self.may_own(&pod.metadata) {
+            return Some(own_pod(pod));
+        }
+        let takes_room = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
+        (others == Others::ForArithmetic && takes_room && !pod.is_terminal()).then(|| other_pod(pod))
+    }
+
+    /// Tells whether a revision is one of the DaemonSets', or could be adopted by one.
+    pub(super) fn may_have_made(&self, revision: &ControllerRevision) -> bool {
+        match revision.metadata.controller() {
+            Some(controller) => self.uids.contains(&controller.uid),
+            None => self.by_namespace.contains_key(&revision.metadata.namespace),
+        }
+    }
+
+    /// Tells whether an event is about one of the DaemonSets, or a pod with a name of theirs.
+    pub(super) fn concerns(&self, event: &Event) -> bool {
+        let object = &event.involved_object;
+        let Some(daemon_sets) = self.by_namespace.get(&object.namespace) else { return false };
+        match object.kind.as_str() {
+            "DaemonSet" => daemon_sets.iter().any(|(name, _)| *name == object.name),
+            "Pod" => daemon_sets.iter().any(|(name, _)| is_generated_from(&object.name, name)),
+            _ => false,
+        }
+    }
+}
+
+/// Tells whether a pod's name was made from a DaemonSet's.
+fn is_generated_from(pod: &str, daemon_set: &str) -> bool {
+    let start = format!("{daemon_set}-");
+    pod.starts_with(start.get(..LONGEST_GENERATED_START).unwrap_or(&start))
+}
+
+/// Drops what nobody looks at in a DaemonSet's own pod.
+fn own_pod(mut pod: Pod) -> Pod {
+    if !pod.spec.node_name.is_empty() {
+        // Only a pod that is not bound yet says by its affinity where it belongs.
+        pod.spec.affinity = None;
+    }
+    pod
+}
+
+/// Drops what arithmetic on its node does not need of another's pod.
+fn other_pod(pod: Pod) -> Pod {
+    let Pod { metadata, spec, status } = pod;
+    let ObjectMeta { name, namespace, uid, owner_references, deletion_timestamp, creation_timestamp, .. } = metadata;
+    let metadata = ObjectMeta {
+        name,
+        namespace,
+        uid,
+        creation_timestamp,
+        deletion_timestamp,
+        owner_references: owner_references.into_iter().filter(|owner| owner.controller).collect(),
+        ..ObjectMeta::default()
+    };
+    let PodStatus {
+        phase,
+        conditions,
+        mut container_statuses,
+        mut init_container_statuses,
+        nominated_node_name,
+        resize,
+        allocated_resources,
+        resources,
+        ..
+    } = status;
+    for status in container_statuses.iter_mut().chain(&mut init_container_statuses) {
+        status.state = Default::default();
+        status.last_state = Default::default();
+    }
+    let status = PodStatus {
+        phase,
+        // A change of resources in place is told by conditions.
+        conditions: conditions.into_iter().filter(|condition| condition.type_.starts_with("PodResize")).collect(),
+        container_statuses,
+        init_container_statuses,
+        nominated_node_name,
+        resize,
+        allocated_resources,
+        resources,
+        ..PodStatus::default()
+    };
+    let PodSpec { containers, init_containers, node_name, host_network, priority, overhead, resources, .. } = spec;
+    let spec = PodSpec {
+        containers: containers.into_iter().map(other_container).collect(),
+        init_containers: init_containers.into_iter().map(other_container).collect(),
+        node_name,
+        host_network,
+        priority,
+        overhead,
+        resources,
+        ..PodSpec::default()
+    };
+    Pod { metadata, spec, status }
+}
+
+fn other_container(container: Container) -> Container {
+    let Container { name, ports, resources, restart_policy, .. } = container;
+    Container {
+        name,
+        ports: ports.into_iter().filter(|port| port.host_port != 0).collect(),
+        // The API server has made requests of limits already.
+        resources: ResourceRequirements { requests: resources.requests, ..ResourceRequirements::default() },
+        restart_policy,
+        ..Container::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Others, Owners};
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::event::Event;
+    use crate::model::pod::Pod;
+
+    fn owners() -> Owners {
+        let daemon_set = DaemonSet::from_object(json!({
+            "metadata": {"name": "agent", "namespace": "team", "uid": "u1"},
+            "spec": {"selector": {"matchLabels": {"app": "agent"}}},
+        }));
+        Owners::new(&[daemon_set.unwrap()])
+    }
+
+    fn pod(metadata: serde_json::Value) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": metadata,
+            "spec": {
+                "nodeName": "n1",
+                "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}, {"hostPort": 9100}],
+                    "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}],
+            },
+            "status": {"phase": "Running", "conditions": [{"type": "Ready"}, {"type": "PodResizePending"}]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn own_and_adoptable_pods_stay_whole() {
+        for metadata in [
+            json!({"name": "a", "namespace": "team", "ownerReferences": [{"uid": "u1", "controller": true}]}),
+            json!({"name": "b", "namespace": "team", "labels": {"app": "agent"}}),
+        ] {
+            let pod = pod(metadata);
+            assert_eq!(owners().keep_pod(pod.clone(), Others::Drop), Some(pod));
+        }
+    }
+
+    #[test]
+    fn others_pods_keep_what_arithmetic_needs_and_no_more() {
+        for metadata in [
+            json!({"name": "a", "namespace": "team", "labels": {"app": "agent"},
+                "ownerReferences": [{"uid": "u2", "name": "web", "controller": true}, {"uid": "u3"}]}),
+            json!({"name": "b", "namespace": "other", "labels": {"app": "agent"}}),
+        ] {
+            let pod = pod(metadata);
+            assert_eq!(owners().keep_pod(pod.clone(), Others::Drop), None);
+            assert_eq!(owners().keep_pod(pod.clone(), Others::Whole), Some(pod.clone()));
+            let kept = owners().keep_pod(pod.clone(), Others::ForArithmetic).unwrap();
+            assert_eq!((&kept.metadata.name, kept.metadata.labels.len()), (&pod.metadata.name, 0));
+            assert_eq!(kept.metadata.controller(), pod.metadata.controller());
+            let container = &kept.spec.containers[0];
+            assert_eq!((container.ports.len(), container.ports[0].host_port), (1, 9100));
+            assert_eq!((container.resources.requests.len(), container.resources.limits.len()), (1, 0));
+            assert_eq!(kept.status.conditions.len(), 1);
+        }
+    }
+
+    #[test]
+    fn others_pods_that_take_no_room_are_dropped() {
+        let mut ended = pod(json!({"name": "a", "namespace": "team"}));
+        ended.status.phase = "Succeeded".to_owned();
+        assert_eq!(owners().keep_pod(ended, Others::ForArithmetic), None);
+        let mut unbound = pod(json!({"name": "a", "namespace": "team"}));
+        unbound.spec.node_name.clear();
+        assert_eq!(owners().keep_pod(unbound, Others::ForArithmetic), None);
+    }
+
+    #[test]
+    fn events_are_kept_by_the_name_of_what_they_are_about() {
+        for (kind, namespace, name, kept) in [
+            ("DaemonSet", "team", "agent", true),
+            ("DaemonSet", "team", "other", false),
+            ("Pod", "team", "agent-x7k2p", true),
+            ("Pod", "team", "agenta-x7k2p", false),
+            ("Pod", "other", "agent-x7k2p", false),
+            ("Node", "team", "agent", false),
+        ] {
+            let event: Event = serde_json::from_value(json!({
+                "involvedObject": {"kind": kind, "namespace": namespace, "name": name},
+            }))
+            .unwrap();
+            assert_eq!(owners().concerns(&event), kept, "{kind} {namespace}/{name}");
+        }
+        assert!(super::is_generated_from(&format!("{}x7k2p", "a".repeat(58)), &"a".repeat(63)));
+    }
+}

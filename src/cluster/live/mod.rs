@@ -1,0 +1,83 @@
+//! Reads a live cluster, acting as kubectl does with the same kubeconfig.
+//!
+//! [`connect`] turns flags and environment into a connection: [`kubeconfig`] picks cluster and user,
+//! [`credentials`] runs their plugin, [`proxy`] chooses the way, [`connection`] makes the client.
+//! [`Live::read`] asks for what a query needs, all at once: [`list`] takes lists apart while they
+//! arrive ([`protobuf`], [`json_items`]) over a [`transport`] that has patience, and [`keep`] drops
+//! what no answer is made of. What goes wrong is put into words by [`failure`].
+#![expect(clippy::disallowed_types, reason = "this is the one place that talks to an API server")]
+
+mod connection;
+mod credentials;
+mod failure;
+mod json_items;
+mod keep;
+mod kubeconfig;
+mod list;
+mod options;
+mod progress;
+mod protobuf;
+mod proxy;
+mod read;
+mod transport;
+
+pub use options::{ConnectOptions, parse_timeout};
+pub use progress::{OnProgress, Progress};
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::Query;
+use super::error::ReadError;
+use crate::model::snapshot::Snapshot;
+use progress::Tally;
+use transport::Transport;
+
+/// A live cluster.
+#[derive(Debug)]
+pub struct Live {
+    transport: Transport,
+    tally: Tally,
+    default_namespace: String,
+    now: Timestamp,
+}
+
+/// Makes a connection from flags and environment; nothing is sent before something is read.
+///
+/// `now` is the point in time that snapshots count ages from. A credential plugin runs here, once.
+///
+/// # Errors
+///
+/// Fails where the kubeconfig or a flag is no good, or there are no credentials.
+#[expect(clippy::unused_async, reason = "the client must be made inside a runtime")]
+pub async fn connect(options: &ConnectOptions, now: Timestamp, on_progress: OnProgress) -> Result<Live, ReadError> {
+    let (transport, default_namespace) = connection::open(options)?;
+    Ok(Live { transport, tally: Tally::new(on_progress), default_namespace, now })
+}
+
+impl Live {
+    /// Returns the namespace of the kubeconfig's context; `default` where it has none.
+    pub fn default_namespace(&self) -> &str {
+        &self.default_namespace
+    }
+
+    /// Returns what the server has warned of since the last call, each warning once.
+    pub fn take_warnings(&self) -> Vec<String> {
+        self.transport.take_warnings()
+    }
+
+    /// Reads what the query asks for; see [`super::Source::read`].
+    pub(super) async fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
+        read::Reader::new(self, query).snapshot().await
+    }
+
+    /// Adds every pod of these nodes; see [`super::Source::read_pods_on`].
+    pub(super) async fn read_pods_on(
+        &self,
+        snapshot: &mut Snapshot,
+        nodes: &BTreeSet<String>,
+    ) -> Result<(), ReadError> {
+        read::pods_on(self, snapshot, nodes).await
+    }
+}

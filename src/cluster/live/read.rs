@@ -1,0 +1,461 @@
+//! Asks for what a query needs, all at once, and makes gaps of what the server forbids.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use futures::future::{join_all, try_join_all};
+use futures::stream::{StreamExt, TryStreamExt};
+use serde_json::Value;
+
+use super::Live;
+use super::keep::{Others, Owners};
+use super::list::{self, Item, List};
+use crate::cluster::Query;
+use crate::cluster::error::ReadError;
+use crate::cluster::names;
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::model::snapshot::{
+    Gap, GapCause, Kind, Lease, LimitRange, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
+};
+
+/// The most objects that are asked for one by one; beyond that a whole list costs less.
+const ONE_BY_ONE: usize = 8;
+
+/// The most nodes whose pods are asked for node by node; beyond that all pods are.
+const NODE_BY_NODE: usize = 20;
+
+/// How many questions of one kind are under way at once.
+const AT_ONCE: usize = 6;
+
+/// The lease that the controller manager keeps, and its namespace.
+const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manager");
+
+/// One reading of a cluster.
+pub(super) struct Reader<'a> {
+    live: &'a Live,
+    query: &'a Query,
+    gaps: RefCell<Vec<Gap>>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(live: &'a Live, query: &'a Query) -> Self {
+        Reader { live, query, gaps: RefCell::default() }
+    }
+
+    /// Reads the snapshot. Whatever needs no DaemonSet to be asked for is asked for at once.
+    pub(super) async fn snapshot(self) -> Result<Snapshot, ReadError> {
+        let mut snapshot = Snapshot::empty(self.live.now);
+        let of_daemon_sets = async {
+            let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods())?;
+            let owners = Owners::new(&daemon_sets);
+            let (pods, revisions, events, limit_ranges) = futures::try_join!(
+                self.pods(&daemon_sets, &owners, pods),
+                self.controller_revisions(&daemon_sets, &owners),
+                self.events(&owners),
+                self.limit_ranges(&owners),
+            )?;
+            Ok((daemon_sets, pods, revisions, events, limit_ranges))
+        };
+        let (of_daemon_sets, nodes, leases, runtime_classes, priority_classes) = futures::try_join!(
+            of_daemon_sets,
+            self.nodes(),
+            self.leases(),
+            self.classes::<RuntimeClass>(Kind::RuntimeClasses),
+            self.classes::<PriorityClass>(Kind::PriorityClasses),
+        )?;
+        let (pods, limit_ranges);
+        (snapshot.daemon_sets, pods, snapshot.controller_revisions, snapshot.events, limit_ranges) = of_daemon_sets;
+        (snapshot.pods, snapshot.pods_complete) = pods;
+        (snapshot.nodes, snapshot.leases, snapshot.limit_ranges) = (nodes, leases, limit_ranges);
+        (snapshot.runtime_classes, snapshot.priority_classes) = (runtime_classes, priority_classes);
+        snapshot.gaps = self.gaps.into_inner();
+        snapshot.gaps.sort_by(|one, other| (one.kind, &one.namespace).cmp(&(other.kind, &other.namespace)));
+        snapshot.gaps.dedup();
+        Ok(snapshot)
+    }
+
+    /// Reads the DaemonSets: by name where few are named.
+    async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ReadError> {
+        let Query { namespace, names, .. } = self.query;
+        let mut daemon_sets = match namespace {
+            Some(namespace) if (1..=ONE_BY_ONE).contains(&names.len()) => {
+                let unique: BTreeSet<&String> = names.iter().collect();
+                try_join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name))).await?
+            }
+            _ => {
+                let existing = self.list_daemon_sets().await?;
+                names::check_daemon_sets(self.query, &existing)?;
+                existing
+            }
+        };
+        daemon_sets.retain(|daemon_set| self.query.wants(&daemon_set.metadata));
+        daemon_sets.sort_by(|one, other| {
+            let key =
+                |daemon_set: &DaemonSet| (daemon_set.metadata.namespace.clone(), daemon_set.metadata.name.clone());
+            key(one).cmp(&key(other))
+        });
+        Ok(daemon_sets)
+    }
+
+    async fn list_daemon_sets(&self) -> Result<Vec<DaemonSet>, ReadError> {
+        // Near names are looked for among all of them, so that labels are compared here.
+        let label_selector = if self.query.names.is_empty() { self.query.selector.to_string() } else { String::new() };
+        let list = List { namespace: self.query.namespace.clone(), label_selector, ..List::default() };
+        let objects: Vec<Value> = self.live.list(Kind::DaemonSets, list, Some).await?;
+        objects.into_iter().map(daemon_set).collect()
+    }
+
+    async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ReadError> {
+        let mut path = list::collection(Kind::DaemonSets, Some(namespace));
+        path.push('/');
+        list::escape(name, &mut path);
+        match self.live.transport.get_object("get daemonsets", &path).await {
+            Ok(object) => {
+                self.live.tally.add(Kind::DaemonSets, 1, 0);
+                daemon_set(object)
+            }
+            Err(ReadError::Api { code: 404, .. }) => {
+                let existing = self.list_daemon_sets().await.unwrap_or_default();
+                let existing = existing.iter().map(|daemon_set| daemon_set.metadata.name.as_str());
+                Err(names::unknown_daemon_set(name, Some(namespace), existing))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, ReadError> {
+        let Query { node, node_selector, .. } = self.query;
+        let field_selector = node.as_ref().map(|node| format!("metadata.name={node}")).unwrap_or_default();
+        let list =
+            List { label_selector: node_selector.to_string(), field_selector, from_cache: true, ..List::default() };
+        let nodes = match self.live.list(Kind::Nodes, list, Some).await {
+            Err(error) if is_forbidden(&error) => {
+                self.note_forbidden(Kind::Nodes, None);
+                return Ok(Vec::new());
+            }
+            nodes => nodes?,
+        };
+        if let (Some(node), []) = (node, nodes.as_slice()) {
+            let all = self
+                .live
+                .list(Kind::Nodes, List { from_cache: true, ..List::default() }, |node: Node| Some(node.metadata.name));
+            let existing = all.await.unwrap_or_default();
+            if !existing.contains(node) {
+                return Err(names::unknown_node(node, existing.iter().map(String::as_str)));
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// Asks for all pods of the cluster, or of the one node, where the query needs them.
+    ///
+    /// They begin to arrive while the DaemonSets do, without which none can be kept or dropped.
+    async fn open_all_pods(&self) -> Result<Option<list::Opened<'_>>, ReadError> {
+        let Query { namespace, node, everything, .. } = self.query;
+        let field_selector = match node {
+            Some(node) if !everything => format!("spec.nodeName={node}"),
+            _ if *everything || namespace.is_none() => String::new(),
+            _ => return Ok(None),
+        };
+        let list = List { field_selector, from_cache: true, ..List::default() };
+        match list::open::<Pod>(&self.live.transport, Kind::Pods, list).await {
+            Ok(opened) => Ok(Some(opened)),
+            Err(error) if is_forbidden(&error) => {
+                let cause = GapCause::ForbiddenElsewhere(permission(Kind::Pods));
+                self.gaps.borrow_mut().push(Gap { kind: Kind::Pods, namespace: None, cause });
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn pods(
+        &self,
+        daemon_sets: &[DaemonSet],
+        owners: &Owners,
+        all: Option<list::Opened<'_>>,
+    ) -> Result<(Vec<Pod>, PodsComplete), ReadError> {
+        let others = if self.query.everything { Others::Whole } else { Others::ForArithmetic };
+        let all_arrive = async {
+            match all {
+                Some(all) => all.collect(&self.live.tally, |pod| owners.keep_pod(pod, others)).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let one_node = self.query.node.as_ref().filter(|_| !self.query.everything);
+        match (one_node, all_arrive.await?) {
+            (Some(node), Some(mut pods)) => {
+                // The pods that no node has yet are no node's: they are asked for apart.
+                let unbound = self.own_pods(daemon_sets, owners, "spec.nodeName=").await?;
+                add_missing(&mut pods, unbound);
+                Ok((pods, PodsComplete::On(BTreeSet::from([node.clone()]))))
+            }
+            (None, Some(pods)) => Ok((pods, PodsComplete::Everywhere)),
+            (_, None) => Ok((self.own_pods(daemon_sets, owners, "").await?, PodsComplete::On(BTreeSet::new()))),
+        }
+    }
+
+    /// Reads the DaemonSets' own pods: by selector where few are asked for, else by namespace.
+    async fn own_pods(
+        &self,
+        daemon_sets: &[DaemonSet],
+        owners: &Owners,
+        field_selector: &str,
+    ) -> Result<Vec<Pod>, ReadError> {
+        let list = |namespace: &str, label_selector: String| List {
+            namespace: Some(namespace.to_owned()),
+            label_selector,
+            field_selector: field_selector.to_owned(),
+            from_cache: true,
+        };
+        let lists: Vec<List> = if daemon_sets.len() <= ONE_BY_ONE {
+            daemon_sets
+                .iter()
+                .map(|daemon_set| list(&daemon_set.metadata.namespace, daemon_set.spec.selector.to_string()))
+                .collect()
+        } else {
+            owners.namespaces().map(|namespace| list(namespace, String::new())).collect()
+        };
+        let keep = |pod| owners.keep_pod(pod, if self.query.everything { Others::Whole } else { Others::Drop });
+        let mut pods = Vec::new();
+        let mut found =
+            futures::stream::iter(lists).map(|list| self.list_or_gap(Kind::Pods, list, keep)).buffered(AT_ONCE);
+        while let Some(found) = found.try_next().await? {
+            // Selectors may overlap.
+            if pods.is_empty() { pods = found } else { add_missing(&mut pods, found) }
+        }
+        Ok(pods)
+    }
+
+    async fn controller_revisions(
+        &self,
+        daemon_sets: &[DaemonSet],
+        owners: &Owners,
+    ) -> Result<Vec<ControllerRevision>, ReadError> {
+        let keep = |object: Value| match ControllerRevision::from_object(complete(object, Kind::ControllerRevisions)) {
+            Ok(revision) => owners.may_have_made(&revision).then_some(Ok(revision)),
+            Err(error) => Some(Err(broken(Kind::ControllerRevisions, &error))),
+        };
+        let found = if self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE {
+            let lists = daemon_sets.iter().map(|DaemonSet { metadata, spec, .. }| {
+                let (namespace, label_selector) = (Some(metadata.namespace.clone()), spec.selector.to_string());
+                self.list_or_gap(Kind::ControllerRevisions, List { namespace, label_selector, ..List::default() }, keep)
+            });
+            try_join_all(lists).await?.into_iter().flatten().collect()
+        } else {
+            self.list_scope(Kind::ControllerRevisions, List::default(), owners, keep).await?
+        };
+        let mut revisions = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+        // Selectors may overlap.
+        let mut seen = BTreeSet::new();
+        revisions.retain(|revision| seen.insert((revision.metadata.namespace.clone(), revision.metadata.name.clone())));
+        Ok(revisions)
+    }
+
+    /// Reads the events: those about the DaemonSets, and the warnings about their pods; all about the
+    /// pods where one node is asked about, and about that node.
+    async fn events(&self, owners: &Owners) -> Result<Vec<Event>, ReadError> {
+        let Query { names, node, everything, .. } = self.query;
+        let list = |field_selector: String| List { field_selector, ..List::default() };
+        if *everything {
+            return self.list_scope(Kind::Events, list(String::new()), owners, Some).await;
+        }
+        let keep = |event| owners.concerns(&event).then_some(event);
+        let about_daemon_sets = match names.as_slice() {
+            [name] => format!("involvedObject.kind=DaemonSet,involvedObject.name={name}"),
+            _ => "involvedObject.kind=DaemonSet".to_owned(),
+        };
+        let about_pods =
+            if node.is_some() { "involvedObject.kind=Pod" } else { "involvedObject.kind=Pod,type!=Normal" };
+        let about_node = async {
+            let Some(node) = node else { return Ok(Vec::new()) };
+            let list = List {
+                namespace: Some("default".to_owned()),
+                ..list(format!("involvedObject.kind=Node,involvedObject.name={node}"))
+            };
+            self.list_or_gap(Kind::Events, list, Some).await
+        };
+        let (mut events, pods, node) = futures::try_join!(
+            self.list_scope(Kind::Events, list(about_daemon_sets), owners, keep),
+            self.list_scope(Kind::Events, list(about_pods.to_owned()), owners, keep),
+            about_node,
+        )?;
+        events.extend(pods);
+        events.extend(node);
+        Ok(events)
+    }
+
+    async fn limit_ranges(&self, owners: &Owners) -> Result<Vec<LimitRange>, ReadError> {
+        if !self.query.admission {
+            return Ok(Vec::new());
+        }
+        self.list_scope(Kind::LimitRanges, List::default(), owners, Some).await
+    }
+
+    /// Reads a kind of class, where admission is to be simulated.
+    async fn classes<T: Item>(&self, kind: Kind) -> Result<Vec<T>, ReadError> {
+        if !self.query.admission {
+            return Ok(Vec::new());
+        }
+        self.list_or_gap(kind, List::default(), Some).await
+    }
+
+    async fn leases(&self) -> Result<Vec<Lease>, ReadError> {
+        let (namespace, name) = CONTROLLER_MANAGER;
+        let path = format!("{}/{name}", list::collection(Kind::Leases, Some(namespace)));
+        match self.live.transport.get_object("get leases", &path).await {
+            Ok(lease) => Ok(vec![lease]),
+            // Not every cluster's controllers keep this lease.
+            Err(ReadError::Api { code: 404, .. }) => Ok(Vec::new()),
+            Err(error) if is_forbidden(&error) => {
+                let cause = GapCause::Forbidden("get leases.coordination.k8s.io".to_owned());
+                let gap = Gap { kind: Kind::Leases, namespace: Some(namespace.to_owned()), cause };
+                self.gaps.borrow_mut().push(gap);
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lists a kind in the query's namespace, or everywhere; where that is forbidden, in each namespace
+    /// that has a DaemonSet.
+    async fn list_scope<T: Item, U>(
+        &self,
+        kind: Kind,
+        list: List,
+        owners: &Owners,
+        keep: impl Fn(T) -> Option<U>,
+    ) -> Result<Vec<U>, ReadError> {
+        let namespace = self.query.namespace.clone().filter(|_| !(self.query.everything && kind == Kind::Events));
+        if namespace.is_some() {
+            return self.list_or_gap(kind, List { namespace, ..list }, keep).await;
+        }
+        match self.live.list(kind, list.clone(), &keep).await {
+            Err(error) if is_forbidden(&error) => {}
+            found => return found,
+        }
+        let lists = owners.namespaces().map(|namespace| {
+            self.list_or_gap(kind, List { namespace: Some(namespace.clone()), ..list.clone() }, &keep)
+        });
+        let mut found = Vec::new();
+        for part in join_all(lists).await {
+            found.extend(part?);
+        }
+        Ok(found)
+    }
+
+    /// Lists a kind, or notes that it is forbidden. A kind that the server does not know is empty.
+    async fn list_or_gap<T: Item, U>(
+        &self,
+        kind: Kind,
+        list: List,
+        keep: impl Fn(T) -> Option<U>,
+    ) -> Result<Vec<U>, ReadError> {
+        let namespace = list.namespace.clone();
+        match self.live.list(kind, list, keep).await {
+            Err(error) if is_forbidden(&error) => {
+                self.note_forbidden(kind, namespace);
+                Ok(Vec::new())
+            }
+            Err(ReadError::Api { code: 404, .. }) => Ok(Vec::new()),
+            found => found,
+        }
+    }
+
+    fn note_forbidden(&self, kind: Kind, namespace: Option<String>) {
+        self.gaps.borrow_mut().push(Gap { kind, namespace, cause: GapCause::Forbidden(permission(kind)) });
+    }
+}
+
+impl Live {
+    /// Lists a kind, and returns what `keep` makes of each object.
+    async fn list<T: Item, U>(
+        &self,
+        kind: Kind,
+        list: List,
+        keep: impl Fn(T) -> Option<U>,
+    ) -> Result<Vec<U>, ReadError> {
+        list::open::<T>(&self.transport, kind, list).await?.collect(&self.tally, keep).await
+    }
+}
+
+/// Adds every pod of the nodes to a snapshot: node by node while they are few.
+pub(super) async fn pods_on(live: &Live, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ReadError> {
+    let wanted: BTreeSet<String> = nodes.iter().filter(|node| !snapshot.knows_all_pods_on(node)).cloned().collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let owners = Owners::new(&snapshot.daemon_sets);
+    let keep = |pod| owners.keep_pod(pod, Others::ForArithmetic);
+    let one_by_one = wanted.len() <= NODE_BY_NODE;
+    let selectors: Vec<String> = if one_by_one {
+        wanted.iter().map(|node| format!("spec.nodeName={node}")).collect()
+    } else {
+        vec![String::new()]
+    };
+    let lists =
+        selectors.into_iter().map(|field_selector| List { field_selector, from_cache: true, ..List::default() });
+    let found = futures::stream::iter(lists)
+        .map(|list| live.list(Kind::Pods, list, keep))
+        .buffer_unordered(AT_ONCE)
+        .try_concat();
+    match found.await {
+        Ok(found) => {
+            add_missing(&mut snapshot.pods, found);
+            match &mut snapshot.pods_complete {
+                PodsComplete::On(complete) if one_by_one => complete.extend(wanted),
+                complete => *complete = PodsComplete::Everywhere,
+            }
+        }
+        Err(error) if is_forbidden(&error) => {
+            let cause = GapCause::ForbiddenElsewhere(permission(Kind::Pods));
+            let gap = Gap { kind: Kind::Pods, namespace: None, cause };
+            if !snapshot.gaps.contains(&gap) {
+                snapshot.gaps.push(gap);
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Adds the pods that are not there yet.
+fn add_missing(pods: &mut Vec<Pod>, found: Vec<Pod>) {
+    let known: BTreeSet<String> = pods.iter().map(|pod| pod.metadata.uid.clone()).collect();
+    pods.extend(found.into_iter().filter(|pod| !known.contains(&pod.metadata.uid)));
+}
+
+fn is_forbidden(error: &ReadError) -> bool {
+    matches!(error, ReadError::Api { code: 403, .. })
+}
+
+/// Returns the permission that listing a kind takes, as `kubectl auth can-i` takes it.
+fn permission(kind: Kind) -> String {
+    let (api_version, _, resource) = kind.api_names();
+    match api_version.split_once('/') {
+        Some((group, _)) => format!("list {resource}.{group}"),
+        None => format!("list {resource}"),
+    }
+}
+
+fn daemon_set(object: Value) -> Result<DaemonSet, ReadError> {
+    DaemonSet::from_object(complete(object, Kind::DaemonSets)).map_err(|error| broken(Kind::DaemonSets, &error))
+}
+
+/// Adds what items of a list leave out: their kind.
+fn complete(mut object: Value, kind: Kind) -> Value {
+    let (api_version, kind, _) = kind.api_names();
+    if let Value::Object(fields) = &mut object {
+        fields.entry("apiVersion").or_insert_with(|| api_version.into());
+        fields.entry("kind").or_insert_with(|| kind.into());
+    }
+    object
+}
+
+fn broken(kind: Kind, error: &serde_json::Error) -> ReadError {
+    ReadError::Answer { request: format!("list {}", kind.resource()), problem: error.to_string() }
+}

@@ -1,0 +1,237 @@
+//! Asks the server, with patience for an overloaded one, and hands on what it warns of.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER, WARNING};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use tokio::time::Instant;
+
+use super::failure;
+use crate::cluster::error::ReadError;
+
+/// How long to wait in all for a server that says it is overloaded.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The first pause before a question is repeated, where the server does not say how long.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// The shortest pause, whatever the server says.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The most bytes of a refusal that are read.
+const LONGEST_REFUSAL: usize = 1 << 16;
+
+/// What the server may answer with.
+pub(super) const JSON: &str = "application/json";
+/// What the server may answer with where protobuf is understood: old servers and proxies send JSON.
+pub(super) const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf, application/json";
+
+/// The connection to one server.
+pub(super) struct Transport {
+    client: Client,
+    /// The server's host and port.
+    server: String,
+    /// How long a question may take with its answer.
+    timeout: Option<Duration>,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Transport").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// An answer whose body is still to come.
+#[derive(Debug)]
+pub(super) struct Answer<'a> {
+    transport: &'a Transport,
+    /// What was asked, such as `list pods`.
+    request: String,
+    /// The media type, without parameters.
+    pub content_type: String,
+    body: Body,
+    deadline: Option<Instant>,
+}
+
+impl Transport {
+    pub(super) fn new(client: Client, server: String, timeout: Option<Duration>) -> Self {
+        Transport { client, server, timeout, warnings: Mutex::default() }
+    }
+
+    /// Returns what the server has warned of since the last call, each warning once.
+    pub(super) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks for a path, with its query. `request` says in words what is asked.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the server cannot be reached, or answers with anything but success.
+    pub(super) async fn get(&self, request: &str, path: &str, accept: &'static str) -> Result<Answer<'_>, ReadError> {
+        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let mut patience = PATIENCE;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let response = self.within(deadline, self.send(path, accept)).await??;
+            self.note_warnings(response.headers());
+            let status = response.status();
+            if status.is_success() {
+                let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+                let content_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+                let content_type = content_type.trim().to_ascii_lowercase();
+                let (request, body) = (request.to_owned(), response.into_body());
+                return Ok(Answer { transport: self, request, content_type, body, deadline });
+            }
+            let busy = matches!(
+                status,
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+            );
+            let wait = match retry_after(response.headers()) {
+                Some(wait) => wait.max(SHORTEST_PAUSE),
+                None => pause.min(patience),
+            };
+            if !busy || patience.is_zero() || wait > patience {
+                let body = self.within(deadline, refusal(response.into_body())).await?;
+                return Err(failure::refused(status, &body));
+            }
+            drop(response);
+            self.within(deadline, tokio::time::sleep(wait)).await?;
+            patience -= wait;
+            pause *= 2;
+        }
+    }
+
+    /// Asks for one object in JSON.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Transport::get`] does, and where the answer is no JSON.
+    pub(super) async fn get_object<T: serde::de::DeserializeOwned>(
+        &self,
+        request: &str,
+        path: &str,
+    ) -> Result<T, ReadError> {
+        let mut answer = self.get(request, path, JSON).await?;
+        let mut text = Vec::new();
+        while let Some(bytes) = answer.next().await? {
+            text.extend_from_slice(&bytes);
+        }
+        serde_json::from_slice(&text).map_err(|error| answer.broken(error.to_string()))
+    }
+
+    async fn send(&self, path: &str, accept: &'static str) -> Result<Response<Body>, ReadError> {
+        let request = Request::get(path).header(ACCEPT, accept).body(Body::empty());
+        let request = request.map_err(|error| ReadError::config(format!("cannot ask for {path:?}: {error}")))?;
+        self.client.send(request).await.map_err(|error| failure::connection(&self.server, &error))
+    }
+
+    async fn within<F: Future>(&self, deadline: Option<Instant>, future: F) -> Result<F::Output, ReadError> {
+        match (deadline, self.timeout) {
+            (Some(deadline), Some(timeout)) => tokio::time::timeout_at(deadline, future).await.map_err(|_| {
+                failure::timed_out(
+                    &self.server,
+                    &format!("no whole answer came within {} s (--request-timeout)", timeout.as_secs_f64()),
+                )
+            }),
+            _ => Ok(future.await),
+        }
+    }
+
+    fn note_warnings(&self, headers: &HeaderMap) {
+        for header in headers.get_all(WARNING) {
+            let text = String::from_utf8_lossy(header.as_bytes());
+            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(text) = warning_text(&text).filter(|text| !warnings.contains(text)) {
+                warnings.push(text);
+            }
+        }
+    }
+}
+
+impl Answer<'_> {
+    /// Returns the next bytes of the body, or nothing at its end.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the connection is lost or time runs out.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
+        loop {
+            let frame = self.transport.within(self.deadline, self.body.frame()).await?;
+            match frame {
+                None => return Ok(None),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+                Some(Err(error)) => {
+                    return Err(ReadError::Connection {
+                        message: format!(
+                            "the connection to the server {} was lost in the answer to {}: {error}",
+                            self.transport.server, self.request
+                        ),
+                        hints: vec!["try again".to_owned()],
+                    });
+                }
+            }
+        }
+    }
+
+    /// Makes the error of an answer that is not what it should be.
+    pub(super) fn broken(&self, problem: impl Into<String>) -> ReadError {
+        ReadError::Answer { request: self.request.clone(), problem: problem.into() }
+    }
+}
+
+/// Reads what a server says to a refusal, as far as it is sensible.
+async fn refusal(mut body: Body) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        if let Some(data) = frame.data_ref() {
+            bytes.extend_from_slice(data);
+        }
+        if bytes.len() > LONGEST_REFUSAL {
+            break;
+        }
+    }
+    bytes
+}
+
+/// Returns how long the server asks to wait, where it says so in seconds.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Returns the text of a warning in the API's form: `299 - "text"`.
+fn warning_text(header: &str) -> Option<String> {
+    let (_, quoted) = header.strip_prefix("299 ")?.split_once(" \"")?;
+    let mut text = String::new();
+    let mut characters = quoted.chars();
+    loop {
+        match characters.next()? {
+            '"' => return Some(text).filter(|text| !text.is_empty()),
+            '\\' => text.push(characters.next()?),
+            other => text.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::warning_text;
+
+    #[test]
+    fn a_warning_is_taken_out_of_its_quotes() {
+        assert_eq!(warning_text(r#"299 - "old \"v1\" \\ API""#).as_deref(), Some(r#"old "v1" \ API"#));
+        for header in ["", "299", "199 - \"other code\"", "299 - \"no end", "299 - \"\""] {
+            assert_eq!(warning_text(header), None, "{header}");
+        }
+    }
+}

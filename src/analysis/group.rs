@@ -1,0 +1,102 @@
+//! Groups: many nodes with the same cause, as one line.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::finding::Finding;
+use crate::report::coverage::{ReasonGroup, Trouble};
+use crate::report::reason::ReasonCode;
+
+/// Collects findings of nodes, and merges those with the same cause.
+#[derive(Debug, Default)]
+pub struct Groups {
+    groups: HashMap<(ReasonCode, String), Group>,
+}
+
+#[derive(Debug)]
+struct Group {
+    finding: Finding,
+    nodes: Vec<String>,
+}
+
+impl Groups {
+    /// Adds a node with its primary finding; nodes are to come by name.
+    pub fn add(&mut self, node: &str, finding: &Finding) {
+        let mut key = String::new();
+        finding.message.write_key(&mut key);
+        match self.groups.entry((finding.code, key)) {
+            Entry::Occupied(mut entry) => {
+                let group = entry.get_mut();
+                group.finding.message.merge(&finding.message);
+                group.finding.fix.merge(&finding.fix);
+                group.nodes.push(node.to_owned());
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(Group { finding: finding.clone(), nodes: vec![node.to_owned()] });
+            }
+        }
+    }
+
+    /// Returns the groups, most nodes first.
+    pub fn into_report(self) -> Vec<ReasonGroup> {
+        let mut groups: Vec<ReasonGroup> = self
+            .groups
+            .into_values()
+            .map(|Group { finding, nodes }| ReasonGroup {
+                code: finding.code,
+                count: nodes.len(),
+                message: finding.message.to_string(),
+                fix: finding.fix.to_string(),
+                nodes,
+            })
+            .collect();
+        groups.sort_by(|a, b| {
+            b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)).then_with(|| a.message.cmp(&b.message))
+        });
+        groups
+    }
+}
+
+/// Returns the codes of groups with their numbers of nodes, most nodes first.
+pub fn troubles(groups: &[ReasonGroup]) -> Vec<Trouble> {
+    count_codes(groups.iter().map(|group| (group.code, group.count)))
+}
+
+/// Adds up numbers of nodes by code, most nodes first.
+pub fn count_codes(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<Trouble> {
+    let mut troubles: Vec<Trouble> = Vec::new();
+    for (code, count) in codes {
+        match troubles.iter_mut().find(|trouble| trouble.code == code) {
+            Some(trouble) => trouble.count += count,
+            None => troubles.push(Trouble { code, count }),
+        }
+    }
+    troubles.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)));
+    troubles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Groups;
+    use crate::analysis::finding::Finding;
+    use crate::analysis::sentence::Sentence;
+    use crate::report::reason::ReasonCode;
+
+    #[test]
+    fn the_same_cause_is_one_group_and_the_biggest_comes_first() {
+        let port = |port: &str| Finding::new(ReasonCode::HostPortConflict, format!("{port} is held"), "change it");
+        let pods = |used| {
+            Finding::new(ReasonCode::TooManyPods, Sentence::new().number(used).words(" pods"), "raise maxPods")
+        };
+        let mut groups = Groups::default();
+        groups.add("a", &port("80"));
+        groups.add("b", &pods(110));
+        groups.add("c", &port("90"));
+        groups.add("d", &pods(250));
+        let groups = groups.into_report();
+        assert_eq!(groups.iter().map(|group| group.count).collect::<Vec<_>>(), [2, 1, 1]);
+        assert_eq!(groups[0].message, "110 to 250 pods");
+        assert_eq!(groups[0].nodes, ["b", "d"]);
+        assert_eq!(groups[1].message, "80 is held");
+    }
+}

@@ -1,0 +1,194 @@
+//! A snapshot, looked up by what the rules ask for: pods by DaemonSet and by node, events by object.
+//!
+//! Each index is built in one pass, so that an analysis stays linear in the size of the snapshot.
+
+use std::cell::OnceCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
+use crate::model::metadata::ObjectMeta;
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::scheduling::daemon_pods::{self, Claim};
+
+/// A snapshot with its indices.
+pub struct Index<'a> {
+    /// What is indexed.
+    pub snapshot: &'a Snapshot,
+    /// The nodes, by name.
+    pub nodes: Vec<&'a Node>,
+    numbers: HashMap<&'a str, usize>,
+    owned: HashMap<&'a str, Vec<&'a Pod>>,
+    orphans: HashMap<&'a str, Vec<&'a Pod>>,
+    revisions: HashMap<&'a str, &'a ControllerRevision>,
+    bound: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
+    events: OnceCell<HashMap<ObjectKey<'a>, Vec<&'a Event>>>,
+}
+
+/// Kind, namespace and name.
+type ObjectKey<'a> = (&'a str, &'a str, &'a str);
+
+/// The pods of one DaemonSet, by target node, in the controller's order.
+#[derive(Debug, Default)]
+pub struct DaemonSetPods<'a> {
+    /// The number of the node in [`Index::nodes`], and the pod; sorted by number.
+    on_nodes: Vec<(usize, &'a Pod)>,
+    /// Pods on nodes that are not in the snapshot, by the node's name.
+    pub elsewhere: BTreeMap<&'a str, Vec<&'a Pod>>,
+}
+
+impl<'a> Index<'a> {
+    /// Indexes a snapshot.
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let mut nodes: Vec<&Node> = snapshot.nodes.iter().collect();
+        nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let numbers = nodes.iter().enumerate().map(|(number, node)| (node.metadata.name.as_str(), number)).collect();
+
+        let mut owned: HashMap<&str, Vec<&Pod>> =
+            snapshot.daemon_sets.iter().map(|daemon_set| (daemon_set.metadata.uid.as_str(), Vec::new())).collect();
+        let mut orphans: HashMap<&str, Vec<&Pod>> = HashMap::new();
+        for pod in &snapshot.pods {
+            match pod.metadata.controller() {
+                Some(owner) => {
+                    if let Some(pods) = owned.get_mut(owner.uid.as_str()) {
+                        pods.push(pod);
+                    }
+                }
+                None => orphans.entry(&pod.metadata.namespace).or_default().push(pod),
+            }
+        }
+
+        let mut revisions: HashMap<&str, &ControllerRevision> = HashMap::new();
+        for revision in &snapshot.controller_revisions {
+            if let Some(owner) = revision.metadata.controller() {
+                let newest = revisions.entry(&owner.uid).or_insert(revision);
+                if revision.revision > newest.revision {
+                    *newest = revision;
+                }
+            }
+        }
+        let (bound, events) = (OnceCell::new(), OnceCell::new());
+        Index { snapshot, nodes, numbers, owned, orphans, revisions, bound, events }
+    }
+
+    /// Returns the DaemonSets, by namespace and name.
+    pub fn daemon_sets(&self) -> Vec<&'a DaemonSet> {
+        let mut daemon_sets: Vec<&DaemonSet> = self.snapshot.daemon_sets.iter().collect();
+        daemon_sets.sort_by_key(|daemon_set| (&daemon_set.metadata.namespace, &daemon_set.metadata.name));
+        daemon_sets
+    }
+
+    /// Returns the node of that name.
+    pub fn node(&self, name: &str) -> Option<&'a Node> {
+        self.numbers.get(name).map(|number| self.nodes[*number])
+    }
+
+    /// Returns the pods that the controller counts as a DaemonSet's, by the node they are for.
+    ///
+    /// Ported from `getDaemonPods` and `getNodesToDaemonPods`, pkg/controller/daemon/daemon_controller.go,
+    /// release 1.36.3.
+    pub fn pods_of(&self, daemon_set: &DaemonSet) -> DaemonSetPods<'a> {
+        let owned = self.owned.get(daemon_set.metadata.uid.as_str());
+        let orphans = self.orphans.get(daemon_set.metadata.namespace.as_str());
+        let mut pods = DaemonSetPods::default();
+        for pod in owned.into_iter().chain(orphans).flatten().copied() {
+            let claimed = matches!(daemon_pods::claim(daemon_set, pod), Claim::Owned | Claim::Adopted);
+            let gone = pod.is_terminal() && pod.metadata.is_terminating();
+            if !claimed || gone {
+                continue;
+            }
+            let Some(target) = daemon_pods::target_node(pod) else { continue };
+            match self.numbers.get(target) {
+                Some(number) => pods.on_nodes.push((*number, pod)),
+                None => pods.elsewhere.entry(target).or_default().push(pod),
+            }
+        }
+        pods.on_nodes.sort_by(|(a, a_pod), (b, b_pod)| a.cmp(b).then_with(|| daemon_pods::controller_order(a_pod, b_pod)));
+        for pods in pods.elsewhere.values_mut() {
+            pods.sort_by(|a, b| daemon_pods::controller_order(a, b));
+        }
+        pods
+    }
+
+    /// Returns the current revision: the one with the highest number that the DaemonSet owns.
+    pub fn current_revision(&self, daemon_set: &DaemonSet) -> Option<&'a ControllerRevision> {
+        self.revisions.get(daemon_set.metadata.uid.as_str()).copied()
+    }
+
+    /// Returns the pods that are bound to a node, ended ones among them.
+    pub fn bound_to(&self, node: &str) -> &[&'a Pod] {
+        let bound = self.bound.get_or_init(|| {
+            let mut bound: HashMap<&str, Vec<&Pod>> = HashMap::new();
+            for pod in &self.snapshot.pods {
+                if !pod.spec.node_name.is_empty() {
+                    bound.entry(&pod.spec.node_name).or_default().push(pod);
+                }
+            }
+            bound
+        });
+        bound.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the events about an object, newest first; those about a former object of the same name
+    /// are left out.
+    pub fn events_about(&self, kind: &str, object: &ObjectMeta) -> Vec<&'a Event> {
+        let events = self.events.get_or_init(|| {
+            let mut events: HashMap<ObjectKey, Vec<&Event>> = HashMap::new();
+            for event in &self.snapshot.events {
+                let about = &event.involved_object;
+                events.entry((&about.kind, &about.namespace, &about.name)).or_default().push(event);
+            }
+            events
+        });
+        let of_this_name = events.get(&(kind, object.namespace.as_str(), object.name.as_str()));
+        let same = |uid: &str| uid.is_empty() || object.uid.is_empty() || uid == object.uid;
+        let mut about: Vec<&Event> =
+            of_this_name.into_iter().flatten().copied().filter(|event| same(&event.involved_object.uid)).collect();
+        about.sort_by_key(|event| Reverse(event.last_seen()));
+        about
+    }
+
+    /// Tells whether a kind of object could be read in a namespace.
+    pub fn knows(&self, kind: Kind, namespace: &str) -> bool {
+        self.snapshot.gap(kind, namespace).is_none()
+    }
+
+    /// Returns the point in time that ages are counted from.
+    pub fn now(&self) -> Timestamp {
+        self.snapshot.now
+    }
+}
+
+impl<'a> DaemonSetPods<'a> {
+    /// Walks the pods node by node; the nodes are to be asked for in the order of [`Index::nodes`].
+    pub fn cursor(&self) -> Cursor<'_, 'a> {
+        Cursor { rest: &self.on_nodes }
+    }
+
+    /// Returns all pods, those on nodes of the snapshot first.
+    pub fn iter(&self) -> impl Iterator<Item = &'a Pod> {
+        self.on_nodes.iter().map(|(_, pod)| *pod).chain(self.elsewhere.values().flatten().copied())
+    }
+}
+
+/// A walk over a DaemonSet's pods in the order of the nodes.
+pub struct Cursor<'p, 'a> {
+    rest: &'p [(usize, &'a Pod)],
+}
+
+impl<'p, 'a> Cursor<'p, 'a> {
+    /// Returns the pods of the node of that number; numbers are to rise from call to call.
+    pub fn pods_on(&mut self, number: usize) -> &'p [(usize, &'a Pod)] {
+        let start = self.rest.iter().take_while(|(other, _)| *other < number).count();
+        let pods = &self.rest[start..];
+        let length = pods.iter().take_while(|(other, _)| *other == number).count();
+        self.rest = &pods[length..];
+        &pods[..length]
+    }
+}

@@ -1,0 +1,190 @@
+//! What the scheduler says of a pod that it cannot place, taken apart.
+
+use crate::report::reason::ReasonCode;
+
+/// The scheduler's message, without the filler about nodes that the pod is not meant for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SchedulerWords {
+    /// What it says of the target node; empty where it says nothing of it.
+    pub reasons: Vec<String>,
+    /// Whether it speaks only of other nodes, so that it does not know the target node.
+    pub knows_only_other_nodes: bool,
+    /// What it says about removing lesser pods.
+    pub preemption: Preemption,
+}
+
+/// What the scheduler says about removing lesser pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Preemption {
+    /// Nothing.
+    #[default]
+    NotSaid,
+    /// Room would do, but no pod there has a lower priority.
+    NoVictims,
+    /// Room would not do.
+    NotHelpful,
+}
+
+impl SchedulerWords {
+    /// Takes the message of a `PodScheduled` condition or `FailedScheduling` event apart.
+    ///
+    /// The shape is that of `FitError.Error`, pkg/scheduler/framework/types.go, release 1.36.3.
+    pub fn parse(message: &str) -> Self {
+        let (filters, preemption) = match message.split_once("preemption: ") {
+            Some((filters, preemption)) => (filters, preemption),
+            None => (message, ""),
+        };
+        let preemption = if preemption.contains("No preemption victims found") {
+            Preemption::NoVictims
+        } else if preemption.contains("Preemption is not helpful") {
+            Preemption::NotHelpful
+        } else {
+            Preemption::NotSaid
+        };
+        let filters = filters.split_once("nodes are available: ").map_or(filters, |(_, rest)| rest);
+        let filters = filters.split(". ").next().unwrap_or_default().trim().trim_end_matches(['.', ',']);
+        let counted = split_counted(filters);
+        let reasons: Vec<String> =
+            counted.iter().filter(|reason| !is_filler(reason)).map(|reason| (*reason).to_owned()).collect();
+        let knows_only_other_nodes = reasons.is_empty() && !counted.is_empty();
+        SchedulerWords { reasons, knows_only_other_nodes, preemption }
+    }
+}
+
+/// Splits `1 Insufficient cpu, 2 Too many pods` at its counts; text without counts is one reason.
+fn split_counted(text: &str) -> Vec<&str> {
+    let mut reasons = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.match_indices(", ").find(|(at, _)| starts_with_count(&rest[at + 2..])).map(|(at, _)| at);
+        let (reason, after) = end.map_or((rest, ""), |at| (&rest[..at], &rest[at + 2..]));
+        reasons.push(without_count(reason));
+        rest = after;
+    }
+    reasons
+}
+
+fn starts_with_count(text: &str) -> bool {
+    text.split_once(' ').is_some_and(|(count, _)| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn without_count(reason: &str) -> &str {
+    if starts_with_count(reason) { reason.split_once(' ').map_or(reason, |(_, words)| words) } else { reason }
+}
+
+/// Tells whether the words are about the nodes that the pod is not meant for.
+fn is_filler(reason: &str) -> bool {
+    reason.contains("didn't satisfy plugin(s) [NodeAffinity]") || reason.contains("filtered out by the prefilter result")
+}
+
+/// Returns the code for what the scheduler says of a node.
+///
+/// The words are those of the plugins under pkg/scheduler/framework/plugins, release 1.36.3.
+pub fn code_of(reason: &str) -> ReasonCode {
+    let has = |words: &[&str]| words.iter().any(|words| reason.contains(words));
+    if has(&["Too many pods"]) {
+        ReasonCode::TooManyPods
+    } else if has(&["Insufficient "]) {
+        ReasonCode::InsufficientResource
+    } else if has(&["free ports"]) {
+        ReasonCode::HostPortConflict
+    } else if has(&["untolerated taint"]) {
+        ReasonCode::UntoleratedNoSchedule
+    } else if has(&["scheduler-enforced node affinity"]) {
+        ReasonCode::SchedulerRejected
+    } else if has(&["node affinity/selector"]) {
+        ReasonCode::InjectedNodeSelector
+    } else if has(&[
+        "no available disk",
+        "ReadWriteOncePod",
+        "max volume count",
+        "persistent volume",
+        "PersistentVolume",
+        "persistentvolume",
+        "enough free storage",
+        "non-existent pv",
+        "ephemeral volume controller",
+        "volume zone",
+    ]) {
+        ReasonCode::VolumeUnsatisfiable
+    } else if has(&["topology spread constraints", "pod affinity rules", "anti-affinity"]) {
+        ReasonCode::PodAffinityBlocked
+    } else if has(&["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim"]) {
+        ReasonCode::DeviceClaimUnsatisfied
+    } else if has(&["required features"]) {
+        ReasonCode::NodeFeatureMissing
+    } else {
+        ReasonCode::SchedulerRejected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Preemption, SchedulerWords, code_of};
+    use crate::report::reason::ReasonCode;
+
+    #[test]
+    fn the_filler_about_other_nodes_is_dropped() {
+        let words = SchedulerWords::parse(
+            "0/24 nodes are available: 1 Insufficient cpu, 23 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new \
+             claims to deallocate, preemption: 0/24 nodes are available: 1 No preemption victims found for incoming \
+             pod, 23 Preemption is not helpful for scheduling.",
+        );
+        assert_eq!(words.reasons, ["Insufficient cpu"]);
+        assert_eq!(words.preemption, Preemption::NoVictims);
+        assert!(!words.knows_only_other_nodes);
+    }
+
+    #[test]
+    fn several_reasons_of_one_node_are_told_apart() {
+        let words = SchedulerWords::parse(
+            "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient example.com/gpu, 1 Too many pods, 2 node is \
+             filtered out by the prefilter result. preemption: 0/3 nodes are available: 3 Preemption is not helpful \
+             for scheduling.",
+        );
+        assert_eq!(words.reasons, ["Insufficient cpu", "Insufficient example.com/gpu", "Too many pods"]);
+        assert_eq!(words.preemption, Preemption::NotHelpful);
+    }
+
+    #[test]
+    fn a_failure_before_filtering_has_no_counts() {
+        let words =
+            SchedulerWords::parse("0/24 nodes are available: persistentvolumeclaim \"absent\" not found. not found");
+        assert_eq!(words.reasons, ["persistentvolumeclaim \"absent\" not found"]);
+        assert_eq!(code_of(&words.reasons[0]), ReasonCode::VolumeUnsatisfiable);
+    }
+
+    #[test]
+    fn only_filler_means_the_node_is_not_known() {
+        let words =
+            SchedulerWords::parse("0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [NodeAffinity].");
+        assert!(words.reasons.is_empty());
+        assert!(words.knows_only_other_nodes);
+    }
+
+    #[test]
+    fn every_plugin_has_its_code() {
+        for (reason, code) in [
+            ("node(s) had untolerated taint {dedicated: gpu}", ReasonCode::UntoleratedNoSchedule),
+            ("node(s) had untolerated taint(s)", ReasonCode::UntoleratedNoSchedule),
+            ("node(s) didn't match Pod's node affinity/selector", ReasonCode::InjectedNodeSelector),
+            ("node(s) didn't match scheduler-enforced node affinity", ReasonCode::SchedulerRejected),
+            ("node(s) didn't have free ports for the requested pod ports", ReasonCode::HostPortConflict),
+            ("Too many pods", ReasonCode::TooManyPods),
+            ("Insufficient memory", ReasonCode::InsufficientResource),
+            ("node(s) had no available disk", ReasonCode::VolumeUnsatisfiable),
+            ("node(s) exceed max volume count", ReasonCode::VolumeUnsatisfiable),
+            ("node(s) didn't match PersistentVolume's node affinity", ReasonCode::VolumeUnsatisfiable),
+            ("node(s) didn't find available persistent volumes to bind", ReasonCode::VolumeUnsatisfiable),
+            ("pod has unbound immediate PersistentVolumeClaims", ReasonCode::VolumeUnsatisfiable),
+            ("node(s) didn't match pod topology spread constraints", ReasonCode::PodAffinityBlocked),
+            ("node(s) didn't match pod anti-affinity rules", ReasonCode::PodAffinityBlocked),
+            ("node(s) didn't satisfy existing pods anti-affinity rules", ReasonCode::PodAffinityBlocked),
+            ("cannot allocate all claims", ReasonCode::DeviceClaimUnsatisfied),
+            ("node(s) didn't match Pod's required features", ReasonCode::NodeFeatureMissing),
+            ("something of a plugin of one's own", ReasonCode::SchedulerRejected),
+        ] {
+            assert_eq!(code_of(reason), code, "{reason}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Sentences whose values may differ from node to node, so that many nodes read as one.
+//!
+//! A rule builds a [`Sentence`] for one node out of fixed words and values. Sentences of the same words
+//! are merged: amounts become ranges, names become the name they share, and what is left is what the
+//! nodes have in common.
+
+use super::age::format_age;
+use crate::scheduling::resources::format_amount;
+
+/// How many different values a merged sentence lists.
+const VALUES_SHOWN: usize = 3;
+
+/// A sentence out of words and values.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sentence {
+    parts: Vec<Part>,
+}
+
+/// A piece of a sentence.
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    /// Words that must be the same for two sentences to merge.
+    Words(String),
+    /// An amount of a resource, lowest and highest.
+    Amount { resource: String, low: i64, high: i64 },
+    /// A time span in seconds, shortest and longest.
+    Age { low: i64, high: i64 },
+    /// A number, lowest and highest.
+    Number { low: i64, high: i64 },
+    /// A name that is of one node only, and what stands in its place for several.
+    Name { one: Option<String>, many: String },
+    /// Values that are listed where they differ; the first few, and how many more there are.
+    Values { shown: Vec<String>, more: usize },
+    /// Names of nodes for a command, and how many more there are.
+    Nodes { shown: Vec<String>, more: usize },
+    /// A value of which the first node's serves as an example.
+    Example(String),
+}
+
+impl Sentence {
+    /// Makes a sentence without words.
+    pub fn new() -> Self {
+        Sentence::default()
+    }
+
+    /// Adds words that are the same wherever the cause is the same.
+    pub fn words(mut self, words: impl AsRef<str>) -> Self {
+        if let Some(Part::Words(last)) = self.parts.last_mut() {
+            last.push_str(words.as_ref());
+        } else {
+            self.parts.push(Part::Words(words.as_ref().to_owned()));
+        }
+        self
+    }
+
+    /// Adds an amount of a resource, in its own unit (cpu in thousandths).
+    pub fn amount(self, resource: &str, amount: i64) -> Self {
+        self.with(Part::Amount { resource: resource.to_owned(), low: amount, high: amount })
+    }
+
+    /// Adds a time span in seconds.
+    pub fn age(self, seconds: i64) -> Self {
+        self.with(Part::Age { low: seconds, high: seconds })
+    }
+
+    /// Adds a number.
+    pub fn number(self, number: i64) -> Self {
+        self.with(Part::Number { low: number, high: number })
+    }
+
+    /// Adds a name, in whose place the second stands for several nodes.
+    pub fn name(self, one: impl Into<String>, many: impl Into<String>) -> Self {
+        self.with(Part::Name { one: Some(one.into()), many: many.into() })
+    }
+
+    /// Adds a value that is listed with others where it differs from node to node.
+    pub fn value(self, value: impl Into<String>) -> Self {
+        self.with(Part::Values { shown: vec![value.into()], more: 0 })
+    }
+
+    /// Adds the node's name to a command.
+    pub fn node(self, name: &str) -> Self {
+        self.with(Part::Nodes { shown: vec![name.to_owned()], more: 0 })
+    }
+
+    /// Adds a value of which one node's stands for all, such as the pod whose logs to read.
+    pub fn example(self, value: impl Into<String>) -> Self {
+        self.with(Part::Example(value.into()))
+    }
+
+    /// Adds another sentence's parts.
+    pub fn then(mut self, other: Sentence) -> Self {
+        for part in other.parts {
+            self = match part {
+                Part::Words(words) => self.words(words),
+                part => self.with(part),
+            };
+        }
+        self
+    }
+
+    fn with(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
+    }
+
+    /// Writes what two sentences must have in common to be merged.
+    pub fn write_key(&self, key: &mut String) {
+        for part in &self.parts {
+            match part {
+                Part::Words(words) => key.push_str(words),
+                Part::Name { many, .. } => key.push_str(many),
+                Part::Amount { resource, .. } => key.push_str(resource),
+                _ => {}
+            }
+            key.push('\u{1f}');
+        }
+    }
+
+    /// Takes in the values of another sentence of the same words; other sentences are left out.
+    pub fn merge(&mut self, other: &Sentence) {
+        for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
+            mine.merge(theirs);
+        }
+    }
+}
+
+impl Part {
+    fn merge(&mut self, other: &Part) {
+        match (self, other) {
+            (Part::Amount { low, high, .. }, Part::Amount { low: other_low, high: other_high, .. })
+            | (Part::Age { low, high }, Part::Age { low: other_low, high: other_high })
+            | (Part::Number { low, high }, Part::Number { low: other_low, high: other_high }) => {
+                *low = (*low).min(*other_low);
+                *high = (*high).max(*other_high);
+            }
+            (Part::Name { one, .. }, Part::Name { one: other, .. }) => {
+                if one != other {
+                    *one = None;
+                }
+            }
+            (Part::Values { shown, more }, Part::Values { shown: other, .. }) => {
+                for value in other {
+                    if !shown.contains(value) {
+                        if shown.len() < VALUES_SHOWN {
+                            shown.push(value.clone());
+                        } else {
+                            // Beyond the first few it no longer matters which they are.
+                            *more += 1;
+                        }
+                    }
+                }
+            }
+            (Part::Nodes { shown, more }, Part::Nodes { shown: other, .. }) => {
+                if shown.len() < VALUES_SHOWN {
+                    shown.extend(other.iter().cloned());
+                } else {
+                    *more += other.len();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl From<&str> for Sentence {
+    fn from(words: &str) -> Self {
+        Sentence::new().words(words)
+    }
+}
+
+impl From<String> for Sentence {
+    fn from(words: String) -> Self {
+        Sentence::new().words(words)
+    }
+}
+
+impl std::fmt::Display for Sentence {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for part in &self.parts {
+            match part {
+                Part::Words(words) => formatter.write_str(words)?,
+                Part::Amount { resource, low, high } => {
+                    write_range(formatter, &format_amount(resource, *low), &format_amount(resource, *high))?;
+                }
+                Part::Age { low, high } => write_range(formatter, &format_age(*low), &format_age(*high))?,
+                Part::Number { low, high } => write_range(formatter, &low.to_string(), &high.to_string())?,
+                Part::Name { one, many } => formatter.write_str(one.as_ref().unwrap_or(many))?,
+                Part::Values { shown, more } => write_values(formatter, shown, *more)?,
+                Part::Nodes { shown, more } => {
+                    formatter.write_str(&shown.join(" "))?;
+                    if *more > 0 {
+                        formatter.write_str(" …")?;
+                    }
+                }
+                Part::Example(value) => formatter.write_str(value)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_range(formatter: &mut std::fmt::Formatter<'_>, low: &str, high: &str) -> std::fmt::Result {
+    formatter.write_str(low)?;
+    if low != high {
+        write!(formatter, " to {high}")?;
+    }
+    Ok(())
+}
+
+fn write_values(formatter: &mut std::fmt::Formatter<'_>, shown: &[String], more: usize) -> std::fmt::Result {
+    for (position, value) in shown.iter().enumerate() {
+        let last = position + 1 == shown.len() && more == 0;
+        match position {
+            0 => {}
+            _ if last => formatter.write_str(" or ")?,
+            _ => formatter.write_str(", ")?,
+        }
+        formatter.write_str(value)?;
+    }
+    if more > 0 {
+        formatter.write_str(" or others")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sentence;
+
+    fn merged(sentences: impl IntoIterator<Item = Sentence>) -> String {
+        let mut sentences = sentences.into_iter();
+        let mut first = sentences.next().unwrap();
+        sentences.for_each(|other| first.merge(&other));
+        first.to_string()
+    }
+
+    #[test]
+    fn amounts_that_differ_become_a_range() {
+        let sentence = |free| Sentence::from("asks ").amount("cpu", 600).words(", ").amount("cpu", free).words(" free");
+        assert_eq!(merged([sentence(410), sentence(100), sentence(250)]), "asks 600m, 100m to 410m free");
+        assert_eq!(merged([sentence(410), sentence(410)]), "asks 600m, 410m free");
+    }
+
+    #[test]
+    fn a_name_stays_only_while_it_is_shared() {
+        let sentence = |pod| Sentence::from("held by ").name(pod, "pods of default/web");
+        assert_eq!(merged([sentence("default/web-a"), sentence("default/web-a")]), "held by default/web-a");
+        assert_eq!(merged([sentence("default/web-a"), sentence("default/web-b")]), "held by pods of default/web");
+    }
+
+    #[test]
+    fn values_beyond_the_third_are_not_listed() {
+        let sentence = |code: &str| Sentence::from("exit ").value(code);
+        assert_eq!(merged(["1", "137", "1"].map(sentence)), "exit 1 or 137");
+        assert_eq!(merged(["1", "2", "3", "4"].map(sentence)), "exit 1, 2, 3 or others");
+    }
+
+    #[test]
+    fn commands_name_the_first_nodes() {
+        let sentence = |node| Sentence::from("kubectl label node ").node(node).words(" disk=ssd");
+        assert_eq!(merged(["a", "b"].map(sentence)), "kubectl label node a b disk=ssd");
+        assert_eq!(merged(["a", "b", "c", "d"].map(sentence)), "kubectl label node a b c … disk=ssd");
+    }
+
+    #[test]
+    fn only_words_and_not_values_tell_two_causes_apart() {
+        let key = |sentence: Sentence| {
+            let mut key = String::new();
+            sentence.write_key(&mut key);
+            key
+        };
+        let sentence = |words: &str, number| key(Sentence::from(words).number(number));
+        assert_eq!(sentence("a", 1), sentence("a", 2));
+        assert_ne!(sentence("a", 1), sentence("b", 1));
+    }
+}

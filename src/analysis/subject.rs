@@ -1,0 +1,93 @@
+//! One DaemonSet with what is worked out about it once, before its nodes are looked at.
+
+use std::cell::OnceCell;
+
+use super::concerns;
+use super::finding::Finding;
+use super::index::{DaemonSetPods, Index};
+use super::missing;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
+use crate::model::pod::Pod;
+use crate::model::snapshot::Kind;
+use crate::scheduling::daemon_pods;
+use crate::scheduling::should_run::DaemonPod;
+
+/// A DaemonSet, its simulated pod and its real ones.
+pub struct Subject<'a> {
+    /// The snapshot it is looked at in.
+    pub index: &'a Index<'a>,
+    /// The DaemonSet.
+    pub daemon_set: &'a DaemonSet,
+    /// The pod that the controller would make.
+    pub daemon_pod: DaemonPod,
+    /// The pods that the controller counts as its own.
+    pub pods: DaemonSetPods<'a>,
+    /// The hash of the current revision, where the revisions are known.
+    pub current_hash: Option<&'a str>,
+    /// What concerns it as a whole.
+    pub concerns: Vec<Finding>,
+    /// Whether its pods could be read.
+    pub pods_known: bool,
+    refusals: OnceCell<Vec<Finding>>,
+}
+
+impl<'a> Subject<'a> {
+    /// Looks at a DaemonSet in a snapshot.
+    pub fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
+        let pods = index.pods_of(daemon_set);
+        let namespace = &daemon_set.metadata.namespace;
+        // Where only other namespaces' pods were refused, the gap is there and the pods are too.
+        let pods_known = index.knows(Kind::Pods, namespace) || pods.iter().next().is_some();
+        Subject {
+            index,
+            daemon_set,
+            daemon_pod: DaemonPod::new(&daemon_set.spec.template),
+            pods,
+            current_hash: index.current_revision(daemon_set).map(|revision| revision.hash()),
+            concerns: concerns::concerns(index, daemon_set),
+            pods_known,
+            refusals: OnceCell::new(),
+        }
+    }
+
+    /// Returns why pods of the DaemonSet could not be made, newest first; empty where no event says so.
+    pub fn refusals(&self) -> &[Finding] {
+        self.refusals.get_or_init(|| missing::refusals(self.index, self.daemon_set))
+    }
+
+    /// Tells whether a pod counts as available now.
+    pub fn is_available(&self, pod: &Pod) -> bool {
+        daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.index.now())
+    }
+
+    /// Tells whether a pod counts as updated, or nothing where the revisions are not known.
+    pub fn is_updated(&self, pod: &Pod) -> Option<bool> {
+        let updated = daemon_pods::is_updated(self.daemon_set, self.current_hash, pod);
+        // Without the current hash the template's number can only speak for a pod, not against it.
+        if updated || self.current_hash.is_some() { Some(updated) } else { None }
+    }
+
+    /// Returns the namespace and the name with a slash between them.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.daemon_set.metadata.namespace, self.daemon_set.metadata.name)
+    }
+}
+
+/// Returns the revision hash on a pod, empty where it has none.
+pub fn revision_hash(pod: &Pod) -> &str {
+    pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
+}
+
+/// Returns the update strategy in short, such as `RollingUpdate 10%`, `RollingUpdate surge 1` or `OnDelete`.
+pub fn strategy(strategy: &UpdateStrategy) -> String {
+    use crate::model::int_or_percent::IntOrPercent::Int;
+    if strategy.is_on_delete() {
+        return strategy.type_.clone();
+    }
+    match (strategy.max_unavailable(), strategy.max_surge()) {
+        (unavailable, Int(0)) => format!("{} {unavailable}", strategy.type_),
+        (Int(0), surge) => format!("{} surge {surge}", strategy.type_),
+        (unavailable, surge) => format!("{} {unavailable} surge {surge}", strategy.type_),
+    }
+}

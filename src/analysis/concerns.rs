@@ -104,9 +104,10 @@ pub fn controller_seems_down(snapshot: &Snapshot) -> Option<Finding> {
 
 /// Returns when the controller manager last renewed its lease, where that is too long ago.
 fn stale_lease(snapshot: &Snapshot) -> Option<Timestamp> {
-    let lease = snapshot.leases.iter().find(|lease| {
-        lease.metadata.namespace == "kube-system" && lease.metadata.name == "kube-controller-manager"
-    })?;
+    let lease = snapshot
+        .leases
+        .iter()
+        .find(|lease| lease.metadata.namespace == "kube-system" && lease.metadata.name == "kube-controller-manager")?;
     let renewed = lease.spec.renew_time.get()?;
     let term = lease.spec.lease_duration_seconds.unwrap_or(15);
     (seconds_between(renewed, snapshot.now) > term + LEASE_SLACK).then_some(renewed)

@@ -5,9 +5,8 @@ use super::near_miss;
 use super::sentence::Sentence;
 use super::subject::Subject;
 use crate::model::node::{Node, Taint};
-use crate::model::pod::NodeSelectorRequirement;
 use crate::report::reason::ReasonCode;
-use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
+use crate::scheduling::affinity::{AffinityOutcome, FailingRequirement, TermOutcome};
 use crate::scheduling::should_run::{Eligibility, LabelCheck};
 use crate::scheduling::taints::TaintOutcome;
 
@@ -25,7 +24,7 @@ pub fn findings(subject: &Subject, node: &Node, eligibility: &Eligibility) -> Ve
     let mut taints: Vec<Finding> = eligibility
         .taints
         .iter()
-        .filter(|outcome| outcome.tolerated_by.is_none())
+        .filter(|outcome| outcome.is_untolerated())
         .map(|outcome| untolerated(subject, node, outcome))
         .collect();
     taints.sort_by_key(|finding| match finding.code {
@@ -143,7 +142,7 @@ fn affinity_term_mismatch(subject: &Subject, node: &Node, terms: &[TermOutcome])
             message = message.words(" and ");
         }
         message = message.words(requirement_text(requirement));
-        if let Some(actual) = node.metadata.labels.get(&requirement.key) {
+        if let Some(actual) = requirement.actual.as_ref().filter(|_| !requirement.field) {
             message = message.words(", which is ").value(quote_empty(actual));
         } else if let Some((near, value)) = near_miss::near_key(&requirement.key, &node.metadata.labels) {
             message = message.words(format!(" ({near}=")).value(value).words(" is there)");
@@ -159,8 +158,8 @@ fn affinity_term_mismatch(subject: &Subject, node: &Node, terms: &[TermOutcome])
 }
 
 /// Writes a requirement as selectors are written.
-pub fn requirement_text(requirement: &NodeSelectorRequirement) -> String {
-    let NodeSelectorRequirement { key, operator, values } = requirement;
+pub fn requirement_text(requirement: &FailingRequirement) -> String {
+    let FailingRequirement { key, operator, values, .. } = requirement;
     let values = values.join(",");
     match operator.as_str() {
         "In" => format!("{key} in ({values})"),
@@ -174,14 +173,13 @@ pub fn requirement_text(requirement: &NodeSelectorRequirement) -> String {
 }
 
 /// Returns the command that makes a node meet a requirement, where a label alone does it.
-fn label_command(node: &Node, requirement: &NodeSelectorRequirement) -> Option<Sentence> {
-    // Fields cannot be labelled, and `metadata.name` is the only one.
-    if requirement.key == "metadata.name" {
+fn label_command(node: &Node, requirement: &FailingRequirement) -> Option<Sentence> {
+    if requirement.field {
         return None;
     }
     let command = Sentence::from("kubectl label node ").node(&node.metadata.name);
     let key = &requirement.key;
-    let overwrite = if node.metadata.labels.contains_key(key) { " --overwrite" } else { "" };
+    let overwrite = if requirement.actual.is_some() { " --overwrite" } else { "" };
     match (requirement.operator.as_str(), requirement.values.first()) {
         ("In", Some(value)) => Some(command.words(format!(" {key}={value}{overwrite}"))),
         ("Exists", _) => Some(command.words(format!(" {key}="))),
@@ -266,7 +264,6 @@ pub fn taint_text(taint: &Taint) -> String {
 /// Returns the toleration to add for a taint.
 fn tolerate(taint: &Taint) -> String {
     let Taint { key, value, effect, .. } = taint;
-    let matching =
-        if value.is_empty() { "operator: Exists".to_owned() } else { format!("value: {value:?}") };
+    let matching = if value.is_empty() { "operator: Exists".to_owned() } else { format!("value: {value:?}") };
     format!("if pods belong there, add to tolerations: {{key: {key}, {matching}, effect: {effect}}}")
 }

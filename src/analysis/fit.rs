@@ -23,12 +23,12 @@ pub struct Room<'a> {
 
 impl<'a> Room<'a> {
     /// Returns the room on a node, or nothing where not all of its pods were read.
-    pub fn of(index: &Index<'a>, node: &'a Node) -> Option<Self> {
+    pub fn of(index: &'a Index<'_>, node: &'a Node) -> Option<Self> {
         Room::without(index, node, |_| false)
     }
 
     /// Returns the room on a node once some of its pods are gone.
-    pub fn without(index: &Index<'a>, node: &'a Node, leaves: impl Fn(&Pod) -> bool) -> Option<Self> {
+    pub fn without(index: &'a Index<'_>, node: &'a Node, leaves: impl Fn(&Pod) -> bool) -> Option<Self> {
         if !index.snapshot.knows_all_pods_on(&node.metadata.name) {
             return None;
         }
@@ -126,10 +126,9 @@ fn too_many_pods(shortage: &Insufficient) -> Finding {
 
 /// Finds that another pod holds a port of the node.
 fn host_port_conflict(wanted: &ContainerPort, holder: &Pod) -> Finding {
-    let message = Sentence::from(format!("{} is held by ", port_text(wanted)))
-        .name(full_name(holder), workload(holder));
     let message =
-        if holder.metadata.is_terminating() { message.words(", which is being deleted") } else { message };
+        Sentence::from(format!("{} is held by ", port_text(wanted))).name(full_name(holder), workload(holder));
+    let message = if holder.metadata.is_terminating() { message.words(", which is being deleted") } else { message };
     Finding::new(ReasonCode::HostPortConflict, message, "change the port of one of them, or keep them apart")
 }
 

@@ -17,6 +17,7 @@ pub struct Groups {
 struct Group {
     finding: Finding,
     nodes: Vec<String>,
+    unnamed: usize,
 }
 
 impl Groups {
@@ -32,9 +33,17 @@ impl Groups {
                 group.nodes.push(node.to_owned());
             }
             Entry::Vacant(entry) => {
-                entry.insert(Group { finding: finding.clone(), nodes: vec![node.to_owned()] });
+                entry.insert(Group { finding: finding.clone(), nodes: vec![node.to_owned()], unnamed: 0 });
             }
         }
+    }
+
+    /// Adds a number of nodes whose names are not known.
+    pub fn add_unnamed(&mut self, count: usize, finding: &Finding) {
+        let mut key = String::new();
+        finding.message.write_key(&mut key);
+        let group = Group { finding: finding.clone(), nodes: Vec::new(), unnamed: 0 };
+        self.groups.entry((finding.code, key)).or_insert(group).unnamed += count;
     }
 
     /// Returns the groups, most nodes first.
@@ -42,9 +51,9 @@ impl Groups {
         let mut groups: Vec<ReasonGroup> = self
             .groups
             .into_values()
-            .map(|Group { finding, nodes }| ReasonGroup {
+            .map(|Group { finding, nodes, unnamed }| ReasonGroup {
                 code: finding.code,
-                count: nodes.len(),
+                count: nodes.len() + unnamed,
                 message: finding.message.to_string(),
                 fix: finding.fix.to_string(),
                 nodes,
@@ -85,9 +94,8 @@ mod tests {
     #[test]
     fn the_same_cause_is_one_group_and_the_biggest_comes_first() {
         let port = |port: &str| Finding::new(ReasonCode::HostPortConflict, format!("{port} is held"), "change it");
-        let pods = |used| {
-            Finding::new(ReasonCode::TooManyPods, Sentence::new().number(used).words(" pods"), "raise maxPods")
-        };
+        let pods =
+            |used| Finding::new(ReasonCode::TooManyPods, Sentence::new().number(used).words(" pods"), "raise maxPods");
         let mut groups = Groups::default();
         groups.add("a", &port("80"));
         groups.add("b", &pods(110));

@@ -15,7 +15,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::scheduling::daemon_pods::{self, Claim};
+use crate::scheduling::daemon_pods;
 
 /// A snapshot with its indices.
 pub struct Index<'a> {
@@ -98,9 +98,7 @@ impl<'a> Index<'a> {
         let orphans = self.orphans.get(daemon_set.metadata.namespace.as_str());
         let mut pods = DaemonSetPods::default();
         for pod in owned.into_iter().chain(orphans).flatten().copied() {
-            let claimed = matches!(daemon_pods::claim(daemon_set, pod), Claim::Owned | Claim::Adopted);
-            let gone = pod.is_terminal() && pod.metadata.is_terminating();
-            if !claimed || gone {
+            if !daemon_pods::claim(daemon_set, pod).is_claimed() || daemon_pods::is_deleted_terminal(pod) {
                 continue;
             }
             let Some(target) = daemon_pods::target_node(pod) else { continue };
@@ -109,7 +107,8 @@ impl<'a> Index<'a> {
                 None => pods.elsewhere.entry(target).or_default().push(pod),
             }
         }
-        pods.on_nodes.sort_by(|(a, a_pod), (b, b_pod)| a.cmp(b).then_with(|| daemon_pods::controller_order(a_pod, b_pod)));
+        pods.on_nodes
+            .sort_by(|(a, a_pod), (b, b_pod)| a.cmp(b).then_with(|| daemon_pods::controller_order(a_pod, b_pod)));
         for pods in pods.elsewhere.values_mut() {
             pods.sort_by(|a, b| daemon_pods::controller_order(a, b));
         }

@@ -39,14 +39,18 @@ pub fn findings(subject: &Subject, node: &Node) -> Vec<Finding> {
     findings
 }
 
+/// Finds why pods are missing where the nodes are not known.
+pub fn findings_of_unknown_nodes(subject: &Subject) -> Vec<Finding> {
+    let nowhere = Node::default();
+    findings(subject, &nowhere)
+}
+
 /// Finds why the API server refused pods, newest refusal first.
 pub fn refusals(index: &Index, daemon_set: &DaemonSet) -> Vec<Finding> {
     let events = index.events_about("DaemonSet", &daemon_set.metadata);
     let newest = |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
     let success = newest("SuccessfulCreate");
-    let changed = index
-        .current_revision(daemon_set)
-        .and_then(|revision| revision.metadata.creation_timestamp.get());
+    let changed = index.current_revision(daemon_set).and_then(|revision| revision.metadata.creation_timestamp.get());
     let mut findings: Vec<Finding> = Vec::new();
     for event in events.iter().filter(|event| event.reason == "FailedCreate") {
         let mut finding = create_failure::classify(index.snapshot, daemon_set, &event.message);
@@ -56,7 +60,8 @@ pub fn refusals(index: &Index, daemon_set: &DaemonSet) -> Vec<Finding> {
         let at = event.last_seen();
         let since = |later: Option<jiff::Timestamp>| at.zip(later).map_or(0, |(at, later)| seconds_between(at, later));
         if since(success) > SAME_BATCH || since(changed) > 0 {
-            finding.message = Sentence::from("likely ").then(finding.message).words(" (a pod was made, or the spec changed, since)");
+            finding.message =
+                Sentence::from("likely ").then(finding.message).words(" (a pod was made, or the spec changed, since)");
         }
         findings.push(with_age(finding, event, index));
         if findings.len() == REFUSALS_TOLD {
@@ -115,6 +120,8 @@ fn unexplained(subject: &Subject) -> Finding {
     Finding::new(
         ReasonCode::Unexplained,
         "no pod was made; the events that would say why could not be read",
-        format!("kubectl get events -n {namespace} --field-selector involvedObject.kind=DaemonSet,involvedObject.name={name}"),
+        format!(
+            "kubectl get events -n {namespace} --field-selector involvedObject.kind=DaemonSet,involvedObject.name={name}"
+        ),
     )
 }

@@ -1,1 +1,34 @@
 //! Snapshot in, report out: what the commands answer is worked out here, purely.
+//!
+//! [`coverage`] walks over DaemonSets and nodes. A snapshot is looked up through its [`index`], a DaemonSet
+//! through its [`subject`]; a node that is not plainly fine gets a [`verdict`], which asks the rules of
+//! its state: [`eligibility`], [`missing`] (and [`create_failure`]), [`pending`] (with [`fit`] and
+//! [`scheduler_words`]), [`bound`] (and [`containers`]), [`leaving`]. What a rule finds is a [`finding`],
+//! whose [`sentence`]s merge into groups ([`group`]).
+
+pub mod age;
+pub mod bound;
+pub mod concerns;
+pub mod containers;
+pub mod coverage;
+pub mod create_failure;
+pub mod eligibility;
+pub mod explain;
+pub mod finding;
+pub mod fit;
+pub mod gaps;
+pub mod group;
+pub mod index;
+pub mod leaving;
+pub mod list;
+pub mod missing;
+pub mod near_miss;
+pub mod pending;
+pub mod scheduler_words;
+pub mod sentence;
+pub mod status;
+pub mod subject;
+#[cfg(test)]
+mod test_support;
+pub mod verdict;
+pub mod workload;

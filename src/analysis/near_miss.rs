@@ -166,7 +166,10 @@ mod tests {
 
     #[test]
     fn the_closest_name_is_meant() {
-        assert_eq!(near_name("system-node-critcal", ["system-node-critical", "other"].into_iter()), Some("system-node-critical"));
+        assert_eq!(
+            near_name("system-node-critcal", ["system-node-critical", "other"].into_iter()),
+            Some("system-node-critical")
+        );
         assert_eq!(near_name("gvisor", ["kata", "runc"].into_iter()), None);
     }
 

@@ -74,7 +74,8 @@ fn without_count(reason: &str) -> &str {
 
 /// Tells whether the words are about the nodes that the pod is not meant for.
 fn is_filler(reason: &str) -> bool {
-    reason.contains("didn't satisfy plugin(s) [NodeAffinity]") || reason.contains("filtered out by the prefilter result")
+    reason.contains("didn't satisfy plugin(s) [NodeAffinity]")
+        || reason.contains("filtered out by the prefilter result")
 }
 
 /// Returns the code for what the scheduler says of a node.

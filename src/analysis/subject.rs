@@ -29,6 +29,8 @@ pub struct Subject<'a> {
     pub concerns: Vec<Finding>,
     /// Whether its pods could be read.
     pub pods_known: bool,
+    /// Whether the nodes could be read.
+    pub nodes_known: bool,
     refusals: OnceCell<Vec<Finding>>,
 }
 
@@ -37,8 +39,7 @@ impl<'a> Subject<'a> {
     pub fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
         let pods = index.pods_of(daemon_set);
         let namespace = &daemon_set.metadata.namespace;
-        // Where only other namespaces' pods were refused, the gap is there and the pods are too.
-        let pods_known = index.knows(Kind::Pods, namespace) || pods.iter().next().is_some();
+        let pods_known = index.knows(Kind::Pods, namespace);
         Subject {
             index,
             daemon_set,
@@ -47,6 +48,7 @@ impl<'a> Subject<'a> {
             current_hash: index.current_revision(daemon_set).map(|revision| revision.hash()),
             concerns: concerns::concerns(index, daemon_set),
             pods_known,
+            nodes_known: !index.nodes.is_empty() || index.knows(Kind::Nodes, ""),
             refusals: OnceCell::new(),
         }
     }

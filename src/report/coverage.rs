@@ -123,7 +123,7 @@ pub struct CountsByRow {
 pub struct Trouble {
     /// The code.
     pub code: ReasonCode,
-    /// The number of nodes.
+    /// The number of nodes; 0 for what concerns the DaemonSet as a whole and no node in particular.
     pub count: usize,
 }
 

@@ -1,0 +1,64 @@
+//! The counters of a DaemonSet's status, held against what was recomputed.
+
+use crate::model::daemon_set::DaemonSetStatus;
+use crate::report::coverage::{Counts, StatusCheck, StatusDifference};
+
+/// Compares the status with recomputed counts of all nodes; `updated_known` tells whether the revisions
+/// are known.
+pub fn check(status: &DaemonSetStatus, counts: &Counts, updated_known: bool) -> StatusCheck {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let counters = [
+        ("desiredNumberScheduled", status.desired_number_scheduled, number(counts.eligible)),
+        ("currentNumberScheduled", status.current_number_scheduled, number(counts.current)),
+        ("numberMisscheduled", status.number_misscheduled, number(counts.misscheduled)),
+        ("numberReady", status.number_ready, number(counts.ready)),
+        ("numberAvailable", status.number_available, number(counts.available)),
+        ("numberUnavailable", status.number_unavailable, number(counts.eligible) - number(counts.available)),
+        ("updatedNumberScheduled", status.updated_number_scheduled, number(counts.updated)),
+    ];
+    let differences: Vec<StatusDifference> = counters
+        .into_iter()
+        .filter(|(field, status, recomputed)| {
+            status != recomputed && (updated_known || *field != "updatedNumberScheduled")
+        })
+        .map(|(field, status, recomputed)| StatusDifference { field: field.to_owned(), status, recomputed })
+        .collect();
+    StatusCheck { agrees: Some(differences.is_empty()), desired: status.desired_number_scheduled, differences }
+}
+
+/// Returns the check of a status that nothing can be held against.
+pub fn unchecked(status: &DaemonSetStatus) -> StatusCheck {
+    StatusCheck { agrees: None, desired: status.desired_number_scheduled, differences: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::model::daemon_set::DaemonSetStatus;
+    use crate::report::coverage::Counts;
+
+    #[test]
+    fn a_stale_desired_number_is_listed_with_what_follows_from_it() {
+        let status = DaemonSetStatus {
+            desired_number_scheduled: 17,
+            current_number_scheduled: 15,
+            number_ready: 15,
+            number_available: 15,
+            number_unavailable: 2,
+            updated_number_scheduled: 15,
+            ..DaemonSetStatus::default()
+        };
+        let counts = Counts { eligible: 15, current: 15, ready: 15, available: 15, updated: 15, ..Counts::default() };
+        let check = check(&status, &counts, true);
+        assert_eq!(check.agrees, Some(false));
+        let differences: Vec<_> =
+            check.differences.iter().map(|d| (d.field.as_str(), d.status, d.recomputed)).collect();
+        assert_eq!(differences, [("desiredNumberScheduled", 17, 15), ("numberUnavailable", 2, 0)]);
+    }
+
+    #[test]
+    fn the_updated_number_is_not_held_against_what_is_not_known() {
+        let status = DaemonSetStatus { updated_number_scheduled: 3, ..DaemonSetStatus::default() };
+        assert_eq!(check(&status, &Counts::default(), false).agrees, Some(true));
+    }
+}

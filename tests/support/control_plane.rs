@@ -316,6 +316,7 @@ impl ControlPlane {
                     "--node-ip=10.2.0.1".to_owned(),
                     // Without it KWOK keeps no leases, and every node dies after a minute.
                     "--node-lease-duration-seconds=12".to_owned(),
+                    "--v=WARN".to_owned(),
                 ]
             }
         }

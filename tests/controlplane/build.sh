@@ -33,7 +33,7 @@ if [ -n "$release" ]; then
 	flags="$flags -X $version.gitVersion=v$release -X $version.gitMajor=${release%%.*}"
 	flags="$flags -X $version.gitMinor=$(echo "$release" | cut -d. -f2)"
 fi
-key=$( (cat "$modfile" "$sums" "$here/$program"/*.go && echo "$flags") | sha256sum | cut -c1-16)
+key=$( (cat "$modfile" "$sums" "$here/$program"/* && echo "$flags") | sha256sum | cut -c1-16)
 folder=$cache/$program${release:+-$release}-$key
 binary=$folder/$program
 if [ ! -x "$binary" ]; then

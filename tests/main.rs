@@ -3,6 +3,9 @@
 mod architecture;
 mod dumps;
 #[cfg(feature = "e2e")]
+mod differential;
+#[cfg(feature = "e2e")]
 mod e2e;
+mod oracle;
 #[cfg(feature = "e2e")]
 mod support;

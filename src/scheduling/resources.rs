@@ -1,6 +1,7 @@
 //! Resources: what pods ask for, what a node has, and whether one more pod fits.
 //!
-//! Amounts are added up exactly and rounded up once, as the scheduler does.
+//! Amounts are added up exactly and rounded up once, as the scheduler does. Beyond 2^63 - 1 they are
+//! capped, where upstream overflows.
 
 use std::collections::BTreeMap;
 

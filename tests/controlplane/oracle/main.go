@@ -110,7 +110,7 @@ func solve(text []byte, pool []*v1.Node, manager *manager) (result answer) {
 	case task.Eligibility != nil:
 		result.Eligibility, err = task.Eligibility.solve(pool)
 	case task.Room != nil:
-		result.Room = task.Room.solve()
+		result.Room, err = task.Room.solve()
 	case task.Manage != nil:
 		result.Manage, err = task.Manage.solve(manager)
 	default:

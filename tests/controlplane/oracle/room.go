@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/kubernetes/pkg/controller/daemon/util"
@@ -35,7 +37,22 @@ type insufficient struct {
 // Amounts that are not 0: cpu in thousandths, everything else in units.
 type amounts map[v1.ResourceName]int64
 
-func (task *roomCase) solve() *roomAnswer {
+// canonical writes quantities as the API server does. Others, such as 1.5Gi for 1536Mi, are kept by
+// reference, and PodRequests then adds a pod's overhead to its spec again with each call.
+func (task *roomCase) canonical() (*roomCase, error) {
+	text, err := json.Marshal(task)
+	if err != nil {
+		return nil, err
+	}
+	var canonical roomCase
+	return &canonical, json.Unmarshal(text, &canonical)
+}
+
+func (task *roomCase) solve() (*roomAnswer, error) {
+	task, err := task.canonical()
+	if err != nil {
+		return nil, err
+	}
 	result := &roomAnswer{Insufficient: []insufficient{}, Pods: []amounts{}, Targets: []*string{}}
 	info := framework.NewNodeInfo()
 	for _, pod := range task.Pods {
@@ -66,7 +83,7 @@ func (task *roomCase) solve() *roomAnswer {
 	}
 	result.PortsFit = nodeports.Fits(task.Pod, info)
 	result.Requests = unboundAmounts(task.Pod)
-	return result
+	return result, nil
 }
 
 func unboundAmounts(pod *v1.Pod) amounts {

@@ -1,0 +1,155 @@
+//! Holds the rules against Kubernetes' own functions, on fresh cases in each run.
+//!
+//! `KUBECTL_DS_SEED` repeats a run, and `KUBECTL_DS_RECORD=1` writes some of its answers to
+//! tests/fixtures/oracle for the tests that run without Go.
+
+use std::env;
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kubectl_ds::model::node::Node;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::oracle::generator::{self, Random};
+use crate::oracle::recorded::{self, Line};
+use crate::oracle::shrink::reductions;
+use crate::oracle::{Answer, Mix, answer};
+
+/// How much is compared.
+struct Size {
+    nodes: usize,
+    daemon_sets: usize,
+    nodes_per_daemon_set: usize,
+    rooms: usize,
+    upkeeps: usize,
+}
+
+const FRESH: Size = Size { nodes: 3_000, daemon_sets: 5_000, nodes_per_daemon_set: 45, rooms: 20_000, upkeeps: 10_000 };
+const RECORDED: Size = Size { nodes: 100, daemon_sets: 250, nodes_per_daemon_set: 20, rooms: 700, upkeeps: 700 };
+
+#[test]
+fn rules_decide_as_kubernetes_does() {
+    let oracle = oracle();
+    let seed = env::var("KUBECTL_DS_SEED").ok().map_or_else(seed_of_the_clock, |seed| seed.parse().unwrap());
+    let mut random = Random::new(seed);
+    let (pool, cases) = generate(&mut random, &FRESH);
+    let answers = compare(&oracle, &pool, &cases, seed);
+    let mut mix = Mix::default();
+    answers.iter().for_each(|answer| mix.add(answer));
+    say(&format!("KUBECTL_DS_SEED={seed} agrees with Kubernetes 1.36.3 on\n{mix}"));
+    mix.assert_healthy();
+    assert!(mix.total("eligibility") >= 200_000 && mix.total("room") + mix.total("upkeep") >= 20_000);
+
+    if env::var_os("KUBECTL_DS_RECORD").is_some() {
+        let (pool, cases) = generate(&mut random, &RECORDED);
+        let answers = compare(&oracle, &pool, &cases, seed);
+        record(pool, cases, answers);
+    }
+}
+
+fn generate(random: &mut Random, size: &Size) -> (Vec<Value>, Vec<Value>) {
+    let pool = (0..size.nodes).map(|_| generator::node(random)).collect();
+    let mut cases = Vec::new();
+    cases.extend((0..size.daemon_sets).map(|_| generator::eligibility(random, size.nodes, size.nodes_per_daemon_set)));
+    cases.extend((0..size.rooms).map(|_| generator::room(random)));
+    cases.extend((0..size.upkeeps).map(|_| generator::manage(random)));
+    (pool, cases)
+}
+
+/// Fails on the first difference, with a case that is as small as can be.
+fn compare(oracle: &str, pool: &[Value], cases: &[Value], seed: u64) -> Vec<Answer> {
+    let nodes: Vec<Node> = pool.iter().map(|node| Node::deserialize(node).unwrap()).collect();
+    let answers = ask(oracle, pool, cases);
+    for (case, theirs) in cases.iter().zip(&answers) {
+        assert_eq!(theirs.error, "", "the oracle cannot read {case}");
+        if answer(case, &nodes).unwrap() != *theirs {
+            let case = minimal(oracle, with_whole_nodes(case, pool));
+            let theirs = &ask(oracle, &[], std::slice::from_ref(&case))[0];
+            let ours = answer(&case, &[]).unwrap();
+            panic!(
+                "KUBECTL_DS_SEED={seed} meets a difference on\n{case}\nwhere Kubernetes says\n{}\nand we say\n{}",
+                json!(theirs),
+                json!(ours)
+            );
+        }
+    }
+    answers
+}
+
+/// Replaces the indices of nodes, so that the case stands alone.
+fn with_whole_nodes(case: &Value, pool: &[Value]) -> Value {
+    let mut case = case.clone();
+    if let Some(nodes) = case.pointer_mut("/eligibility/nodes").and_then(Value::as_array_mut) {
+        for node in nodes {
+            *node = pool[usize::try_from(node.as_u64().unwrap()).unwrap()].clone();
+        }
+    }
+    case
+}
+
+fn minimal(oracle: &str, mut case: Value) -> Value {
+    loop {
+        let smaller = reductions(&case);
+        let answers = ask(oracle, &[], &smaller);
+        let differs = |case: &Value, theirs: &Answer| {
+            theirs.error.is_empty() && answer(case, &[]).is_ok_and(|ours| ours != *theirs)
+        };
+        match smaller.iter().zip(&answers).find(|(case, theirs)| differs(case, theirs)) {
+            Some((smaller, _)) => case = smaller.clone(),
+            None => return case,
+        }
+    }
+}
+
+fn ask(oracle: &str, pool: &[Value], cases: &[Value]) -> Vec<Answer> {
+    let mut input = tempfile::tempfile().unwrap();
+    let mut text = String::new();
+    for line in std::iter::once(&json!({"nodes": pool})).chain(cases) {
+        text.push_str(&line.to_string());
+        text.push('\n');
+    }
+    input.write_all(text.as_bytes()).unwrap();
+    input.rewind().unwrap();
+    let output = Command::new(oracle).stdin(Stdio::from(input)).output().unwrap();
+    assert!(output.status.success(), "the oracle failed: {}", String::from_utf8_lossy(&output.stderr));
+    let answers: Vec<Answer> = output
+        .stdout
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice::<Answer>(line).unwrap().sorted())
+        .collect();
+    assert_eq!(answers.len(), cases.len());
+    answers
+}
+
+/// Builds the oracle, or finds the one that is built already, and returns its path.
+fn oracle() -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/controlplane/build.sh");
+    let output = Command::new(script).arg("oracle").output().expect("tests/controlplane/build.sh cannot be run");
+    assert!(output.status.success(), "the oracle cannot be built: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn seed_of_the_clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// Tells the reader of a passing test too, which `cargo test` does not do with what is printed.
+fn say(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
+}
+
+fn record(pool: Vec<Value>, cases: Vec<Value>, answers: Vec<Answer>) {
+    std::fs::create_dir_all(recorded::path().parent().unwrap()).unwrap();
+    let mut file = GzEncoder::new(File::create(recorded::path()).unwrap(), Compression::best());
+    let lines = cases.into_iter().zip(answers).map(|(case, answer)| Line::Answered { case, answer });
+    for line in std::iter::once(Line::Nodes { nodes: pool }).chain(lines) {
+        writeln!(file, "{}", serde_json::to_string(&line).unwrap()).unwrap();
+    }
+    file.finish().unwrap();
+}

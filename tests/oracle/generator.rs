@@ -1,0 +1,507 @@
+//! Makes cases at random: small vocabularies, so that things often match, with all that is odd in them.
+
+use serde_json::{Map, Value, json};
+
+/// Random numbers that a seed repeats: splitmix64.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number below the bound.
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).unwrap()
+    }
+
+    /// Returns true so many times of a hundred.
+    fn percent(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    fn word(&mut self, from: &[&'static str]) -> &'static str {
+        from[self.below(from.len())]
+    }
+
+    /// Returns one of the usual words so many times of a hundred, and else one of the odd.
+    fn mostly(&mut self, percent: usize, usual: &[&'static str], odd: &[&'static str]) -> &'static str {
+        let from = if self.percent(percent) { usual } else { odd };
+        self.word(from)
+    }
+
+    /// Makes up to `most` things, fewer more often.
+    fn some(&mut self, most: usize, mut make: impl FnMut(&mut Random) -> Value) -> Vec<Value> {
+        let count = self.below(most + 1).min(self.below(most + 1));
+        (0..count).map(|_| make(self)).collect()
+    }
+}
+
+const LABEL_KEYS: &[&str] = &[
+    "zone",
+    "arch",
+    "kubernetes.io/os",
+    "beta.kubernetes.io/os",
+    "example.com/generation",
+    "UPPER_case.x",
+    "node-role.kubernetes.io/worker",
+];
+const BAD_KEYS: &[&str] = &["", "-zone", "a/b/c", "Bad_Prefix/x", "/x", "x/", "zone ", "a..b/x", "metadata.name"];
+const LABEL_VALUES: &[&str] = &["a", "b", "linux", "", "5", "3", "9"];
+const ODD_VALUES: &[&str] = &[
+    "010",
+    "+5",
+    "-0",
+    "-5",
+    "0",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "5.0",
+    "0x10",
+    "1_0",
+    " 5",
+    "5 ",
+    "A",
+    "a-",
+    "a b",
+    "x123456789012345678901234567890123456789012345678901234567890123",
+];
+const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+const BAD_OPERATORS: &[&str] = &["", "in", "Equals", "Gte"];
+const TAINT_KEYS: &[&str] = &[
+    "dedicated",
+    "gpu",
+    "sla",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "node.alpha.kubernetes.io/notReady",
+];
+const TAINT_VALUES: &[&str] = &["", "", "a", "b", "5", "010", "950"];
+const EFFECTS: &[&str] = &["NoSchedule", "NoSchedule", "NoSchedule", "NoExecute", "PreferNoSchedule"];
+const BAD_EFFECTS: &[&str] = &["", "noSchedule", "NoScheduleNoAdmit"];
+
+fn label_value(random: &mut Random) -> &'static str {
+    random.mostly(85, LABEL_VALUES, ODD_VALUES)
+}
+
+fn labels(random: &mut Random) -> Value {
+    let mut labels = Map::new();
+    for key in LABEL_KEYS {
+        if random.percent(60) {
+            labels.insert((*key).to_owned(), label_value(random).into());
+        }
+    }
+    Value::Object(labels)
+}
+
+fn node_name(random: &mut Random) -> String {
+    if random.percent(2) { String::new() } else { format!("n{}", random.below(12)) }
+}
+
+/// Makes a node with labels and taints.
+pub fn node(random: &mut Random) -> Value {
+    let taints = if random.percent(50) { random.some(3, taint) } else { Vec::new() };
+    json!({"metadata": {"name": node_name(random), "labels": labels(random)}, "spec": {
+        "taints": taints,
+        "unschedulable": random.percent(10),
+    }})
+}
+
+fn taint(random: &mut Random) -> Value {
+    let key = if random.percent(98) { random.word(TAINT_KEYS) } else { "" };
+    let effect = random.mostly(95, EFFECTS, BAD_EFFECTS);
+    json!({"key": key, "value": random.word(TAINT_VALUES), "effect": effect})
+}
+
+fn toleration(random: &mut Random) -> Value {
+    let operator = match random.below(20) {
+        0..8 => "Exists",
+        8..12 => "Equal",
+        12..15 => "",
+        15 | 16 => "Gt",
+        17 | 18 => "Lt",
+        _ => random.word(&["exists", "NotEqual", "In"]),
+    };
+    let value = if operator == "Exists" && random.percent(90) { "" } else { random.word(TAINT_VALUES) };
+    let key = if random.percent(90) { random.word(TAINT_KEYS) } else { "" };
+    let effect = if random.percent(25) { "" } else { random.word(EFFECTS) };
+    let mut toleration = json!({"key": key, "operator": operator, "value": value, "effect": effect});
+    if random.percent(25) {
+        toleration["tolerationSeconds"] = (*random.pick(&[0, 60, -1])).into();
+    }
+    toleration
+}
+
+fn requirement(random: &mut Random) -> Value {
+    let key = random.mostly(97, LABEL_KEYS, BAD_KEYS);
+    let operator = random.mostly(97, OPERATORS, BAD_OPERATORS);
+    let count = match operator {
+        _ if random.percent(4) => random.below(3),
+        "Exists" | "DoesNotExist" => 0,
+        "Gt" | "Lt" => 1,
+        _ => 1 + random.below(3),
+    };
+    let numeric = matches!(operator, "Gt" | "Lt") && random.percent(80);
+    let values: Vec<_> = (0..count)
+        .map(|_| {
+            if numeric { random.word(&["0", "3", "4", "5", "010", "9223372036854775806"]) } else { label_value(random) }
+        })
+        .collect();
+    json!({"key": key, "operator": operator, "values": values})
+}
+
+fn field_requirement(random: &mut Random) -> Value {
+    let key = if random.percent(90) { "metadata.name" } else { random.word(&["metadata.namespace", "", "spec.x"]) };
+    let operator =
+        if random.percent(92) { random.word(&["In", "NotIn"]) } else { random.word(&["Exists", "Gt", "", "in"]) };
+    let count = if random.percent(92) { 1 } else { random.below(3) };
+    let values: Vec<_> =
+        (0..count).map(|_| if random.percent(95) { node_name(random) } else { String::new() }).collect();
+    json!({"key": key, "operator": operator, "values": values})
+}
+
+fn term(random: &mut Random) -> Value {
+    let mut term = json!({});
+    if random.percent(85) {
+        term["matchExpressions"] = random.some(4, requirement).into();
+    }
+    if random.percent(25) {
+        term["matchFields"] = random.some(2, field_requirement).into();
+    }
+    term
+}
+
+/// Makes the spec of a template, as far as it matters for where the pods run.
+fn placement(random: &mut Random) -> Value {
+    let mut spec = json!({"containers": [], "tolerations": random.some(4, toleration)});
+    if random.percent(20) {
+        spec["hostNetwork"] = true.into();
+    }
+    if random.percent(6) {
+        spec["nodeName"] = node_name(random).into();
+    }
+    if random.percent(25) {
+        let mut selector = Map::new();
+        for _ in 0..1 + random.below(2) {
+            let key = random.mostly(95, LABEL_KEYS, BAD_KEYS);
+            selector.insert(key.to_owned(), label_value(random).into());
+        }
+        spec["nodeSelector"] = selector.into();
+    }
+    if random.percent(55) {
+        let terms = if random.percent(97) { 1 + random.below(3) } else { 0 };
+        let terms: Vec<_> = (0..terms).map(|_| term(random)).collect();
+        spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] =
+            terms.into();
+    }
+    if random.percent(10) {
+        // Preferences are not the controller's business.
+        spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] =
+            json!([{"weight": 1, "preference": term(random)}]);
+    }
+    spec
+}
+
+fn update_strategy(random: &mut Random) -> Value {
+    if random.percent(10) {
+        return json!({"type": "OnDelete"});
+    }
+    let mut count = || match random.below(3) {
+        0 => json!(random.below(12)),
+        1 => json!(format!("{}%", random.below(101))),
+        _ => json!(0),
+    };
+    let (max_unavailable, max_surge) = (count(), count());
+    let mut rolling_update = json!({"maxUnavailable": max_unavailable});
+    if random.percent(70) {
+        rolling_update["maxSurge"] = max_surge;
+    }
+    json!({"type": "RollingUpdate", "rollingUpdate": rolling_update})
+}
+
+/// Makes a DaemonSet and names some of the nodes of a pool by their index.
+pub fn eligibility(random: &mut Random, pool: usize, nodes: usize) -> Value {
+    let nodes: Vec<_> = (0..nodes).map(|_| random.below(pool)).collect();
+    let daemon_set = json!({
+        "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {"template": {"spec": placement(random)}, "updateStrategy": update_strategy(random)},
+    });
+    json!({"eligibility": {"daemonSet": daemon_set, "nodes": nodes}})
+}
+
+const RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage", "example.com/gpu", "hugepages-2Mi"];
+const ODD_RESOURCES: &[&str] = &[
+    "hugepages-1Gi",
+    "attachable-volumes-csi-x",
+    "kubernetes.io/batch-cpu",
+    "x.kubernetes.io/y",
+    "pods",
+    "storage",
+    "requests.example.com/gpu",
+    "Example.com/gpu",
+    "bad//name",
+    "example.com/",
+    "no-slash",
+    "deviceclass.resource.kubernetes.io/gpu",
+];
+
+fn quantity(random: &mut Random, resource: &str) -> Value {
+    let usual: &[&str] = match resource {
+        "cpu" => &["100m", "250m", "1", "1500m", "0.1", "2"],
+        "memory" | "ephemeral-storage" | "hugepages-2Mi" => &["64Mi", "128974848", "200M", "0.25Gi", "512Mi", "1G"],
+        _ => &["1", "2", "3"],
+    };
+    let odd = &["0", "1n", "3333u", "100m", "0.5", "1e3", "1.1Ki", "0.0000000001", "12E6", "1Ti", "4294967296", "1m"];
+    match random.below(30) {
+        0..24 => random.word(usual).into(),
+        24 => random.below(4).into(),
+        _ => random.word(odd).into(),
+    }
+}
+
+fn resource_list(random: &mut Random, percent: usize) -> Value {
+    let mut list = Map::new();
+    for resource in RESOURCES {
+        if random.percent(percent) {
+            list.insert((*resource).to_owned(), quantity(random, resource));
+        }
+    }
+    if random.percent(15) {
+        let resource = random.word(ODD_RESOURCES);
+        list.insert(resource.to_owned(), quantity(random, resource));
+    }
+    Value::Object(list)
+}
+
+fn port(random: &mut Random) -> Value {
+    let host_port = *random.pick(&[0, 80, 80, 443, 8080, 8080, -1, 65535]);
+    let mut port = json!({"containerPort": 80, "hostPort": host_port});
+    if random.percent(60) {
+        port["protocol"] = random.word(&["TCP", "TCP", "UDP", "SCTP", "tcp", ""]).into();
+    }
+    if random.percent(60) {
+        port["hostIP"] = random.word(&["", "0.0.0.0", "127.0.0.1", "10.0.0.1", "::", "::1"]).into();
+    }
+    port
+}
+
+fn container(random: &mut Random, name: &str, init: bool) -> Value {
+    let mut container = json!({"name": name, "ports": random.some(3, port), "resources": {}});
+    if random.percent(80) {
+        container["resources"]["requests"] = resource_list(random, 45);
+    }
+    if random.percent(20) {
+        container["resources"]["limits"] = resource_list(random, 40);
+    }
+    if init && random.percent(50) {
+        container["restartPolicy"] = "Always".into();
+    } else if random.percent(5) {
+        container["restartPolicy"] = random.word(&["Always", "Never", "OnFailure", ""]).into();
+    }
+    container
+}
+
+fn container_status(random: &mut Random) -> Value {
+    let name = random.word(&["c0", "c1", "i0", "i1", "i2"]);
+    let mut status = json!({"name": name});
+    if random.percent(75) {
+        status["resources"] = json!({"requests": resource_list(random, 50)});
+    }
+    if random.percent(60) {
+        status["allocatedResources"] = resource_list(random, 50);
+    }
+    status
+}
+
+fn pod_with_resources(random: &mut Random, bound: bool) -> Value {
+    let containers = 1 + random.below(2);
+    let containers: Vec<_> = (0..containers).map(|index| container(random, &format!("c{index}"), false)).collect();
+    let init_containers = random.below(4) * usize::from(random.percent(50));
+    let init_containers: Vec<_> =
+        (0..init_containers).map(|index| container(random, &format!("i{index}"), true)).collect();
+    let mut pod = json!({"metadata": {"name": "p"}, "spec": {
+        "containers": containers,
+        "initContainers": init_containers,
+    }, "status": {}});
+    if random.percent(20) {
+        pod["spec"]["overhead"] = resource_list(random, 30);
+    }
+    if random.percent(25) {
+        pod["spec"]["resources"] = json!({"requests": resource_list(random, 50)});
+        if random.percent(30) {
+            pod["spec"]["resources"]["limits"] = resource_list(random, 50);
+        }
+    }
+    if bound {
+        pod["spec"]["nodeName"] = "n1".into();
+    } else if random.percent(80) {
+        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] =
+            random.some(3, term).into();
+    }
+    if random.percent(50) {
+        pod["status"]["containerStatuses"] = random.some(3, container_status).into();
+        pod["status"]["initContainerStatuses"] = random.some(3, container_status).into();
+    }
+    if random.percent(25) {
+        pod["status"]["resources"] = json!({"requests": resource_list(random, 50)});
+        pod["status"]["allocatedResources"] = resource_list(random, 50);
+    }
+    if random.percent(30) {
+        pod["status"]["conditions"] = random
+            .some(2, |random| {
+                let type_ = random.word(&["PodResizePending", "PodResizePending", "PodResizeInProgress", "Ready"]);
+                json!({"type": type_, "status": "True", "reason": random.word(&["Infeasible", "Deferred", "Error"])})
+            })
+            .into();
+    }
+    pod["status"]["phase"] = random.word(&["Pending", "Running", "Running", "Running", "Succeeded", "Failed"]).into();
+    pod
+}
+
+/// Makes a pod, a node, and the pods that are on the node already.
+pub fn room(random: &mut Random) -> Value {
+    let mut allocatable = json!({
+        "cpu": random.word(&["2", "4", "8", "3920m"]),
+        "memory": random.word(&["1Gi", "4Gi", "7134Mi"]),
+        "pods": random.word(&["3", "110", "110", "110"]),
+    });
+    for (resource, amounts) in [
+        ("ephemeral-storage", ["1Gi", "10Gi", "47093746742"]),
+        ("example.com/gpu", ["0", "4", "8"]),
+        ("hugepages-2Mi", ["0", "512Mi", "4Gi"]),
+        ("kubernetes.io/batch-cpu", ["4", "1500m", "0"]),
+        ("attachable-volumes-csi-x", ["4", "25", "1"]),
+    ] {
+        if random.percent(75) {
+            allocatable[resource] = random.word(&amounts).into();
+        }
+    }
+    let mut pods = random.some(5, |random| {
+        let bound = random.percent(85);
+        pod_with_resources(random, bound)
+    });
+    pods.extend(random.some(2, |random| pod_with_resources(random, true)));
+    let mut pod = pod_with_resources(random, false);
+    if random.percent(10) {
+        pod["spec"]["containers"] = json!([{"name": "c0"}]);
+    }
+    json!({"room": {"pod": pod, "node": {"metadata": {"name": "n1"}, "status": {"allocatable": allocatable}}, "pods": pods}})
+}
+
+/// Minutes are few, so that times are often equal; the present is 12:05.
+fn time(random: &mut Random) -> String {
+    format!("2026-01-02T12:0{}:{}Z", random.below(6), random.word(&["00", "00", "30"]))
+}
+
+fn daemon_pod(random: &mut Random, name: usize) -> Value {
+    let mut pod = json!({
+        "metadata": {
+            "name": format!("agent-{name}"),
+            "namespace": if random.percent(95) { "default" } else { "other" },
+            "creationTimestamp": time(random),
+            "labels": {"app": if random.percent(85) { "agent" } else { "else" }},
+        },
+        "spec": {"containers": []},
+        "status": {"phase": random.word(&[
+            "Pending", "Running", "Running", "Running", "Running", "Running", "Failed", "Failed", "Succeeded", "Unknown",
+        ])},
+    });
+    if random.percent(80) {
+        pod["metadata"]["labels"]["controller-revision-hash"] = random.word(&["new", "old", "older", ""]).into();
+    }
+    if random.percent(40) {
+        pod["metadata"]["labels"]["pod-template-generation"] = random.word(&["1", "2", "03", "x"]).into();
+    }
+    if random.percent(80) {
+        let mut owner =
+            json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u1", "controller": true});
+        match random.below(25) {
+            0 => owner["uid"] = "u2".into(),
+            1 => owner["kind"] = "ReplicaSet".into(),
+            2 => owner["name"] = "other".into(),
+            3 => owner["controller"] = false.into(),
+            _ => {}
+        }
+        pod["metadata"]["ownerReferences"] = json!([owner]);
+    }
+    if random.percent(12) {
+        pod["metadata"]["deletionTimestamp"] = time(random).into();
+    }
+    let node = if random.percent(92) { "n1" } else { "n2" };
+    if random.percent(80) {
+        pod["spec"]["nodeName"] = node.into();
+    } else {
+        let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] =
+            json!([{"matchFields": [field]}]);
+    }
+    if random.percent(75) {
+        let status = if random.percent(75) { "True" } else { "False" };
+        let mut ready = json!({"type": "Ready", "status": status});
+        if random.percent(90) {
+            ready["lastTransitionTime"] = time(random).into();
+        }
+        pod["status"]["conditions"] = json!([ready]);
+    }
+    pod
+}
+
+/// Makes a DaemonSet, a node, and pods that may be the DaemonSet's on that node.
+pub fn manage(random: &mut Random) -> Value {
+    let mut taints = Vec::new();
+    if random.percent(30) {
+        taints.push(json!({"key": "dedicated", "effect": random.word(&["NoSchedule", "NoSchedule", "NoExecute"])}));
+    }
+    let selector = match random.below(10) {
+        0 => json!({}),
+        1 => json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["else"]}]}),
+        2 => json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+        _ => json!({"matchLabels": {"app": "agent"}}),
+    };
+    let mut daemon_set = json!({
+        "metadata": {"name": "agent", "namespace": "default", "uid": "u1"},
+        "spec": {
+            "selector": selector,
+            "template": {"spec": {"containers": []}},
+            "updateStrategy": update_strategy(random),
+            "minReadySeconds": *random.pick(&[0, 0, 0, 30, 60, 120]),
+        },
+    });
+    if random.percent(50) {
+        daemon_set["metadata"]["annotations"] =
+            json!({"deprecated.daemonset.template.generation": random.word(&["1", "2", "x", "+2"])});
+    }
+    if random.percent(5) {
+        daemon_set["metadata"]["deletionTimestamp"] = time(random).into();
+    }
+    let pods = random.below(6);
+    let pods: Vec<_> = (0..pods).map(|index| daemon_pod(random, (index * 7 + 3) % 10)).collect();
+    json!({"manage": {
+        "daemonSet": daemon_set,
+        "node": {"metadata": {"name": "n1"}, "spec": {"taints": taints}},
+        "pods": pods,
+        "hash": if random.percent(95) { "new" } else { "" },
+        "inBackoff": random.percent(30),
+        "now": "2026-01-02T12:05:00Z",
+    }})
+}

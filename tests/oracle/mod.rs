@@ -1,0 +1,283 @@
+//! What Kubernetes' own functions decide, beside what the rules here decide.
+//!
+//! A case is a line of JSON that tests/controlplane/oracle reads too; an answer is what it writes.
+//! [`recorded`] holds the rules against answers that are checked in, and the differential test
+//! against fresh ones.
+
+#[cfg(feature = "e2e")]
+pub mod generator;
+pub mod recorded;
+#[cfg(feature = "e2e")]
+pub mod shrink;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kubectl_ds::model::daemon_set::DaemonSet;
+use kubectl_ds::model::node::Node;
+use kubectl_ds::model::pod::{Pod, Toleration};
+use kubectl_ds::scheduling::daemon_pods::{
+    Claim, NodeContext, claim, is_available, is_deleted_terminal, is_updated, pods_should_be_on_node, target_node,
+};
+use kubectl_ds::scheduling::ports::{conflicts, host_ports};
+use kubectl_ds::scheduling::resources::{Amounts, NodeUsage, fits, pod_requests, template_requests};
+use kubectl_ds::scheduling::rolling_update::{surge_count, unavailable_count};
+use kubectl_ds::scheduling::should_run::DaemonPod;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What either side answers to a case.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eligibility: Option<Eligibility>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub room: Option<Room>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manage: Option<Manage>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+}
+
+/// Whether a DaemonSet's pod should be on nodes, and the controller's numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Eligibility {
+    /// A digit for each node: 2 should run, 1 should only continue to run, 0 neither.
+    pub decisions: String,
+    pub tolerations: Vec<Toleration>,
+    pub unavailable: Vec<i64>,
+    pub surge: Vec<i64>,
+}
+
+/// Whether a pod finds room on a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Room {
+    pub insufficient: Vec<Insufficient>,
+    pub ports_fit: bool,
+    pub requests: Amounts,
+    pub pods: Vec<Amounts>,
+    pub targets: Vec<Option<String>>,
+}
+
+/// A resource of which the node has too little.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Insufficient {
+    pub resource: String,
+    pub requested: i64,
+    pub used: i64,
+    pub allocatable: i64,
+}
+
+/// What the controller does about the pods on a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manage {
+    pub claims: Vec<String>,
+    pub available: Vec<bool>,
+    pub updated: Vec<bool>,
+    pub create: bool,
+    pub delete: Vec<String>,
+}
+
+/// The numbers of nodes that counts are asked for; the oracle has the same ones.
+const SIZES: [i64; 10] = [0, 1, 2, 3, 5, 7, 10, 99, 100, 1001];
+
+impl Answer {
+    /// Puts what upstream leaves to the order of a hash map into one order.
+    pub fn sorted(mut self) -> Self {
+        if let Some(room) = &mut self.room {
+            room.insufficient.sort();
+        }
+        self
+    }
+}
+
+/// Answers a case by the rules of this crate; `pool` are the nodes that are named by an index.
+pub fn answer(case: &Value, pool: &[Node]) -> Result<Answer, serde_json::Error> {
+    let mut answer = Answer::default();
+    if let Some(case) = case.get("eligibility") {
+        answer.eligibility = Some(eligibility(case, pool)?);
+    }
+    if let Some(case) = case.get("room") {
+        answer.room = Some(room(case)?);
+    }
+    if let Some(case) = case.get("manage") {
+        answer.manage = Some(manage(case)?);
+    }
+    Ok(answer.sorted())
+}
+
+fn eligibility(case: &Value, pool: &[Node]) -> Result<Eligibility, serde_json::Error> {
+    let daemon_set = DaemonSet::from_object(case["daemonSet"].clone())?;
+    let pod = DaemonPod::new(&daemon_set.spec.template);
+    let mut decisions = String::new();
+    for node in case["nodes"].as_array().into_iter().flatten() {
+        let whole;
+        let node = match node.as_u64() {
+            Some(index) => &pool[usize::try_from(index).unwrap()],
+            None => {
+                whole = Node::deserialize(node)?;
+                &whole
+            }
+        };
+        let decision = pod.decide(node);
+        assert_eq!(decision, pod.explain(node).decision, "the explanation contradicts the decision: {case} {node:?}");
+        decisions.push(match (decision.should_run, decision.should_continue_running) {
+            (true, true) => '2',
+            (false, true) => '1',
+            (false, false) => '0',
+            (true, false) => '!',
+        });
+    }
+    Ok(Eligibility {
+        decisions,
+        tolerations: pod.tolerations().to_vec(),
+        unavailable: SIZES.map(|size| unavailable_count(&daemon_set, size)).to_vec(),
+        surge: SIZES.map(|size| surge_count(&daemon_set, size)).to_vec(),
+    })
+}
+
+fn room(case: &Value) -> Result<Room, serde_json::Error> {
+    let pod = Pod::deserialize(&case["pod"])?;
+    let node = Node::deserialize(&case["node"])?;
+    let pods = Vec::<Pod>::deserialize(&case["pods"])?;
+    let placed: Vec<&Pod> = pods.iter().filter(|pod| !pod.spec.node_name.is_empty() && !pod.is_terminal()).collect();
+    let requests = template_requests(&pod.spec);
+    let insufficient = fits(&requests, &node, &NodeUsage::of(placed.iter().copied()))
+        .into_iter()
+        .map(|found| Insufficient {
+            resource: found.resource,
+            requested: found.requested,
+            used: found.used,
+            allocatable: found.allocatable,
+        })
+        .collect();
+    let ports_fit = !host_ports(&pod.spec)
+        .any(|wanted| placed.iter().flat_map(|pod| host_ports(&pod.spec)).any(|held| conflicts(wanted, held)));
+    Ok(Room {
+        insufficient,
+        ports_fit,
+        requests,
+        pods: pods.iter().map(pod_requests).collect(),
+        targets: pods.iter().map(|pod| target_node(pod).map(str::to_owned)).collect(),
+    })
+}
+
+fn manage(case: &Value) -> Result<Manage, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Inputs {
+        node: Node,
+        pods: Vec<Pod>,
+        hash: String,
+        in_backoff: bool,
+        now: Timestamp,
+    }
+    let daemon_set = DaemonSet::from_object(case["daemonSet"].clone())?;
+    let Inputs { node, pods, hash, in_backoff, now } = Inputs::deserialize(case)?;
+    let claims: Vec<Claim> = pods.iter().map(|pod| claim(&daemon_set, pod)).collect();
+    let on_node: Vec<&Pod> = pods
+        .iter()
+        .zip(&claims)
+        .filter(|(pod, claim)| claim.is_claimed() && !is_deleted_terminal(pod))
+        .map(|(pod, _)| pod)
+        .filter(|pod| target_node(pod) == Some(&node.metadata.name))
+        .collect();
+    let decision = DaemonPod::new(&daemon_set.spec.template).decide(&node);
+    let context = NodeContext { daemon_set: &daemon_set, decision, current_hash: &hash, in_backoff, now };
+    let result = pods_should_be_on_node(&context, &on_node);
+    let min_ready_seconds = daemon_set.spec.min_ready_seconds;
+    Ok(Manage {
+        claims: claims.iter().map(|claim| format!("{claim:?}")).collect(),
+        available: pods.iter().map(|pod| is_available(pod, min_ready_seconds, now)).collect(),
+        updated: pods.iter().map(|pod| is_updated(&daemon_set, Some(&hash), pod)).collect(),
+        create: result.create,
+        delete: result.delete.iter().map(|&index| on_node[index].metadata.name.clone()).collect(),
+    })
+}
+
+/// Counts how often each outcome occurs, so that a run which only ever sees one is noticed.
+#[derive(Debug, Default)]
+pub struct Mix {
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl Mix {
+    pub fn add(&mut self, answer: &Answer) {
+        if let Some(eligibility) = &answer.eligibility {
+            for digit in eligibility.decisions.chars() {
+                self.count(match digit {
+                    '2' => "eligibility: should run",
+                    '1' => "eligibility: may stay",
+                    _ => "eligibility: neither",
+                });
+            }
+        }
+        if let Some(room) = &answer.room {
+            let resources = ["room: fits", "room: lacks one resource", "room: lacks several resources"];
+            self.count(resources[room.insufficient.len().min(2)]);
+            self.count(if room.ports_fit { "ports: free" } else { "ports: taken" });
+        }
+        if let Some(manage) = &answer.manage {
+            self.count(match (manage.create, manage.delete.is_empty()) {
+                (true, _) => "upkeep: creates",
+                (false, true) => "upkeep: leaves all",
+                (false, false) => "upkeep: deletes",
+            });
+            for claim in &manage.claims {
+                self.count(match claim.as_str() {
+                    "Owned" => "claim: owned",
+                    "Adopted" => "claim: adopted",
+                    "Released" => "claim: released",
+                    _ => "claim: foreign",
+                });
+            }
+        }
+    }
+
+    fn count(&mut self, outcome: &'static str) {
+        *self.counts.entry(outcome).or_default() += 1;
+    }
+
+    /// Returns how often outcomes with that prefix occurred.
+    pub fn total(&self, prefix: &str) -> usize {
+        self.counts.iter().filter(|(outcome, _)| outcome.starts_with(prefix)).map(|(_, count)| count).sum()
+    }
+
+    /// Fails where an outcome is rarer than it must be for the comparison to mean something.
+    pub fn assert_healthy(&self) {
+        for (outcome, least) in [
+            ("eligibility: should run", 0.1),
+            ("eligibility: may stay", 0.03),
+            ("eligibility: neither", 0.1),
+            ("room: fits", 0.1),
+            ("room: lacks one resource", 0.1),
+            ("room: lacks several resources", 0.05),
+            ("ports: free", 0.1),
+            ("ports: taken", 0.1),
+            ("upkeep: creates", 0.05),
+            ("upkeep: leaves all", 0.1),
+            ("upkeep: deletes", 0.1),
+            ("claim: owned", 0.1),
+            ("claim: adopted", 0.03),
+            ("claim: released", 0.03),
+            ("claim: foreign", 0.05),
+        ] {
+            let (kind, _) = outcome.split_once(':').unwrap();
+            let total = self.total(kind);
+            let count = self.counts.get(outcome).copied().unwrap_or(0);
+            #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+            let share = count as f64 / total as f64;
+            assert!(share >= least, "{outcome} occurs only {count} times of {total}:\n{self}");
+        }
+    }
+}
+
+impl std::fmt::Display for Mix {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (outcome, count) in &self.counts {
+            writeln!(formatter, "{count:>8}  {outcome}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! Answers of Kubernetes 1.36.3 that are checked in, so that the rules are held against them without Go.
+//!
+//! `KUBECTL_DS_RECORD=1 cargo test --features e2e differential` records them afresh.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+use flate2::read::GzDecoder;
+use kubectl_ds::model::node::Node;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Answer, Mix, answer};
+
+/// A line of the recording: the nodes that cases name first, then the cases.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// The nodes that cases name by their index.
+    Nodes { nodes: Vec<Value> },
+    /// A case, and what Kubernetes answered.
+    Answered { case: Value, answer: Answer },
+}
+
+pub fn path() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/oracle/1.36.3.jsonl.gz"))
+}
+
+#[test]
+fn recorded_answers_of_kubernetes_hold() {
+    let file = File::open(path()).expect("the recording is missing: record it as tests/oracle/recorded.rs says");
+    let mut pool = Vec::new();
+    let mut mix = Mix::default();
+    for line in BufReader::new(GzDecoder::new(file)).lines() {
+        match serde_json::from_str(&line.unwrap()).unwrap() {
+            Line::Nodes { nodes } => pool = nodes.iter().map(|node| Node::deserialize(node).unwrap()).collect(),
+            Line::Answered { case, answer: recorded } => {
+                let ours = answer(&case, &pool).unwrap();
+                assert_eq!(ours, recorded, "Kubernetes answers otherwise to {case}");
+                mix.add(&recorded);
+            }
+        }
+    }
+    mix.assert_healthy();
+    assert!(mix.total("eligibility") >= 4_000, "too few answers are recorded:\n{mix}");
+    assert!(mix.total("room") + mix.total("upkeep") >= 1_000, "too few answers are recorded:\n{mix}");
+}

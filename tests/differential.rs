@@ -147,7 +147,7 @@ fn say(text: &str) {
 fn record(pool: Vec<Value>, cases: Vec<Value>, answers: Vec<Answer>) {
     std::fs::create_dir_all(recorded::path().parent().unwrap()).unwrap();
     let mut file = GzEncoder::new(File::create(recorded::path()).unwrap(), Compression::best());
-    let lines = cases.into_iter().zip(answers).map(|(case, answer)| Line::Answered { case, answer });
+    let lines = cases.into_iter().zip(answers).map(|(case, answer)| Line::Answered { case, answer: Box::new(answer) });
     for line in std::iter::once(Line::Nodes { nodes: pool }).chain(lines) {
         writeln!(file, "{}", serde_json::to_string(&line).unwrap()).unwrap();
     }

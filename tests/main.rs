@@ -1,9 +1,9 @@
 //! The one test binary.
 
 mod architecture;
-mod dumps;
 #[cfg(feature = "e2e")]
 mod differential;
+mod dumps;
 #[cfg(feature = "e2e")]
 mod e2e;
 mod oracle;

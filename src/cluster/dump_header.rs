@@ -64,7 +64,10 @@ pub struct HeaderGap {
 impl Header {
     /// Describes a snapshot.
     pub fn of(snapshot: &Snapshot, namespace: Option<&str>, redacted: bool) -> Self {
-        let missing = |kind| snapshot.gap(kind, "").is_some();
+        let missing = |kind| {
+            let mut gaps = snapshot.gaps.iter().filter(|gap| gap.kind == kind && gap.namespace.is_none());
+            gaps.any(|gap| !matches!(gap.cause, GapCause::ForbiddenElsewhere(_)))
+        };
         Header {
             tool: format!("kubectl-ds {}", env!("CARGO_PKG_VERSION")),
             taken_at: snapshot.now,

@@ -11,7 +11,9 @@ pub mod live;
 pub mod names;
 pub mod newest_time;
 pub mod objects;
+pub mod redact;
 pub mod text;
+pub mod write_dump;
 pub mod yaml;
 
 use std::collections::BTreeSet;

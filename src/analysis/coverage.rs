@@ -84,7 +84,8 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
 }
 
 /// Returns the nodes whose free room must be known although not all of their pods were read: those that
-/// a pod waits for.
+/// a pod waits for. A node that is to be explained needs them too, so that room for a pod that is yet to
+/// be made can be told.
 pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = Index::new(snapshot);
     let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && !pod.is_terminal();

@@ -1,9 +1,11 @@
 //! Why the controller does not want a pod on a node: from the outcome of each rule to reasons.
 
+use jiff::Timestamp;
+
 use super::finding::Finding;
 use super::near_miss;
 use super::sentence::Sentence;
-use super::subject::Subject;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::{AffinityOutcome, FailingRequirement, TermOutcome};
@@ -11,21 +13,21 @@ use crate::scheduling::should_run::{Eligibility, LabelCheck};
 use crate::scheduling::taints::TaintOutcome;
 
 /// Finds every rule that keeps a node from being eligible, the lasting ones before the passing ones.
-pub fn findings(subject: &Subject, node: &Node, eligibility: &Eligibility) -> Vec<Finding> {
+pub fn findings(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility: &Eligibility) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(node_name_mismatch(subject, node, eligibility));
+    findings.extend(node_name_mismatch(daemon_set, node, eligibility));
     for check in eligibility.node_selector.iter().filter(|check| !check.matches) {
         findings.push(match &check.actual {
             None => node_selector_label_missing(node, check),
             Some(actual) => node_selector_value_mismatch(node, check, actual),
         });
     }
-    findings.extend(affinity_findings(subject, node, &eligibility.affinity));
+    findings.extend(affinity_findings(daemon_set, node, &eligibility.affinity));
     let mut taints: Vec<Finding> = eligibility
         .taints
         .iter()
         .filter(|outcome| outcome.is_untolerated())
-        .map(|outcome| untolerated(subject, node, outcome))
+        .map(|outcome| untolerated(daemon_set, now, node, outcome))
         .collect();
     taints.sort_by_key(|finding| match finding.code {
         ReasonCode::UntoleratedNoExecute => 0,
@@ -37,9 +39,9 @@ pub fn findings(subject: &Subject, node: &Node, eligibility: &Eligibility) -> Ve
 }
 
 /// Finds that the template pins its pods to another node.
-fn node_name_mismatch(subject: &Subject, node: &Node, eligibility: &Eligibility) -> Option<Finding> {
+fn node_name_mismatch(daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Option<Finding> {
     let pinned = eligibility.pinned_to.as_ref().filter(|pinned| **pinned != node.metadata.name)?;
-    let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
+    let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);
     Some(Finding::new(
         ReasonCode::NodeNameMismatch,
         format!("the template pins its pods to node {pinned}"),
@@ -80,27 +82,27 @@ fn quote_empty(value: &str) -> &str {
 }
 
 /// Finds what is wrong with the required node affinity.
-fn affinity_findings(subject: &Subject, node: &Node, affinity: &AffinityOutcome) -> Vec<Finding> {
+fn affinity_findings(daemon_set: &DaemonSet, node: &Node, affinity: &AffinityOutcome) -> Vec<Finding> {
     let terms = match affinity {
         AffinityOutcome::NotSet | AffinityOutcome::Matches { .. } => return Vec::new(),
-        AffinityOutcome::NoTerms => return vec![affinity_empty_terms(subject)],
+        AffinityOutcome::NoTerms => return vec![affinity_empty_terms(daemon_set)],
         AffinityOutcome::NoMatch { terms } => terms,
     };
     if terms.iter().all(|term| matches!(term, TermOutcome::Empty)) {
-        return vec![affinity_empty_terms(subject)];
+        return vec![affinity_empty_terms(daemon_set)];
     }
     let mut findings = Vec::new();
-    findings.extend(affinity_term_mismatch(subject, node, terms));
+    findings.extend(affinity_term_mismatch(daemon_set, node, terms));
     findings.extend(terms.iter().enumerate().filter_map(|(number, term)| match term {
-        TermOutcome::Invalid { error } => Some(affinity_term_invalid(subject, number, error)),
+        TermOutcome::Invalid { error } => Some(affinity_term_invalid(daemon_set, number, error)),
         _ => None,
     }));
     findings
 }
 
 /// Finds that the required node affinity has no term that could match anything.
-fn affinity_empty_terms(subject: &Subject) -> Finding {
-    let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
+fn affinity_empty_terms(daemon_set: &DaemonSet) -> Finding {
+    let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);
     Finding::new(
         ReasonCode::AffinityEmptyTerms,
         "the required node affinity has no term with a requirement, so it matches no node",
@@ -113,8 +115,8 @@ fn affinity_empty_terms(subject: &Subject) -> Finding {
 }
 
 /// Finds a term that can never match on any node.
-fn affinity_term_invalid(subject: &Subject, number: usize, error: &str) -> Finding {
-    let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
+fn affinity_term_invalid(daemon_set: &DaemonSet, number: usize, error: &str) -> Finding {
+    let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);
     Finding::new(
         ReasonCode::AffinityTermInvalid,
         format!("term {} of the node affinity can never match: {error}", number + 1),
@@ -123,7 +125,7 @@ fn affinity_term_invalid(subject: &Subject, number: usize, error: &str) -> Findi
 }
 
 /// Finds that no term of the node affinity matches, and what the closest one fails on.
-fn affinity_term_mismatch(subject: &Subject, node: &Node, terms: &[TermOutcome]) -> Option<Finding> {
+fn affinity_term_mismatch(daemon_set: &DaemonSet, node: &Node, terms: &[TermOutcome]) -> Option<Finding> {
     let closest = terms
         .iter()
         .filter_map(|term| match term {
@@ -148,7 +150,7 @@ fn affinity_term_mismatch(subject: &Subject, node: &Node, terms: &[TermOutcome])
             message = message.words(format!(" ({near}=")).value(value).words(" is there)");
         }
     }
-    let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
+    let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);
     let edit = Sentence::from(format!("edit the term: kubectl edit ds {name} -n {namespace}"));
     let fix = match failing.as_slice() {
         [only] => label_command(node, only).unwrap_or(edit),
@@ -189,16 +191,16 @@ fn label_command(node: &Node, requirement: &FailingRequirement) -> Option<Senten
 }
 
 /// Finds what a taint that is not tolerated does.
-fn untolerated(subject: &Subject, node: &Node, outcome: &TaintOutcome) -> Finding {
+fn untolerated(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome: &TaintOutcome) -> Finding {
     let taint = &outcome.taint;
     match (taint.key.as_str(), taint.effect.as_str()) {
         _ if outcome.depends_on_gate => comparison_operator_unknown(taint),
         ("node.kubernetes.io/not-ready" | "node.kubernetes.io/unreachable", "NoSchedule") => {
-            node_not_ready_taint(subject, node, taint)
+            node_not_ready_taint(now, node, taint)
         }
         ("node.kubernetes.io/network-unavailable", "NoSchedule") => network_unavailable(),
-        (_, "NoExecute") => untolerated_no_execute(subject, taint),
-        _ => untolerated_no_schedule(subject, taint),
+        (_, "NoExecute") => untolerated_no_execute(daemon_set, taint),
+        _ => untolerated_no_schedule(daemon_set, taint),
     }
 }
 
@@ -216,9 +218,9 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
 }
 
 /// Finds that a node that is not ready drops out of the desired number.
-fn node_not_ready_taint(subject: &Subject, node: &Node, taint: &Taint) -> Finding {
+fn node_not_ready_taint(now: Timestamp, node: &Node, taint: &Taint) -> Finding {
     let message = Sentence::from(format!("taint {} is not tolerated: ", taint_text(taint)));
-    let message = match super::bound::node_silence(subject.index.now(), node) {
+    let message = match super::bound::node_silence(now, node) {
         Some(silence) => message.then(silence).words(", and it is not counted as desired meanwhile"),
         None => message.words("a node that is not ready is not counted as desired"),
     };
@@ -236,20 +238,20 @@ fn network_unavailable() -> Finding {
 }
 
 /// Finds a NoExecute taint that removes pods and keeps them away.
-fn untolerated_no_execute(subject: &Subject, taint: &Taint) -> Finding {
+fn untolerated_no_execute(daemon_set: &DaemonSet, taint: &Taint) -> Finding {
     let message = format!("taint {} removes pods and keeps them away", taint_text(taint));
-    Finding::new(ReasonCode::UntoleratedNoExecute, near_toleration(subject, taint, message), tolerate(taint))
+    Finding::new(ReasonCode::UntoleratedNoExecute, near_toleration(daemon_set, taint, message), tolerate(taint))
 }
 
 /// Finds a NoSchedule taint that keeps pods away.
-fn untolerated_no_schedule(subject: &Subject, taint: &Taint) -> Finding {
+fn untolerated_no_schedule(daemon_set: &DaemonSet, taint: &Taint) -> Finding {
     let message = format!("taint {} is not tolerated", taint_text(taint));
-    Finding::new(ReasonCode::UntoleratedNoSchedule, near_toleration(subject, taint, message), tolerate(taint))
+    Finding::new(ReasonCode::UntoleratedNoSchedule, near_toleration(daemon_set, taint, message), tolerate(taint))
 }
 
 /// Adds the toleration of the template that was likely meant for the taint.
-fn near_toleration(subject: &Subject, taint: &Taint, message: String) -> String {
-    match near_miss::near_toleration(taint, &subject.daemon_set.spec.template.spec.tolerations) {
+fn near_toleration(daemon_set: &DaemonSet, taint: &Taint, message: String) -> String {
+    match near_miss::near_toleration(taint, &daemon_set.spec.template.spec.tolerations) {
         Some((_, wrong)) => format!("{message}; a toleration comes close, but has {wrong}"),
         None => message,
     }

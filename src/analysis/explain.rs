@@ -1,12 +1,192 @@
 //! One node explained in full: every rule that was checked, the arithmetic, and the pods' own stories.
 
+use super::checks;
+use super::eligibility::{self, requirement_text, taint_text};
+use super::finding::Finding;
+use super::near_miss;
+use super::pending::{self, Said};
+use super::pod_story::{EVENTS_TOLD, event_line, story};
+use super::scheduler_words::code_of;
 use super::subject::Subject;
 use super::verdict::Verdict;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::report::coverage::Explanation;
+use crate::report::coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
+use crate::report::reason::ReasonCode;
+use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
+use crate::scheduling::should_run::Eligibility;
 
-/// Explains a node.
-pub fn explain(_subject: &Subject, _node: &Node, _pods: &[&Pod], _verdict: &Verdict) -> Explanation {
-    Explanation::default()
+/// Explains what a node is to a DaemonSet, and why.
+pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> Explanation {
+    let eligibility = subject.daemon_pod.explain(node);
+    let why = eligibility::findings(subject.daemon_set, subject.index.now(), node, &eligibility);
+    let waiting = pods.iter().copied().find(|pod| pod.spec.node_name.is_empty() && !pod.is_terminal());
+    let said = waiting.and_then(|pod| pending::last_said(subject, pod));
+    let mut scheduling = checks::scheduling(subject, node, pods, said.as_ref());
+    scheduling.extend(checks::liveness(subject, node));
+    Explanation {
+        summary: summary(subject, node, pods, verdict),
+        eligibility: checks::eligibility(subject, node, &eligibility, &why),
+        scheduling,
+        scheduler_says: said.zip(waiting).map(|(said, pod)| scheduler_verdict(subject, node, pod, &said)),
+        near_misses: near_misses(subject, node, &eligibility, &why),
+        pods: pods.iter().map(|pod| story(subject, pod)).collect(),
+        events: events(subject, node, pods),
+    }
+}
+
+/// Says the answer in a sentence.
+fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> String {
+    let (node, daemon_set) = (&node.metadata.name, subject.full_name());
+    let because = verdict.findings.first().map(|finding| finding.message.to_string()).unwrap_or_default();
+    let pod = pods.first().map_or("", |pod| pod.metadata.name.as_str());
+    let state = match verdict.state {
+        NodeState::NotEligible => return format!("{node} should not run {daemon_set}: {because}"),
+        NodeState::Missing => return format!("{node} should run {daemon_set} and has no pod: {because}"),
+        NodeState::Unknown => return format!("{node} should run {daemon_set}: {because}"),
+        NodeState::Misscheduled | NodeState::ToBeDeleted => {
+            return format!("{node} should not run {daemon_set}: {because}");
+        }
+        NodeState::Available if because.is_empty() => {
+            return format!("{node} should run {daemon_set}, and its pod {pod} is available");
+        }
+        NodeState::Available => "is available",
+        NodeState::Pending => "is not scheduled",
+        NodeState::Starting => "is starting",
+        NodeState::NotReady => "is not ready",
+        NodeState::Ready => "is ready, but not yet available",
+        NodeState::Terminating => "is being deleted",
+        NodeState::Failed => "has failed",
+    };
+    let pod = pods.iter().find(|pod| speaks(pod, verdict.state)).map_or(pod, |pod| pod.metadata.name.as_str());
+    format!("{node} should run {daemon_set}; its pod {pod} {state}: {because}")
+}
+
+/// Tells whether a pod can be the one that gives a node its state.
+fn speaks(pod: &Pod, state: NodeState) -> bool {
+    match state {
+        NodeState::Pending => pod.spec.node_name.is_empty(),
+        NodeState::Terminating => pod.metadata.is_terminating(),
+        NodeState::Failed => pod.is_terminal(),
+        _ => !pod.metadata.is_terminating() && !pod.is_terminal(),
+    }
+}
+
+/// Says what the scheduler said last, and whether the arithmetic agrees.
+fn scheduler_verdict(subject: &Subject, node: &Node, pod: &Pod, said: &Said) -> SchedulerVerdict {
+    let message = if said.words.reasons.is_empty() { said.message.clone() } else { said.words.reasons.join(", ") };
+    let at = said.at.map(|at| at.to_string()).unwrap_or_default();
+    SchedulerVerdict { message, at, agrees: agrees(subject, node, pod, said) }
+}
+
+/// Tells whether what the scheduler said agrees with what was recomputed.
+fn agrees(subject: &Subject, node: &Node, pod: &Pod, said: &Said) -> Option<bool> {
+    if !subject.index.snapshot.knows_all_pods_on(&node.metadata.name) || said.words.reasons.is_empty() {
+        return None;
+    }
+    let recomputed = pending::recomputed(subject, node, pod);
+    let words = said.words.reasons.iter().map(|words| code_of(words));
+    let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = words.partition(|code| is_recomputed(*code));
+    if !others.is_empty() && checked.is_empty() {
+        // It names a rule that comes after all those that were recomputed.
+        return if recomputed.is_empty() { None } else { Some(false) };
+    }
+    let found = |code: &ReasonCode| recomputed.iter().any(|finding| pending::same_plugin(finding.code, *code));
+    Some(checked.iter().all(found))
+}
+
+/// Tells whether a rule of the scheduler is recomputed.
+fn is_recomputed(code: ReasonCode) -> bool {
+    use ReasonCode as R;
+    matches!(
+        code,
+        R::InsufficientResource
+            | R::TooManyPods
+            | R::HostPortConflict
+            | R::UntoleratedNoSchedule
+            | R::InjectedNodeSelector
+    )
+}
+
+/// Returns what is so close to matching that it is likely a mistake.
+fn near_misses(subject: &Subject, node: &Node, eligibility: &Eligibility, why: &[Finding]) -> Vec<String> {
+    let mut misses = Vec::new();
+    if let [only] = why {
+        misses.push(format!("one rule alone keeps it from being eligible: {}", only.message));
+    }
+    let labels = &node.metadata.labels;
+    for check in eligibility.node_selector.iter().filter(|check| !check.matches) {
+        let (key, wanted) = (&check.key, &check.wanted);
+        match &check.actual {
+            Some(actual) if near_miss::is_near_value(wanted, actual) => {
+                misses.push(format!("nodeSelector wants {key}={wanted}, the node has {key}={actual}"));
+            }
+            Some(_) => {}
+            None => misses.extend(
+                near_miss::near_key(key, labels)
+                    .map(|(near, value)| format!("nodeSelector wants {key}={wanted}, the node has {near}={value}")),
+            ),
+        }
+    }
+    if let AffinityOutcome::NoMatch { terms } = &eligibility.affinity {
+        for (number, term) in terms.iter().enumerate() {
+            let TermOutcome::Mismatch { failing, matching } = term else { continue };
+            if let ([only], true) = (failing.as_slice(), *matching > 0) {
+                misses.push(format!(
+                    "term {} of the node affinity fails on {} alone",
+                    number + 1,
+                    requirement_text(only)
+                ));
+            }
+            for requirement in failing.iter().filter(|requirement| requirement.actual.is_none() && !requirement.field) {
+                misses.extend(near_miss::near_key(&requirement.key, labels).map(|(near, value)| {
+                    format!("node affinity wants {}, the node has {near}={value}", requirement_text(requirement))
+                }));
+            }
+        }
+    }
+    let tolerations = &subject.daemon_set.spec.template.spec.tolerations;
+    for outcome in &eligibility.taints {
+        let taint = taint_text(&outcome.taint);
+        match &outcome.tolerated_by {
+            None => {
+                misses.extend(near_miss::near_toleration(&outcome.taint, tolerations).map(|(toleration, wrong)| {
+                    format!("toleration {} has {wrong}", checks::toleration_text(toleration))
+                }))
+            }
+            Some(by) => misses.extend(expiring(&taint, &outcome.taint.effect, by.toleration.toleration_seconds)),
+        }
+    }
+    misses
+}
+
+/// Says that a toleration expires, so that pods are removed and made again without end.
+fn expiring(taint: &str, effect: &str, seconds: Option<i64>) -> Option<String> {
+    let seconds = seconds.filter(|_| effect == "NoExecute")?;
+    Some(format!(
+        "taint {taint} is tolerated for {seconds}s only: the pod is removed and made again every {seconds}s; \
+         leave tolerationSeconds out"
+    ))
+}
+
+/// Returns the latest events about the DaemonSet that concern a node.
+fn events(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<EventLine> {
+    let names = |text: &str| {
+        text.split(|c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'' | '/')).any(|word| {
+            let word = word.trim_end_matches([':', '.']);
+            word == node.metadata.name || pods.iter().any(|pod| word == pod.metadata.name)
+        })
+    };
+    subject
+        .index
+        .events_about("DaemonSet", &subject.daemon_set.metadata)
+        .into_iter()
+        .filter(|event| match event.reason.as_str() {
+            "FailedCreate" => pods.is_empty(),
+            "SelectingAll" => true,
+            _ => names(&event.message),
+        })
+        .take(EVENTS_TOLD)
+        .map(event_line)
+        .collect()
 }

@@ -3,9 +3,17 @@
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::coverage::Incomplete;
 
-/// Returns a sentence for everything that could not be read and that matters.
+/// Returns a sentence for everything that could not be read and that matters for pods that exist.
 pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
-    snapshot.gaps.iter().filter_map(|gap| sentence(snapshot, gap)).collect()
+    let matters = |gap: &&Gap| !matches!(gap.kind, Kind::LimitRanges | Kind::RuntimeClasses | Kind::PriorityClasses);
+    snapshot.gaps.iter().filter(matters).filter_map(|gap| sentence(snapshot, gap)).collect()
+}
+
+/// Returns a sentence for everything that could not be read and that matters for pods that are yet to be
+/// made.
+pub fn incomplete_for_new_pods(snapshot: &Snapshot) -> Vec<Incomplete> {
+    let matters = |gap: &&Gap| !matches!(gap.kind, Kind::Events | Kind::ControllerRevisions);
+    snapshot.gaps.iter().filter(matters).filter_map(|gap| sentence(snapshot, gap)).collect()
 }
 
 fn sentence(snapshot: &Snapshot, gap: &Gap) -> Option<Incomplete> {

@@ -6,8 +6,10 @@
 //! [`scheduler_words`]), [`bound`] (and [`containers`]), [`leaving`]. What a rule finds is a [`finding`],
 //! whose [`sentence`]s merge into groups ([`group`]).
 
+pub mod admission;
 pub mod age;
 pub mod bound;
+pub mod checks;
 pub mod concerns;
 pub mod containers;
 pub mod coverage;
@@ -24,6 +26,7 @@ pub mod list;
 pub mod missing;
 pub mod near_miss;
 pub mod pending;
+pub mod pod_story;
 pub mod scheduler_words;
 pub mod sentence;
 pub mod status;
@@ -31,4 +34,5 @@ pub mod subject;
 #[cfg(test)]
 mod test_support;
 pub mod verdict;
+pub mod what_if;
 pub mod workload;

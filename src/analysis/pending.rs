@@ -1,5 +1,10 @@
 //! A pod that is not bound: what the scheduler says, and what the recomputed arithmetic says.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::admission;
 use super::age::seconds_between;
 use super::eligibility::taint_text;
 use super::finding::Finding;
@@ -8,16 +13,15 @@ use super::scheduler_words::{Preemption, SchedulerWords, code_of};
 use super::sentence::Sentence;
 use super::subject::Subject;
 use super::workload::full_name;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::Kind;
+use crate::model::snapshot::{Kind, RuntimeClass, Snapshot};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::resources::pod_requests;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::taints::tolerates;
-use jiff::Timestamp;
-
 /// What the scheduler said last of a pod.
 pub struct Said {
     /// Its whole message.
@@ -64,7 +68,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         return Vec::new();
     }
     let mut findings = untolerated_by_the_pod(node, pod);
-    findings.extend(injected_node_selector(subject, node, pod));
+    findings.extend(injected_node_selector(subject.index.snapshot, subject.daemon_set, node, &pod.spec.node_selector));
     if let Some(room) = Room::of(subject.index, node) {
         let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
         findings.extend(room.port_conflicts(&pod.spec, allows_surge(subject.daemon_set), kin));
@@ -179,11 +183,14 @@ fn untolerated_by_the_pod(node: &Node, pod: &Pod) -> Vec<Finding> {
 }
 
 /// Finds a node selector that the pod has and its template has not, and that the node does not meet.
-fn injected_node_selector(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
-    let template = &subject.daemon_set.spec.template.spec;
-    let injected: Vec<(&str, &str)> = pod
-        .spec
-        .node_selector
+pub fn injected_node_selector(
+    snapshot: &Snapshot,
+    daemon_set: &DaemonSet,
+    node: &Node,
+    node_selector: &BTreeMap<String, String>,
+) -> Option<Finding> {
+    let template = &daemon_set.spec.template.spec;
+    let injected: Vec<(&str, &str)> = node_selector
         .iter()
         .filter(|(key, value)| node.metadata.labels.get(*key) != Some(value))
         .filter(|(key, value)| template.node_selector.get(*key) != Some(value))
@@ -193,16 +200,12 @@ fn injected_node_selector(subject: &Subject, node: &Node, pod: &Pod) -> Option<F
         return None;
     }
     let pairs: Vec<String> = injected.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let class = subject.index.snapshot.runtime_classes.iter().find(|class| {
-        let adds = |(key, value): &(&str, &str)| {
-            class
-                .scheduling
-                .as_ref()
-                .is_some_and(|scheduling| scheduling.node_selector.get(*key).is_some_and(|v| v == value))
-        };
-        template.runtime_class_name.as_ref() == Some(&class.metadata.name) && injected.iter().any(adds)
-    });
-    let namespace = &subject.daemon_set.metadata.namespace;
+    let adds = |class: &&RuntimeClass| {
+        let added = class.scheduling.as_ref().map(|scheduling| &scheduling.node_selector);
+        added.is_some_and(|added| injected.iter().any(|(key, _)| added.contains_key(*key)))
+    };
+    let class = admission::runtime_class(snapshot, template).filter(adds);
+    let namespace = &daemon_set.metadata.namespace;
     let (by, fix) = match class {
         Some(class) => (
             format!("runtime class {}", class.metadata.name),

@@ -50,7 +50,7 @@ pub fn is_plainly_available(subject: &Subject, pods: &[(usize, &Pod)]) -> bool {
 /// Judges a node where the pods could not be read.
 fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
     if !decision.should_run {
-        let findings = eligibility::findings(subject, node, &subject.daemon_pod.explain(node));
+        let findings = why_not_eligible(subject, node);
         return Verdict { decision, state: NodeState::NotEligible, findings };
     }
     let unknown = Finding::new(
@@ -61,9 +61,14 @@ fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
     Verdict { decision, state: NodeState::Unknown, findings: vec![unknown] }
 }
 
+/// Finds why the controller does not want a pod on a node.
+fn why_not_eligible(subject: &Subject, node: &Node) -> Vec<Finding> {
+    eligibility::findings(subject.daemon_set, subject.index.now(), node, &subject.daemon_pod.explain(node))
+}
+
 /// Judges a node that should not run a pod.
 fn not_eligible(subject: &Subject, node: &Node, pods: &[&Pod], decision: Decision) -> (NodeState, Vec<Finding>) {
-    let why = eligibility::findings(subject, node, &subject.daemon_pod.explain(node));
+    let why = why_not_eligible(subject, node);
     let Some(first) = pods.first() else { return (NodeState::NotEligible, why) };
     let mut findings = Vec::new();
     let state = if decision.should_continue_running {

@@ -3,6 +3,8 @@
 mod architecture;
 #[cfg(feature = "e2e")]
 mod differential;
+#[cfg(feature = "live")]
+mod client;
 mod dumps;
 #[cfg(feature = "e2e")]
 mod e2e;

@@ -134,6 +134,8 @@ pub(super) fn hint(cause: &str) -> Option<&'static str> {
         Some("the server does not accept this client's certificate; check the user's client-certificate and client-key")
     } else if any(&["InvalidContentType", "corrupt message"]) {
         Some("the server does not speak TLS on this port; check the port, or write http:// in --server")
+    } else if any(&["tls handshake eof"]) {
+        Some("the server or a proxy on the way hung up; check the address, and that the port speaks TLS")
     } else if any(&["lookup address", "Name or service not known", "nodename nor servname"]) {
         Some("the server's name is not known; check the kubeconfig's server, and that you are in the right network")
     } else {

@@ -226,7 +226,7 @@ impl<'a> Reader<'a> {
             futures::stream::iter(lists).map(|list| self.list_or_gap(Kind::Pods, list, keep)).buffered(AT_ONCE);
         while let Some(found) = found.try_next().await? {
             // Selectors may overlap.
-            if pods.is_empty() { pods = found } else { add_missing(&mut pods, found) }
+            add_missing(&mut pods, found);
         }
         Ok(pods)
     }
@@ -425,8 +425,9 @@ pub(super) async fn pods_on(live: &Live, snapshot: &mut Snapshot, nodes: &BTreeS
 
 /// Adds the pods that are not there yet.
 fn add_missing(pods: &mut Vec<Pod>, found: Vec<Pod>) {
-    let known: BTreeSet<String> = pods.iter().map(|pod| pod.metadata.uid.clone()).collect();
-    pods.extend(found.into_iter().filter(|pod| !known.contains(&pod.metadata.uid)));
+    let key = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
+    let mut known: BTreeSet<_> = pods.iter().map(key).collect();
+    pods.extend(found.into_iter().filter(|pod| known.insert(key(pod))));
 }
 
 fn is_forbidden(error: &ReadError) -> bool {

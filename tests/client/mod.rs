@@ -1,0 +1,132 @@
+//! The client against a server that misbehaves on purpose.
+
+mod connecting;
+mod reading;
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kubectl_ds::cluster::error::ReadError;
+use kubectl_ds::cluster::live::{ConnectOptions, Live, connect};
+use kubectl_ds::cluster::{Query, Source};
+use kubectl_ds::error::CommandError;
+use kubectl_ds::model::metadata::{ObjectMeta, OwnerReference};
+use kubectl_ds::model::node::Node;
+use kubectl_ds::model::pod::{Pod, PodSpec};
+use kubectl_ds::model::snapshot::Snapshot;
+use serde_json::{Value, json};
+use server::{Asked, Reply, Server};
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const JSON: &str = "application/json";
+
+/// Flags that lead to a server, in an empty environment.
+fn options(server: &Server) -> ConnectOptions {
+    ConnectOptions { server: Some(format!("http://{}", server.address)), ..ConnectOptions::default() }
+}
+
+async fn live(options: &ConnectOptions) -> Result<Live, ReadError> {
+    let now = "2026-11-21T12:00:00Z".parse().unwrap();
+    connect(options, now, Arc::new(|_| ())).await
+}
+
+/// Connects and reads, as a command does.
+fn read(options: &ConnectOptions, query: &Query) -> Result<(Snapshot, Source), ReadError> {
+    block_on(async {
+        let source = Source::Live(live(options).await?);
+        let snapshot = source.read(query).await?;
+        Ok((snapshot, source))
+    })
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// Returns an error as a person sees it.
+fn shown(error: ReadError) -> String {
+    CommandError::from(error).to_string()
+}
+
+/// Asks for the DaemonSet `agent` in the namespace `team`.
+fn agent() -> Query {
+    Query { namespace: Some("team".to_owned()), names: vec!["agent".to_owned()], ..Query::default() }
+}
+
+/// Asks for every DaemonSet.
+fn all() -> Query {
+    Query::default()
+}
+
+fn daemon_set(name: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "team", "uid": format!("uid-of-{name}")},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": {"metadata": {"labels": {"app": name}}}},
+    })
+}
+
+fn node(name: &str) -> Node {
+    Node { metadata: ObjectMeta { name: name.to_owned(), ..ObjectMeta::default() }, ..Node::default() }
+}
+
+/// A pod on a node, of a DaemonSet or of something else.
+fn pod(name: &str, owner: &str, node: &str) -> Pod {
+    let owner = OwnerReference { uid: format!("uid-of-{owner}"), controller: true, ..OwnerReference::default() };
+    let metadata = ObjectMeta {
+        name: name.to_owned(),
+        namespace: "team".to_owned(),
+        uid: format!("uid-of-{name}"),
+        owner_references: vec![owner],
+        ..ObjectMeta::default()
+    };
+    Pod { metadata, spec: PodSpec { node_name: node.to_owned(), ..PodSpec::default() }, ..Pod::default() }
+}
+
+/// Writes a list as an API server does in protobuf.
+fn protobuf_list(kind: &str, items: &[impl prost::Message], next: &str) -> Reply {
+    fn field(number: u8, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![number << 3 | 2];
+        prost::encoding::encode_varint(body.len() as u64, &mut bytes);
+        bytes.extend_from_slice(body);
+        bytes
+    }
+    let mut list = field(1, &[field(2, b"42"), field(3, next.as_bytes())].concat());
+    for item in items {
+        list.extend(field(2, &item.encode_to_vec()));
+    }
+    let type_meta = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
+    Reply::of(200, PROTOBUF, [b"k8s\0".to_vec(), field(1, &type_meta), field(2, &list)].concat())
+}
+
+fn json_list(items: &[Value]) -> Reply {
+    Reply::of(200, JSON, json!({"kind": "List", "metadata": {}, "items": items}).to_string())
+}
+
+fn refusal(code: u16, reason: &str, message: &str) -> Reply {
+    let status = json!({"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": code});
+    Reply::of(code, JSON, status.to_string())
+}
+
+/// A cluster with one DaemonSet `agent` in `team`, two nodes, and a pod of its own and one of another's
+/// on the first.
+fn cluster(asked: &Asked) -> Reply {
+    let pods = [pod("agent-a", "agent", "n1"), pod("web-a", "web", "n1")];
+    match asked.path() {
+        "/apis/apps/v1/namespaces/team/daemonsets/agent" => Reply::of(200, JSON, daemon_set("agent").to_string()),
+        "/apis/apps/v1/namespaces/team/daemonsets" | "/apis/apps/v1/daemonsets" => json_list(&[daemon_set("agent")]),
+        "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1"), node("n2")], ""),
+        "/api/v1/pods" => protobuf_list("PodList", &pods, ""),
+        "/api/v1/namespaces/team/pods" => protobuf_list("PodList", &pods[..1], ""),
+        path if path.ends_with("/events") => protobuf_list("EventList", &[] as &[Node], ""),
+        path if path.ends_with("/controllerrevisions") || path.ends_with("/limitranges") => json_list(&[]),
+        path => refusal(404, "NotFound", &format!("{path} not found")),
+    }
+}
+
+/// Returns the environment variables as the edge hands them down.
+fn environment(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+    variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}

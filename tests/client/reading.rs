@@ -1,0 +1,343 @@
+//! Lists: how they are asked for, and what happens when the answer is not as hoped.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use kubectl_ds::cluster::{Query, Source};
+use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
+use serde_json::json;
+
+use super::server::{Reply, Server};
+use super::{
+    JSON, agent, all, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list, read, refusal,
+    shown,
+};
+
+fn names(snapshot: &Snapshot) -> (Vec<&str>, Vec<&str>) {
+    let nodes = snapshot.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
+    (nodes, snapshot.pods.iter().map(|pod| pod.metadata.name.as_str()).collect())
+}
+
+#[test]
+fn one_daemon_set_is_asked_for_with_no_more_than_belongs_to_it() {
+    let server = Server::start(cluster);
+    let (snapshot, _) = read(&options(&server), &agent()).unwrap();
+    assert_eq!(names(&snapshot), (vec!["n1", "n2"], vec!["agent-a"]));
+    assert_eq!(snapshot.pods_complete, PodsComplete::On(BTreeSet::new()));
+    assert_eq!(snapshot.gaps, []);
+    let asked: BTreeSet<String> = server.asked().into_iter().map(|asked| asked.target).collect();
+    let expected = [
+        "/api/v1/namespaces/team/events?fieldSelector=involvedObject.kind%3DDaemonSet%2CinvolvedObject.name%3Dagent",
+        "/api/v1/namespaces/team/events?fieldSelector=involvedObject.kind%3DPod%2Ctype%21%3DNormal",
+        "/api/v1/namespaces/team/pods?labelSelector=app%3Dagent&resourceVersion=0",
+        "/api/v1/nodes?resourceVersion=0",
+        "/apis/apps/v1/namespaces/team/controllerrevisions?labelSelector=app%3Dagent",
+        "/apis/apps/v1/namespaces/team/daemonsets/agent",
+        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager",
+    ];
+    assert_eq!(asked, expected.map(str::to_owned).into());
+    let nodes = server.asked().into_iter().find(|asked| asked.path() == "/api/v1/nodes").unwrap();
+    assert_eq!(nodes.header("accept"), "application/vnd.kubernetes.protobuf, application/json");
+    assert!(nodes.header("user-agent").starts_with("kubectl-ds/"), "{nodes:?}");
+}
+
+#[test]
+fn every_daemon_set_is_asked_for_with_all_pods() {
+    let server = Server::start(cluster);
+    let (snapshot, _) = read(&options(&server), &all()).unwrap();
+    assert_eq!(names(&snapshot), (vec!["n1", "n2"], vec!["agent-a", "web-a"]));
+    assert_eq!(snapshot.pods_complete, PodsComplete::Everywhere);
+    let object = &snapshot.daemon_sets[0].object;
+    assert_eq!((&object["apiVersion"], &object["kind"]), (&json!("apps/v1"), &json!("DaemonSet")));
+}
+
+#[test]
+fn one_node_is_asked_for_with_its_pods_and_those_that_no_node_has() {
+    let server = Server::start(cluster);
+    let query = Query { node: Some("n1".to_owned()), ..all() };
+    let (snapshot, _) = read(&options(&server), &query).unwrap();
+    assert_eq!(snapshot.pods_complete, PodsComplete::On(["n1".to_owned()].into()));
+    let asked: BTreeSet<String> = server.asked().into_iter().map(|asked| asked.target).collect();
+    for target in [
+        "/api/v1/nodes?fieldSelector=metadata.name%3Dn1&resourceVersion=0",
+        "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&resourceVersion=0",
+        "/api/v1/namespaces/team/pods?labelSelector=app%3Dagent&fieldSelector=spec.nodeName%3D&resourceVersion=0",
+        "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind%3DNode%2CinvolvedObject.name%3Dn1",
+    ] {
+        assert!(asked.contains(target), "{target} is not among {asked:#?}");
+    }
+}
+
+#[test]
+fn a_node_that_is_not_there_comes_with_near_ones() {
+    let server = Server::start(|asked| match asked.target.as_str() {
+        target if target.starts_with("/api/v1/nodes?fieldSelector") => protobuf_list("NodeList", &[node("x"); 0], ""),
+        _ => cluster(asked),
+    });
+    let query = Query { node: Some("n3".to_owned()), ..agent() };
+    let error = read(&options(&server), &query).unwrap_err();
+    assert_eq!(
+        shown(error),
+        "Error from server (NotFound): nodes \"n3\" not found\nhint: `kubectl get nodes` lists the nodes"
+    );
+}
+
+#[test]
+fn a_daemon_set_that_is_not_there_comes_with_near_ones() {
+    let server = Server::start(cluster);
+    let query = Query { names: vec!["agnet".to_owned()], ..agent() };
+    assert_eq!(
+        shown(read(&options(&server), &query).unwrap_err()),
+        "Error from server (NotFound): daemonsets.apps \"agnet\" not found\nhint: similar names in namespace \"team\": agent"
+    );
+}
+
+#[test]
+fn json_in_answer_to_a_question_for_protobuf_gives_the_same_objects() {
+    let server = Server::start(|asked| match asked.path() {
+        "/api/v1/nodes" => json_list(&[json!({"metadata": {"name": "n1"}}), json!({"metadata": {"name": "n2"}})]),
+        "/api/v1/pods" => json_list(&[
+            serde_json::to_value(pod("agent-a", "agent", "n1")).unwrap(),
+            serde_json::to_value(pod("web-a", "web", "n1")).unwrap(),
+        ]),
+        _ => cluster(asked),
+    });
+    let (snapshot, _) = read(&options(&server), &all()).unwrap();
+    let (expected, _) = read(&options(&Server::start(cluster)), &all()).unwrap();
+    assert_eq!(snapshot, expected);
+}
+
+#[test]
+fn pages_are_read_to_the_last_one() {
+    let server = Server::start(|asked| match asked.target.as_str() {
+        "/api/v1/nodes?resourceVersion=0" => protobuf_list("NodeList", &[node("n1")], "page/2"),
+        "/api/v1/nodes?continue=page%2F2" => protobuf_list("NodeList", &[node("n2")], "page/3"),
+        "/api/v1/nodes?continue=page%2F3" => protobuf_list("NodeList", &[node("n3")], ""),
+        _ => cluster(asked),
+    });
+    let (snapshot, _) = read(&options(&server), &agent()).unwrap();
+    assert_eq!(names(&snapshot).0, ["n1", "n2", "n3"]);
+}
+
+#[test]
+fn pages_whose_version_is_gone_are_read_again_from_the_first() {
+    let rounds = AtomicUsize::new(0);
+    let server = Server::start(move |asked| match asked.target.as_str() {
+        "/api/v1/nodes?resourceVersion=0" if rounds.fetch_add(1, Ordering::SeqCst) == 0 => {
+            protobuf_list("NodeList", &[node("old")], "gone")
+        }
+        "/api/v1/nodes?continue=gone" => refusal(410, "Expired", "the provided continue parameter is too old"),
+        _ => cluster(asked),
+    });
+    let (snapshot, _) = read(&options(&server), &agent()).unwrap();
+    assert_eq!(names(&snapshot).0, ["n1", "n2"]);
+}
+
+#[test]
+fn a_busy_server_is_asked_again() {
+    let asked_before = AtomicUsize::new(0);
+    let server = Server::start(move |asked| match asked.path() {
+        "/api/v1/nodes" if asked_before.fetch_add(1, Ordering::SeqCst) == 0 => {
+            refusal(429, "TooManyRequests", "too many requests").with("retry-after", "1")
+        }
+        _ => cluster(asked),
+    });
+    let start = Instant::now();
+    let (snapshot, _) = read(&options(&server), &agent()).unwrap();
+    assert_eq!(names(&snapshot).0, ["n1", "n2"]);
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_server_that_stays_busy_is_given_up_after_three_seconds() {
+    let server = Server::start(|asked| match asked.path() {
+        "/apis/apps/v1/namespaces/team/daemonsets/agent" => Reply::of(503, "text/plain", "no\nbackend"),
+        _ => cluster(asked),
+    });
+    let start = Instant::now();
+    let error = read(&options(&server), &agent()).unwrap_err();
+    assert_eq!(
+        shown(error),
+        "Error from server (ServiceUnavailable): the server answered with status 503, \"no backend\"\n\
+         hint: the server is overloaded or starting; try again in a moment"
+    );
+    assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&start.elapsed()), "{:?}", start.elapsed());
+    let times = server.asked().iter().filter(|asked| asked.path().ends_with("/agent")).count();
+    assert!((3..=6).contains(&times), "asked {times} times");
+}
+
+#[test]
+fn a_server_that_asks_for_more_patience_than_there_is_is_given_up_at_once() {
+    let server = Server::start(|asked| match asked.path() {
+        "/apis/apps/v1/namespaces/team/daemonsets/agent" => {
+            refusal(503, "ServiceUnavailable", "starting").with("retry-after", "60")
+        }
+        _ => cluster(asked),
+    });
+    let start = Instant::now();
+    read(&options(&server), &agent()).unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_connection_lost_in_the_middle_says_in_the_middle_of_what() {
+    let server = Server::start(|asked| match asked.path() {
+        "/api/v1/nodes" => Reply { cut: true, ..cluster(asked) },
+        _ => cluster(asked),
+    });
+    let error = shown(read(&options(&server), &agent()).unwrap_err());
+    let start = format!("the connection to the server {} was lost in the answer to list nodes: ", server.address);
+    assert!(error.starts_with(&start), "{error}");
+    assert!(error.ends_with("\nhint: try again"), "{error}");
+}
+
+#[test]
+fn a_list_that_ends_in_the_middle_is_no_shorter_list() {
+    let server = Server::start(|asked| {
+        let mut reply = cluster(asked);
+        if asked.path() == "/api/v1/nodes" {
+            reply.body.truncate(reply.body.len() - 5);
+        }
+        reply
+    });
+    assert_eq!(
+        shown(read(&options(&server), &agent()).unwrap_err()),
+        "cannot read the server's answer to list nodes: it ends in the middle\n\
+         hint: check that the server is a Kubernetes API server, and that no proxy changes its answers"
+    );
+}
+
+#[test]
+fn an_answer_of_another_kind_is_refused() {
+    let server = Server::start(|asked| match asked.path() {
+        "/api/v1/nodes" => Reply::of(200, "text/html; charset=utf-8", "<html>log in</html>"),
+        _ => cluster(asked),
+    });
+    let error = read(&options(&server), &agent()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "cannot read the server's answer to list nodes: it is of type \"text/html\", neither protobuf nor JSON"
+    );
+}
+
+#[test]
+fn warnings_are_kept_once_each() {
+    let server = Server::start(|asked| cluster(asked).with("warning", "299 - \"this cluster is old\""));
+    let (_, source) = read(&options(&server), &agent()).unwrap();
+    let Source::Live(live) = source else { panic!("{source:?} is not live") };
+    assert_eq!(live.take_warnings(), ["this cluster is old"]);
+    assert_eq!(live.take_warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_forbidden_becomes_a_gap_and_the_rest_is_answered() {
+    let server = Server::start(|asked| match asked.path() {
+        path if path.ends_with("/nodes") || path.ends_with("/events") || path.contains("/leases/") => {
+            refusal(403, "Forbidden", "no")
+        }
+        _ => cluster(asked),
+    });
+    let (snapshot, _) = read(&options(&server), &agent()).unwrap();
+    assert_eq!(names(&snapshot), (vec![], vec!["agent-a"]));
+    let gap = |kind, namespace: Option<&str>, permission: &str| Gap {
+        kind,
+        namespace: namespace.map(str::to_owned),
+        cause: GapCause::Forbidden(permission.to_owned()),
+    };
+    assert_eq!(
+        snapshot.gaps,
+        [
+            gap(Kind::Nodes, None, "list nodes"),
+            gap(Kind::Events, Some("team"), "list events"),
+            gap(Kind::Leases, Some("kube-system"), "get leases.coordination.k8s.io"),
+        ]
+    );
+}
+
+#[test]
+fn forbidden_daemon_sets_are_an_error() {
+    let message = "daemonsets.apps is forbidden: User \"eve\" cannot list resource \"daemonsets\"";
+    let server = Server::start(move |asked| match asked.path() {
+        "/apis/apps/v1/daemonsets" => refusal(403, "Forbidden", message),
+        _ => cluster(asked),
+    });
+    assert_eq!(
+        shown(read(&options(&server), &all()).unwrap_err()),
+        format!(
+            "Error from server (Forbidden): {message}\nhint: ask whoever manages the cluster for this permission; \
+             `kubectl auth can-i --list` shows which you have"
+        )
+    );
+}
+
+#[test]
+fn where_all_pods_are_forbidden_the_daemon_sets_own_are_read() {
+    let server = Server::start(|asked| match asked.path() {
+        "/api/v1/pods" | "/api/v1/events" | "/apis/apps/v1/controllerrevisions" => refusal(403, "Forbidden", "no"),
+        _ => cluster(asked),
+    });
+    let (snapshot, _) = read(&options(&server), &all()).unwrap();
+    assert_eq!(names(&snapshot).1, ["agent-a"]);
+    assert_eq!(snapshot.pods_complete, PodsComplete::On(BTreeSet::new()));
+    let cause = GapCause::ForbiddenElsewhere("list pods".to_owned());
+    assert_eq!(snapshot.gaps, [Gap { kind: Kind::Pods, namespace: None, cause }]);
+    assert_eq!(snapshot.gap(Kind::Pods, "team"), None);
+}
+
+#[test]
+fn pods_of_few_nodes_are_read_node_by_node_and_of_many_at_once() {
+    let server = Server::start(cluster);
+    block_on(async {
+        let source = Source::Live(live(&options(&server)).await.unwrap());
+        let mut snapshot = source.read(&agent()).await.unwrap();
+        let before = server.asked().len();
+        let two = BTreeSet::from(["n1".to_owned(), "n2".to_owned()]);
+        source.read_pods_on(&mut snapshot, &two).await.unwrap();
+        assert_eq!(names(&snapshot).1, ["agent-a", "web-a"]);
+        assert_eq!(snapshot.pods_complete, PodsComplete::On(two.clone()));
+        let mut asked: Vec<_> = server.asked().drain(before..).map(|asked| asked.target).collect();
+        asked.sort();
+        let target = |node: &str| format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&resourceVersion=0");
+        assert_eq!(asked, [target("n1"), target("n2")]);
+
+        source.read_pods_on(&mut snapshot, &two).await.unwrap();
+        assert_eq!(server.asked().len(), before + 2, "what is known is not asked for again");
+        let many: BTreeSet<String> = (0..50).map(|number| format!("node-{number}")).collect();
+        source.read_pods_on(&mut snapshot, &many).await.unwrap();
+        assert_eq!(server.asked().last().unwrap().target, "/api/v1/pods?resourceVersion=0");
+        assert_eq!(snapshot.pods_complete, PodsComplete::Everywhere);
+    });
+}
+
+#[test]
+fn pods_that_are_forbidden_leave_the_arithmetic_open() {
+    let server = Server::start(|asked| match asked.path() {
+        "/api/v1/pods" => refusal(403, "Forbidden", "no"),
+        _ => cluster(asked),
+    });
+    block_on(async {
+        let source = Source::Live(live(&options(&server)).await.unwrap());
+        let mut snapshot = source.read(&agent()).await.unwrap();
+        source.read_pods_on(&mut snapshot, &["n1".to_owned()].into()).await.unwrap();
+        assert!(!snapshot.knows_all_pods_on("n1"));
+        assert_eq!(snapshot.gaps.len(), 1);
+    });
+}
+
+#[test]
+fn a_daemon_set_of_the_wrong_shape_is_told_by_the_field() {
+    let server = Server::start(|asked| match asked.path() {
+        "/apis/apps/v1/namespaces/team/daemonsets/agent" => {
+            let mut object = daemon_set("agent");
+            object["spec"]["minReadySeconds"] = json!("soon");
+            Reply::of(200, JSON, object.to_string())
+        }
+        _ => cluster(asked),
+    });
+    let error = read(&options(&server), &agent()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "cannot read the server's answer to list daemonsets: invalid type: string \"soon\", expected i64"
+    );
+}

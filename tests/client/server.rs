@@ -1,0 +1,162 @@
+//! A small HTTP server on 127.0.0.1 for faults that a real API server cannot be made to show.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// What a client asked for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The method.
+    pub method: String,
+    /// The path and query.
+    pub target: String,
+    /// The headers, their names in lower case.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Asked {
+    /// Returns the value of a header, empty where it is missing.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
+    }
+
+    /// Returns the path without the query.
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap()
+    }
+}
+
+/// What the server answers.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// Headers besides the content's length.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Whether the connection is closed before the last byte of the body.
+    pub cut: bool,
+}
+
+impl Reply {
+    /// An answer with a body of a type.
+    pub fn of(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
+        Reply { status, headers: vec![("content-type", content_type.to_owned())], body: body.into(), cut: false }
+    }
+
+    /// Adds a header.
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+}
+
+type Handler = Arc<dyn Fn(&Asked) -> Reply + Send + Sync>;
+
+/// A running server; its threads end with the test process.
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    /// Starts a server without TLS.
+    pub fn start(handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        Self::serve(Arc::new(handler), None)
+    }
+
+    /// Starts a server with TLS and the certificate of the fixtures.
+    pub fn start_tls(handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let certificate = CertificateDer::from_pem_file(fixture("server.crt")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(fixture("server.key")).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        Self::serve(Arc::new(handler), Some(Arc::new(tls)))
+    }
+
+    fn serve(handler: Handler, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::<Mutex<Vec<Asked>>>::default();
+        let log = asked.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (handler, log, tls) = (handler.clone(), log.clone(), tls.clone());
+                thread::spawn(move || match tls {
+                    None => converse(stream, &handler, &log),
+                    Some(tls) => {
+                        let connection = rustls::ServerConnection::new(tls).unwrap();
+                        converse(rustls::StreamOwned::new(connection, stream), &handler, &log);
+                    }
+                });
+            }
+        });
+        Server { address, asked }
+    }
+
+    /// Returns what has been asked so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// Returns the path of a certificate or key.
+pub fn fixture(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls");
+    folder.join(name).display().to_string()
+}
+
+/// Returns an address that nothing listens on.
+pub fn closed_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Answers one request after the other until the client leaves.
+fn converse(stream: impl Read + Write, handler: &Handler, log: &Mutex<Vec<Asked>>) {
+    let mut stream = BufReader::new(stream);
+    while let Some(asked) = read_request(&mut stream) {
+        log.lock().unwrap().push(asked.clone());
+        let reply = handler(&asked);
+        let mut head = format!("HTTP/1.1 {} Words\r\ncontent-length: {}\r\n", reply.status, reply.body.len());
+        for (name, value) in &reply.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let body = if reply.cut { &reply.body[..reply.body.len() - 1] } else { &reply.body };
+        let stream = stream.get_mut();
+        let sent = stream.write_all(format!("{head}\r\n").as_bytes()).and_then(|()| stream.write_all(body));
+        if sent.and_then(|()| stream.flush()).is_err() || reply.cut {
+            return;
+        }
+    }
+    // Whoever did not speak HTTP is told so; whoever has left does not hear it.
+    let _ = stream.get_mut().write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+}
+
+fn read_request(stream: &mut impl BufRead) -> Option<Asked> {
+    let mut line = String::new();
+    stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (method, target) = (words.next()?, words.next()?);
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        match line.trim_end().split_once(':') {
+            Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.trim().to_owned())),
+            None => return Some(Asked { method, target, headers }),
+        }
+    }
+}

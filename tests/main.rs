@@ -1,10 +1,10 @@
 //! The one test binary.
 
 mod architecture;
-#[cfg(feature = "e2e")]
-mod differential;
 #[cfg(feature = "live")]
 mod client;
+#[cfg(feature = "e2e")]
+mod differential;
 mod dumps;
 #[cfg(feature = "e2e")]
 mod e2e;

@@ -14,7 +14,15 @@ use super::names;
 use super::newest_time::newest_time;
 use super::objects::{Objects, Origin};
 use super::text::{self, STANDARD_INPUT};
+use crate::model::node::Node;
+use crate::model::pod::Pod;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
+
+/// The path that names the dump inside the program.
+pub const DEMO: &str = "demo";
+
+/// A faulty cluster, recorded from a real control plane by the end-to-end tests.
+const DEMO_BYTES: &[u8] = include_bytes!("../../tests/fixtures/demo.json.gz");
 
 /// A dump that was read whole.
 #[derive(Debug, Clone)]
@@ -29,7 +37,7 @@ pub struct Dump {
     namespace: Option<String>,
 }
 
-/// Reads a dump: a file, a folder, or `-` for standard input.
+/// Reads a dump: a file, a folder, `-` for standard input, or `demo` for the one inside the program.
 ///
 /// "Now" is the time given, else when the dump was made, where it says so, else the newest time in it.
 ///
@@ -44,6 +52,8 @@ pub fn open(path: &str, stdin: &mut dyn Read, now: Option<Timestamp>) -> Result<
     if path == "-" {
         STANDARD_INPUT.clone_into(&mut name);
         objects.add_text(Origin { name: &name, folder: None }, &text::read(&name, stdin)?)?;
+    } else if path == DEMO {
+        objects.add_text(Origin { name: &name, folder: None }, &text::read(&name, DEMO_BYTES)?)?;
     } else if Path::new(path).is_dir() {
         for file in files_of(Path::new(path))? {
             warnings.extend(add_file_of_folder(&mut objects, &file).err().map(|error| error.to_string()));
@@ -153,17 +163,42 @@ impl Dump {
                 .hint(format!("ask with `-n {dumped}`, or make a dump with `kubectl ds snapshot -A`")));
         }
         names::check_daemon_sets(query, &self.snapshot.daemon_sets)?;
-        if let Some(node) = &query.node
-            && !self.snapshot.nodes.iter().any(|existing| existing.metadata.name == *node)
-        {
-            return Err(names::unknown_node(
-                node,
-                self.snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str()),
-            ));
+        if let Some(node) = &query.node {
+            self.check_node(node)?;
         }
-        let mut snapshot = self.snapshot.clone();
-        snapshot.daemon_sets.retain(|daemon_set| query.wants(&daemon_set.metadata));
-        Ok(snapshot)
+        let Snapshot { daemon_sets, nodes, pods, .. } = &self.snapshot;
+        let is_wanted_node = |node: &&Node| {
+            query.node.as_ref().is_none_or(|name| node.metadata.name == *name)
+                && query.node_selector.matches(&node.metadata.labels)
+        };
+        // As from a live cluster: one node's pods, and those that no node has yet.
+        let is_wanted_pod = |pod: &&Pod| {
+            let bound_to = &pod.spec.node_name;
+            query.node.as_ref().is_none_or(|name| bound_to.is_empty() || bound_to == name)
+        };
+        Ok(Snapshot {
+            daemon_sets: daemon_sets.iter().filter(|object| query.wants(&object.metadata)).cloned().collect(),
+            nodes: nodes.iter().filter(is_wanted_node).cloned().collect(),
+            pods: pods.iter().filter(is_wanted_pod).cloned().collect(),
+            now: self.snapshot.now,
+            pods_complete: self.snapshot.pods_complete.clone(),
+            controller_revisions: self.snapshot.controller_revisions.clone(),
+            events: self.snapshot.events.clone(),
+            limit_ranges: self.snapshot.limit_ranges.clone(),
+            runtime_classes: self.snapshot.runtime_classes.clone(),
+            priority_classes: self.snapshot.priority_classes.clone(),
+            leases: self.snapshot.leases.clone(),
+            gaps: self.snapshot.gaps.clone(),
+        })
+    }
+
+    fn check_node(&self, node: &str) -> Result<(), ReadError> {
+        if self.snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
+            return Err(ReadError::file(&self.name, format!("has no nodes, so that nothing is known of {node:?}"))
+                .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
+        }
+        let existing = || self.snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str());
+        if existing().any(|name| name == node) { Ok(()) } else { Err(names::unknown_node(node, existing())) }
     }
 }
 

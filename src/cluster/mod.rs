@@ -8,6 +8,7 @@ pub mod error;
 pub mod file;
 #[cfg(feature = "live")]
 pub mod live;
+pub mod manifest;
 pub mod names;
 pub mod newest_time;
 pub mod objects;

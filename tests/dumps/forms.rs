@@ -166,3 +166,30 @@ fn a_whole_object_says_its_type_even_from_a_typed_list() {
     let snapshot = read(text.to_string()).unwrap().snapshot;
     assert_eq!(snapshot.daemon_sets[0].object, daemon_set("x", "agent"));
 }
+
+#[test]
+fn the_demo_is_inside_the_program_and_whole() {
+    let dump = open("demo", &mut std::io::empty(), None).unwrap();
+    assert_eq!(dump.snapshot.gaps, []);
+    assert_eq!(dump.snapshot.pods_complete, PodsComplete::Everywhere);
+    assert!(dump.snapshot.daemon_sets.len() >= 25);
+    assert_eq!(dump.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn one_node_is_read_with_its_pods() {
+    let mut elsewhere = pod("x", "elsewhere", "DaemonSet");
+    elsewhere["spec"]["nodeName"] = json!("b");
+    let mut unbound = pod("x", "unbound", "DaemonSet");
+    unbound["spec"]["nodeName"] = json!("");
+    let text =
+        list(&[daemon_set("x", "agent"), node("a"), node("b"), pod("x", "here", "DaemonSet"), elsewhere, unbound]);
+    let query = Query { node: Some("a".to_owned()), ..Query::default() };
+    let snapshot = read(text.to_string()).unwrap().read(&query).unwrap();
+    assert_eq!(names(&snapshot), ["ds agent", "node a", "pod here", "pod unbound"]);
+    let query = Query { node_selector: "kubernetes.io/hostname=b".parse().unwrap(), ..Query::default() };
+    assert_eq!(read(text.to_string()).unwrap().read(&query).unwrap().nodes.len(), 1);
+    let error = read(daemon_set("x", "agent").to_string()).unwrap();
+    let error = error.read(&Query { node: Some("a".to_owned()), ..Query::default() }).unwrap_err();
+    assert_eq!(error.to_string(), "standard input: has no nodes, so that nothing is known of \"a\"");
+}

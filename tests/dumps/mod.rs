@@ -3,6 +3,7 @@
 mod broken;
 mod folders;
 mod forms;
+mod manifests;
 mod round_trip;
 
 use kubectl_ds::cluster::error::ReadError;

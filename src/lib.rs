@@ -10,6 +10,9 @@
 //! or a dump into a [`model::snapshot::Snapshot`]; [`scheduling`] holds the rules of the DaemonSet
 //! controller and the scheduler; [`analysis`] makes a [`report`] of both; [`render`] shows it.
 
+// clippy.toml lists them: only the edge asks for the time and the environment.
+#![deny(clippy::disallowed_methods)]
+
 pub mod analysis;
 pub mod cluster;
 pub mod commands;

@@ -1,5 +1,7 @@
 //! The one test binary.
 
+#[cfg(feature = "e2e")]
+mod api;
 mod architecture;
 #[cfg(feature = "live")]
 mod client;

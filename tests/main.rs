@@ -11,5 +11,5 @@ mod dumps;
 #[cfg(feature = "e2e")]
 mod e2e;
 mod oracle;
-#[cfg(feature = "e2e")]
+mod recorded;
 mod support;

@@ -1,4 +1,5 @@
 //! End-to-end tests against a real control plane.
 
+mod agreement;
 mod control_plane;
 mod recording;

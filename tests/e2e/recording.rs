@@ -8,19 +8,15 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::control_plane::ControlPlane;
-use crate::support::{faulty_cluster, say};
-
-/// What the demo holds.
-const KINDS: &str = "daemonsets.apps,controllerrevisions.apps,nodes,pods,events,limitranges,\
-                     runtimeclasses.node.k8s.io,priorityclasses.scheduling.k8s.io";
+use crate::support::faulty_cluster::faulty_cluster;
+use crate::support::say;
 
 /// Writes `tests/fixtures/demo.json.gz` where `KUBECTL_DS_RECORD` is set, and checks that it could otherwise.
 #[test]
 fn the_faulty_cluster_can_be_recorded() {
-    let recording = record(faulty_cluster::shared());
+    let recording = json!({"apiVersion": "v1", "kind": "List", "items": faulty_cluster().settled.items});
     let kinds = ["DaemonSet", "ControllerRevision", "Node", "Pod", "Event", "LimitRange", "Lease"];
     for kind in kinds {
         let items = recording["items"].as_array().unwrap();
@@ -35,27 +31,12 @@ fn the_faulty_cluster_can_be_recorded() {
     }
 }
 
-fn record(cluster: &ControlPlane) -> Value {
-    let mut items = cluster.items(&[KINDS, "-A"]);
-    items.extend(cluster.items(&[
-        "leases",
-        "-n",
-        "kube-system",
-        "--field-selector=metadata.name=kube-controller-manager",
-    ]));
-    for item in &mut items {
-        // As long as all the rest, and nobody reads it.
-        item["metadata"].as_object_mut().unwrap().remove("managedFields");
-    }
-    json!({"apiVersion": "v1", "kind": "List", "items": items})
-}
-
 /// Keeps the faulty cluster running, to look at it:
 /// `cargo test --features e2e -- --ignored --nocapture keep_the_faulty_cluster`
 #[test]
 #[ignore = "runs until it is interrupted; for people"]
 fn keep_the_faulty_cluster() {
-    let cluster = faulty_cluster::shared();
+    let cluster = faulty_cluster();
     say(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
     say("interrupt to end it");
     thread::sleep(Duration::from_secs(3600));

@@ -1,161 +1,20 @@
 //! A cluster in which nearly every DaemonSet has a trouble of its own, each caused by the real
 //! control plane; the manifests lie in `tests/fixtures/faulty-cluster`.
 
-use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Deref;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use kubectl_ds::report::reason::ReasonCode::{self, *};
 use serde_json::{Value, json};
 
+use super::agreement::World;
 use super::control_plane::{ControlPlane, Options, kubernetes, kubernetes_is_at_least};
+use super::expectations::{EXPECTATIONS, Expectation};
+use super::objects::{by_name, condition, owner, said_about};
 use super::say;
-
-/// What is known of a DaemonSet before anybody looks at it.
-#[derive(Debug, Clone, Copy)]
-pub struct Expectation {
-    /// Namespace and name of the DaemonSet, with a slash between.
-    pub daemon_set: &'static str,
-    /// The reason that has to come first.
-    pub code: ReasonCode,
-    /// The nodes for which it has to.
-    pub nodes: Nodes,
-    /// Words of the control plane itself, in an event or a pod's status, that have to be there
-    /// before the cluster counts as settled; empty where it says nothing.
-    pub evidence: &'static str,
-}
-
-/// Some of the cluster's nodes.
-#[derive(Debug, Clone, Copy)]
-pub enum Nodes {
-    /// These.
-    Are(&'static [&'static str]),
-    /// As many as this; chance decides which.
-    Number(usize),
-}
-
-use Nodes::{Are, Number};
-
-const fn expect(daemon_set: &'static str, code: ReasonCode, nodes: Nodes, evidence: &'static str) -> Expectation {
-    Expectation { daemon_set, code, nodes, evidence }
-}
-
-const ZONE_A: Nodes = Are(&["worker-a1", "worker-a2", "worker-a3", "worker-a4"]);
-const ZONE_B: Nodes = Are(&["worker-b1", "worker-b2", "worker-b3", "worker-b4"]);
-const ZONE_C: Nodes = Are(&["worker-c1", "worker-c2"]);
-const GENERAL: Nodes = Are(&[
-    "worker-a1",
-    "worker-a2",
-    "worker-a3",
-    "worker-a4",
-    "worker-b1",
-    "worker-b2",
-    "worker-b3",
-    "worker-b4",
-    "worker-c1",
-    "worker-c2",
-]);
-const GPU: Nodes = Are(&["gpu-a1", "gpu-b1"]);
-const EDGE: Nodes = Are(&["edge-1", "edge-2", "edge-3"]);
-
-/// Every trouble, by the file its DaemonSet is in.
-pub const EXPECTATIONS: &[Expectation] = &[
-    // creation.yaml
-    expect("payments/audit-agent", QuotaExceeded, Number(7), "exceeded quota: few-pods"),
-    expect("ledger/bookkeeper", QuotaExceeded, ZONE_A, "failed quota: memory: must specify limits.memory"),
-    expect("research/model-cache", LimitRangeViolation, GPU, "maximum memory usage per Container is 1Gi"),
-    expect("research/heartbeat", LimitRangeViolation, GPU, "minimum cpu usage per Container is 50m"),
-    expect("research/sampler", LimitRangeViolation, GPU, "max limit to request ratio per Container is 4"),
-    expect("frugal/indexer", PodSpecRejected, ZONE_C, "must be less than or equal to memory limit"),
-    expect("hardened/file-monitor", PodSecurityDenied, GENERAL, "violates PodSecurity \"restricted:latest\""),
-    expect("governed/nameless", WebhookDenied, ZONE_C, "ValidatingAdmissionPolicy 'owner-label'"),
-    expect("misgoverned/accountant", WebhookDenied, ZONE_C, "ValidatingAdmissionPolicy 'cost-center'"),
-    expect("scanned/image-gc", WebhookUnavailable, EDGE, "failed calling webhook \"images.scanner.example.com\""),
-    expect("storage/csi-node", ServiceAccountMissing, GENERAL, "error looking up service account storage/csi-node"),
-    expect("lab/urgent", PriorityClassMissing, EDGE, "no PriorityClass with name mission-critical was found"),
-    expect("lab/sandboxed", RuntimeClassMissing, EDGE, "RuntimeClass \"firecracker\" not found"),
-    expect("lab/torn-by-runtime", PodSpecRejected, Are(&["arm-c1"]), "conflict: runtimeClass.scheduling"),
-    expect("blue/torn-by-team", PodSpecRejected, Are(&["worker-b1"]), "pod node label selector conflicts"),
-    // scheduling.yaml
-    expect("networking/packet-inspector", InsufficientResource, Are(&["worker-b1"]), "1 Insufficient cpu"),
-    expect("logging/log-buffer", InsufficientResource, Are(&["worker-b2"]), "1 Insufficient memory"),
-    expect("lab/isolated-agent", NeverFits, EDGE, "1 Insufficient cpu"),
-    expect("gpu/fpga-plugin", NeverFits, GPU, "1 Insufficient example.com/fpga"),
-    expect("monitoring/queue-metrics", TooManyPods, Are(&["batch-1"]), "1 Too many pods"),
-    expect("monitoring/node-exporter", HostPortConflict, Are(&["worker-a1"]), "free ports for the requested pod ports"),
-    expect("lab/quiet-please", PodAffinityBlocked, Are(&["worker-a2"]), "match pod anti-affinity rules"),
-    expect("lab/spread-over-racks", PodAffinityBlocked, EDGE, "topology spread constraints (missing required label)"),
-    expect("lab/awaiting-approval", SchedulingGated, EDGE, "Scheduling is blocked due to non-empty scheduling gates"),
-    expect("lab/custom-scheduled", SchedulerSilent, EDGE, ""),
-    expect(
-        "blue/team-agent",
-        InjectedNodeSelector,
-        Are(&["worker-a3", "worker-a4", "worker-b1", "worker-b2", "worker-b3", "worker-b4", "worker-c1", "worker-c2"]),
-        "1 node(s) didn't match Pod's node affinity/selector",
-    ),
-    expect("storage/claims-nothing", VolumeUnsatisfiable, EDGE, "persistentvolumeclaim \"absent\" not found"),
-    expect("storage/claims-unbound", VolumeUnsatisfiable, EDGE, "unbound immediate PersistentVolumeClaims"),
-    expect(
-        "storage/zonal-cache",
-        VolumeUnsatisfiable,
-        Are(&["gpu-b1"]),
-        "didn't match PersistentVolume's node affinity",
-    ),
-    expect("storage/storage-node", WaitingForPreemption, Are(&["worker-c1"]), "worker-c1"),
-    // eligibility.yaml
-    expect(
-        "logging/fluent-bit",
-        UntoleratedNoSchedule,
-        Are(&["gpu-a1", "gpu-b1", "windows-1", "control-1", "batch-1"]),
-        "",
-    ),
-    expect("logging/fluent-bit", UntoleratedNoExecute, Are(&["maintenance-1"]), ""),
-    expect("logging/fluent-bit", NetworkUnavailable, Are(&["fresh-1"]), ""),
-    expect("logging/fluent-bit", NodeNotReadyTaint, Are(&["broken-1"]), ""),
-    expect("logging/fluent-bit", Misscheduled, Are(&["spot-b1"]), ""),
-    expect("kube-system/kube-proxy", NodeUnreachable, Are(&["spot-a1"]), ""),
-    expect("kube-system/kube-proxy", TooManyPods, Are(&["batch-1"]), "1 Too many pods"),
-    expect("gpu/device-plugin", UntoleratedNoSchedule, GPU, ""),
-    expect("gpu/dcgm-exporter", NodeSelectorLabelMissing, GPU, ""),
-    expect("lab/zone-profiler", NodeSelectorLabelMissing, ZONE_C, ""),
-    expect("lab/shop-gateway", NodeSelectorValueMismatch, EDGE, ""),
-    expect("lab/modern-hardware", AffinityTermMismatch, Are(&["worker-b1", "worker-b2"]), ""),
-    expect("lab/newest-hardware", AffinityTermInvalid, Are(&["worker-a1"]), ""),
-    expect("lab/nowhere", AffinityEmptyTerms, Are(&["worker-a1"]), ""),
-    expect("lab/pinned", NodeNameMismatch, Are(&["worker-a1"]), ""),
-    expect("lab/all-but-one", AffinityTermMismatch, Are(&["worker-a4"]), ""),
-    expect("lab/rack-lights", PodOnIneligibleNode, Are(&["arm-c1"]), ""),
-    // kubelets.yaml
-    expect("monitoring/crasher", CrashLooping, ZONE_A, "CrashLoopBackOff"),
-    expect("monitoring/memory-hog", OOMKilled, ZONE_B, "OOMKilled"),
-    expect("monitoring/typo-in-tag", ImagePullFailed, ZONE_C, "ImagePullBackOff"),
-    expect("monitoring/private-image", ImagePullFailed, EDGE, "ErrImagePull"),
-    expect("lab/bad-image-name", ImagePullFailed, EDGE, "InvalidImageName"),
-    expect("logging/no-config", ContainerConfigError, EDGE, "CreateContainerConfigError"),
-    expect("lab/no-command", ContainerConfigError, EDGE, "CreateContainerError"),
-    expect("networking/waits-for-dns", InitBlocked, EDGE, "PodInitializing"),
-    expect("networking/broken-sidecar", CrashLooping, ZONE_C, "restarting failed container=proxy"),
-    expect("monitoring/never-ready", ReadinessFailing, EDGE, "Readiness probe failed"),
-    expect("networking/gated-by-balancer", ReadinessGate, EDGE, "ReadinessGatesNotReady"),
-    expect("lab/slow-start", ContainersStarting, Are(&["arm-c1"]), "ContainerCreating"),
-    expect("storage/mounts-secret", MountFailed, EDGE, "secret \"absent\" not found"),
-    expect("networking/no-addresses", SandboxFailed, EDGE, "no IP addresses available"),
-    expect("lab/rejected", KubeletRejected, Are(&["edge-1"]), "OutOfcpu"),
-    expect("lab/evicted", Evicted, Are(&["edge-1"]), "Evicted"),
-    expect("lab/shut-down", KubeletRejected, Are(&["edge-2"]), "NodeShutdown"),
-    expect("lab/completes", CrashLooping, Are(&["edge-2"]), "Completed"),
-    expect("lab/patient", NotYetAvailable, EDGE, ""),
-    expect("lab/held", StuckTerminating, EDGE, ""),
-    expect("lab/lingering", Terminating, Are(&["edge-2"]), ""),
-    // rollouts.yaml
-    expect("monitoring/half-way", CrashLooping, Number(2), "restarting failed container=agent"),
-    expect("lab/blocked-rollout", NeverFits, Number(1), "1 Insufficient memory"),
-    expect("lab/leaving", DaemonSetDeleting, Are(&["edge-1"]), ""),
-    // devices.yaml
-    expect("networking/smartnic-agent", DeviceClaimUnsatisfied, EDGE, "cannot allocate all claims"),
-];
 
 /// A DaemonSet that only some releases can have.
 struct Since {
@@ -179,14 +38,85 @@ pub fn expectations() -> impl Iterator<Item = &'static Expectation> {
     })
 }
 
-/// Returns the faulty cluster, which the first call starts and settles; it ends with the process.
-pub fn shared() -> &'static ControlPlane {
-    static CLUSTER: OnceLock<ControlPlane> = OnceLock::new();
-    CLUSTER.get_or_init(start)
+/// What a cluster was like at one moment.
+pub struct Settled {
+    /// The objects that a dump holds, without their `managedFields`.
+    pub items: Vec<Value>,
+    /// What `coverage` said of every DaemonSet and node.
+    pub report: Value,
+}
+
+impl Settled {
+    /// Reads objects and report so that nothing that matters changes in between.
+    pub fn at_once(cluster: &ControlPlane) -> Self {
+        cluster.wait_until("nothing changes for a moment", || {
+            let before = items(cluster);
+            let report = coverage(cluster);
+            let after = items(cluster);
+            (World::new(&before).versions() == World::new(&after).versions())
+                .then_some(Settled { items: after, report })
+        })
+    }
+}
+
+/// Returns the objects that a dump holds.
+fn items(cluster: &ControlPlane) -> Vec<Value> {
+    const KINDS: &str = "daemonsets.apps,controllerrevisions.apps,nodes,pods,events,limitranges,\
+                         runtimeclasses.node.k8s.io,priorityclasses.scheduling.k8s.io";
+    let lease = ["leases", "-n", "kube-system", "--field-selector=metadata.name=kube-controller-manager"];
+    let mut items = cluster.items(&[KINDS, "-A"]);
+    items.extend(cluster.items(&lease));
+    for item in &mut items {
+        // As long as all the rest, and nobody reads it.
+        item["metadata"].as_object_mut().unwrap().remove("managedFields");
+    }
+    items
+}
+
+/// Returns what the program reports of every DaemonSet and node.
+fn coverage(cluster: &ControlPlane) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
+        .args(["coverage", "-A", "--nodes", "-o", "json"])
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "coverage: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The faulty cluster, for as long as one test needs it for itself.
+pub struct FaultyCluster {
+    /// What it was like when it had settled, and what `coverage` said of it then.
+    pub settled: &'static Settled,
+    control_plane: &'static ControlPlane,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for FaultyCluster {
+    type Target = ControlPlane;
+
+    fn deref(&self) -> &ControlPlane {
+        self.control_plane
+    }
+}
+
+/// Returns the faulty cluster once no other test has it; the first call starts it, and it ends
+/// with the process. What is done to it stays done.
+pub fn faulty_cluster() -> FaultyCluster {
+    static CLUSTER: OnceLock<(ControlPlane, Settled)> = OnceLock::new();
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (control_plane, settled) = CLUSTER.get_or_init(|| {
+        let cluster = start();
+        let settled = Settled::at_once(&cluster);
+        (cluster, settled)
+    });
+    FaultyCluster { control_plane, settled, _turn: turn }
 }
 
 /// Starts a control plane, fills it, and waits until every trouble has come about.
-pub fn start() -> ControlPlane {
+fn start() -> ControlPlane {
     let start = Instant::now();
     let cluster = ControlPlane::start(Options {
         api_server_flags: vec!["--enable-admission-plugins=PodNodeSelector".to_owned()],
@@ -258,13 +188,15 @@ fn wait_for_first_revisions(cluster: &ControlPlane) {
             }
         };
         by_name_of(&manifest("rollouts.yaml")).iter().for_each(|name| need_ready(name, 0));
-        for name in ["logging/fluent-bit", "networking/cni", "lab/held", "lab/lingering"] {
+        for name in ["logging/fluent-bit", "networking/cni", "lab/held"] {
             need_ready(name, 0);
         }
         need_ready("kube-system/kube-proxy", 1);
         need_ready("monitoring/node-exporter", 2);
-        if daemon_sets["lab/rack-lights"]["status"]["currentNumberScheduled"] != 1 {
-            missing.push("lab/rack-lights has a pod".to_owned());
+        for name in ["lab/rack-lights", "lab/lingering"] {
+            if daemon_sets[name]["status"]["currentNumberScheduled"] != 1 {
+                missing.push(format!("{name} has no pod"));
+            }
         }
         missing
     });
@@ -419,62 +351,6 @@ fn missing_troubles(cluster: &ControlPlane) -> Vec<String> {
     );
     need("leaving is being deleted", !daemon_sets["lab/leaving"]["metadata"]["deletionTimestamp"].is_null());
     missing
-}
-
-/// Returns what events and pods' statuses say, by the DaemonSet that it is about.
-fn said_about(pods: &[Value], events: &[Value]) -> BTreeMap<String, Vec<String>> {
-    let mut said: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut owners = BTreeMap::new();
-    for pod in pods {
-        if let Some(owner) = owner(pod) {
-            strings(&pod["status"], said.entry(owner.clone()).or_default());
-            owners.insert(pod["metadata"]["uid"].as_str().unwrap().to_owned(), owner);
-        }
-    }
-    for event in events {
-        let object = &event["involvedObject"];
-        let about = if object["kind"] == "DaemonSet" {
-            Some(format!("{}/{}", object["namespace"].as_str().unwrap(), object["name"].as_str().unwrap()))
-        } else {
-            object["uid"].as_str().and_then(|uid| owners.get(uid).cloned())
-        };
-        if let (Some(about), Some(message)) = (about, event["message"].as_str()) {
-            said.entry(about).or_default().push(message.to_owned());
-        }
-    }
-    said
-}
-
-/// Adds every string in a value.
-fn strings(value: &Value, found: &mut Vec<String>) {
-    match value {
-        Value::String(text) => found.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|item| strings(item, found)),
-        Value::Object(fields) => fields.values().for_each(|field| strings(field, found)),
-        _ => {}
-    }
-}
-
-/// Returns namespace and name of the DaemonSet that controls a pod.
-pub fn owner(pod: &Value) -> Option<String> {
-    let owners = pod["metadata"]["ownerReferences"].as_array()?;
-    let controller = owners.iter().find(|owner| owner["controller"] == true && owner["kind"] == "DaemonSet")?;
-    Some(format!("{}/{}", pod["metadata"]["namespace"].as_str()?, controller["name"].as_str()?))
-}
-
-/// Returns a condition of a node or pod, or null.
-pub fn condition<'a>(object: &'a Value, type_: &str) -> &'a Value {
-    let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    conditions.iter().find(|condition| condition["type"] == type_).unwrap_or(&Value::Null)
-}
-
-/// Returns objects by namespace and name, with a slash between.
-pub fn by_name(items: Vec<Value>) -> BTreeMap<String, Value> {
-    let name = |item: &Value| {
-        let metadata = &item["metadata"];
-        format!("{}/{}", metadata["namespace"].as_str().unwrap_or_default(), metadata["name"].as_str().unwrap())
-    };
-    items.into_iter().map(|item| (name(&item), item)).collect()
 }
 
 /// Returns namespace and name of each DaemonSet of a manifest of ours.

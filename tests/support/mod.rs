@@ -1,11 +1,18 @@
-//! What the end-to-end tests stand on.
+//! What tests of a whole cluster stand on, recorded or live.
 
+#[cfg(feature = "e2e")]
 use std::io::Write;
 
+pub mod agreement;
+#[cfg(feature = "e2e")]
 pub mod control_plane;
+pub mod expectations;
+#[cfg(feature = "e2e")]
 pub mod faulty_cluster;
+pub mod objects;
 
 /// Tells the person who runs the tests what goes on; unlike a test's own output it is never held back.
+#[cfg(feature = "e2e")]
 pub fn say(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
 }

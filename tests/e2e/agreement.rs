@@ -1,0 +1,116 @@
+//! Coverage agrees with the control plane, for every node of every DaemonSet.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::support::agreement::{World, disagreements, pods_where_they_should_not_be, status_disagreements, unmet};
+use crate::support::expectations::Expectation;
+use crate::support::faulty_cluster::{FaultyCluster, Settled, expectations, faulty_cluster};
+use crate::support::say;
+
+/// The DaemonSet that is being deleted: the controller does not look at it any more.
+const DELETING: &str = "lab/leaving";
+
+#[test]
+fn every_node_is_reported_as_the_control_plane_left_it() {
+    let settled = faulty_cluster().settled;
+    let world = World::new(&settled.items);
+    let wrong = disagreements(&settled.report, &world);
+    assert!(wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));
+    let daemon_sets = settled.report["daemonSets"].as_array().unwrap();
+    let nodes: usize = daemon_sets.iter().map(|one| one["nodes"].as_array().unwrap().len()).sum();
+    say(&format!("{nodes} nodes of {} DaemonSets agree with the control plane", daemon_sets.len()));
+}
+
+#[test]
+fn every_trouble_is_named() {
+    let wrong = unmet(&faulty_cluster().settled.report, expectations());
+    assert!(wrong.is_empty(), "{} are unmet:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_stale_status_is_told_from_the_truth() {
+    let settled = faulty_cluster().settled;
+    // Its node lost the label, and the controller does not look at nodes whose pod is not bound.
+    let rack_lights = find(&settled.report, "lab", "rack-lights");
+    assert_eq!(rack_lights["status"]["agrees"], false, "{rack_lights}");
+    let difference = json!({"field": "desiredNumberScheduled", "status": 1, "recomputed": 0});
+    assert!(rack_lights["status"]["differences"].as_array().unwrap().contains(&difference), "{rack_lights}");
+}
+
+/// Changes every DaemonSet in a way that makes the controller sync it and nothing else, so that
+/// every status is right, and holds what is recomputed against it.
+#[test]
+fn recomputed_counters_are_those_of_a_controller_that_has_just_synced() {
+    let cluster = faulty_cluster();
+    sync_all(&cluster);
+    let settled = Settled::at_once(&cluster);
+    let world = World::new(&settled.items);
+    let mut report = settled.report.clone();
+    report["daemonSets"].as_array_mut().unwrap().retain(|one| name(one) != DELETING);
+
+    let cannot_be_made: BTreeSet<String> =
+        expectations().filter(|one| is_about_creation(one)).map(|one| one.daemon_set.to_owned()).collect();
+    let wrong = [
+        disagreements(&settled.report, &world),
+        status_disagreements(&report, &world),
+        pods_where_they_should_not_be(&report, &cannot_be_made),
+    ]
+    .concat();
+    assert!(wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));
+    for one in report["daemonSets"].as_array().unwrap() {
+        assert_eq!(one["status"]["agrees"], true, "{}: {}", name(one), one["status"]);
+    }
+}
+
+/// Raises every DaemonSet's generation without touching its template, and waits until the
+/// controller has seen it.
+fn sync_all(cluster: &FaultyCluster) {
+    let daemon_sets = cluster.items(&["daemonsets", "-A"]);
+    for one in daemon_sets.iter().filter(|one| name(&one["metadata"]) != DELETING) {
+        let (namespace, name) =
+            (one["metadata"]["namespace"].as_str().unwrap(), one["metadata"]["name"].as_str().unwrap());
+        let limit = one["spec"]["revisionHistoryLimit"].as_i64().unwrap() + 1;
+        let patch = json!({"spec": {"revisionHistoryLimit": limit}}).to_string();
+        cluster.kubectl(&["patch", "daemonset", name, "-n", namespace, "--type=merge", "-p", &patch]);
+    }
+    cluster.wait_until("every DaemonSet is synced", || {
+        let daemon_sets = cluster.items(&["daemonsets", "-A"]);
+        daemon_sets
+            .iter()
+            .filter(|one| name(&one["metadata"]) != DELETING)
+            .all(|one| one["metadata"]["generation"] == one["status"]["observedGeneration"])
+            .then_some(())
+    });
+}
+
+fn is_about_creation(expectation: &Expectation) -> bool {
+    use kubectl_ds::report::reason::ReasonCode::*;
+    [
+        QuotaExceeded,
+        LimitRangeViolation,
+        PodSecurityDenied,
+        WebhookDenied,
+        WebhookUnavailable,
+        ServiceAccountMissing,
+        PriorityClassMissing,
+        RuntimeClassMissing,
+        PodSpecRejected,
+    ]
+    .contains(&expectation.code)
+}
+
+/// Returns namespace and name, with a slash between.
+fn name(one: &Value) -> String {
+    format!("{}/{}", one["namespace"].as_str().unwrap(), one["name"].as_str().unwrap())
+}
+
+fn find<'a>(report: &'a Value, namespace: &str, name: &str) -> &'a Value {
+    report["daemonSets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["namespace"] == namespace && one["name"] == name)
+        .unwrap()
+}

@@ -55,7 +55,7 @@ fn recomputed_counters_are_those_of_a_controller_that_has_just_synced() {
     let wrong = [
         disagreements(&settled.report, &world),
         status_disagreements(&report, &world),
-        pods_where_they_should_not_be(&report, &cannot_be_made),
+        pods_where_they_should_not_be(&report, &world, &cannot_be_made),
     ]
     .concat();
     assert!(wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));

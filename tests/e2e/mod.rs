@@ -3,3 +3,4 @@
 mod agreement;
 mod control_plane;
 mod recording;
+mod stopped_parts;

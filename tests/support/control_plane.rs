@@ -383,13 +383,7 @@ impl ControlPlane {
         }
     }
 
-    /// Applies YAML documents on the server's side, the way that keeps statuses and odd fields.
-    pub fn apply(&self, yaml: &str) {
-        let args = ["apply", "-f", "-"];
-        succeeded(&args, self.try_kubectl(&args, Some(yaml)));
-    }
-
-    /// Makes the objects of YAML documents, statuses included where the API takes them.
+    /// Makes the objects of YAML documents; a node's status is taken with it.
     pub fn create(&self, yaml: &str) {
         let args = ["create", "-f", "-"];
         succeeded(&args, self.try_kubectl(&args, Some(yaml)));

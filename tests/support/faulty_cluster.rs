@@ -4,7 +4,6 @@
 use std::fs;
 use std::ops::Deref;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -51,7 +50,7 @@ impl Settled {
     pub fn at_once(cluster: &ControlPlane) -> Self {
         cluster.wait_until("nothing changes for a moment", || {
             let before = items(cluster);
-            let report = coverage(cluster);
+            let report = coverage(&before);
             let after = items(cluster);
             (World::new(&before).versions() == World::new(&after).versions())
                 .then_some(Settled { items: after, report })
@@ -73,16 +72,14 @@ fn items(cluster: &ControlPlane) -> Vec<Value> {
     items
 }
 
-/// Returns what the program reports of every DaemonSet and node.
-fn coverage(cluster: &ControlPlane) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
-        .args(["coverage", "-A", "--nodes", "-o", "json"])
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "coverage: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+/// Returns what is reported of every DaemonSet and node.
+fn coverage(items: &[Value]) -> Value {
+    use kubectl_ds::analysis::coverage::{Detail, Options, coverage};
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let dump = kubectl_ds::cluster::file::open("-", &mut list.as_bytes(), None).unwrap();
+    let snapshot = dump.read(&kubectl_ds::cluster::Query { admission: true, ..Default::default() }).unwrap();
+    let options = Options { detail: Detail::Nodes, node: None, by: None, node_selector: Default::default() };
+    serde_json::to_value(coverage(&snapshot, &options)).unwrap()
 }
 
 /// The faulty cluster, for as long as one test needs it for itself.

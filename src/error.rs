@@ -32,12 +32,21 @@ pub struct CommandError {
     pub source: Option<Box<dyn Error + Send + Sync>>,
     /// What to do next, a sentence each.
     pub hints: Vec<String>,
+    /// Whether the message is printed as it is, without `error: ` before it, as kubectl prints what
+    /// the server said.
+    pub stands_alone: bool,
 }
 
 impl CommandError {
     /// Makes an error that ends with exit code 1.
     pub fn new(message: impl Into<String>) -> Self {
-        CommandError { exit: Exit::Error, message: message.into(), source: None, hints: Vec::new() }
+        CommandError {
+            exit: Exit::Error,
+            message: message.into(),
+            source: None,
+            hints: Vec::new(),
+            stands_alone: false,
+        }
     }
 
     /// Makes an error about the arguments, which ends with exit code 2.

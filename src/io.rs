@@ -5,14 +5,16 @@ use std::io::{Read, Write};
 
 use jiff::Timestamp;
 
-/// Streams and surroundings, handed down from `main`; nothing below it asks the system itself.
+/// Surroundings, handed down from `main`; nothing below it asks the system itself.
+///
+/// Standard output is handed down beside it, since it carries data and nothing else.
 pub struct Io<'a> {
     /// Standard input.
     pub input: &'a mut dyn Read,
-    /// Standard output: data and nothing else. Buffered.
-    pub out: &'a mut dyn Write,
     /// Standard error: everything that is no data.
     pub err: &'a mut dyn Write,
+    /// Whether standard input is a terminal.
+    pub input_is_terminal: bool,
     /// Whether standard output is a terminal.
     pub out_is_terminal: bool,
     /// Whether standard error is a terminal, so that progress can be shown.
@@ -32,4 +34,21 @@ impl Io<'_> {
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
+}
+
+/// Returns the width to write tables for: `COLUMNS` where it is a number, else the terminal's.
+pub fn width_of(environment: &BTreeMap<String, String>, terminal: Option<usize>) -> Option<usize> {
+    let columns = environment.get("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
+    columns.or(terminal)
+}
+
+/// Tells whether the locale is one of UTF-8; one that is not set at all counts as such.
+pub fn is_unicode(environment: &BTreeMap<String, String>) -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| environment.get(name).filter(|value| !value.is_empty()));
+    locale.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.ends_with("utf-8") || locale.ends_with("utf8")
+    })
 }

@@ -15,6 +15,7 @@
 
 pub mod analysis;
 pub mod cluster;
+#[cfg(feature = "live")]
 pub mod commands;
 pub mod error;
 pub mod io;

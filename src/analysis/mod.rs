@@ -7,7 +7,7 @@
 //! whose [`sentence`]s merge into groups ([`group`]).
 
 pub mod admission;
-pub mod age;
+pub(crate) use crate::report::age;
 pub mod bound;
 pub mod checks;
 pub mod concerns;

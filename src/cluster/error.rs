@@ -174,7 +174,8 @@ impl From<ReadError> for CommandError {
     fn from(error: ReadError) -> Self {
         let message = CommandError::new(error.to_string());
         let exit = if matches!(error, ReadError::TimedOut { .. }) { Exit::TimedOut } else { message.exit };
-        error.hints().into_iter().fold(CommandError { exit, ..message }, CommandError::hint)
+        let stands_alone = error.stands_alone();
+        error.hints().into_iter().fold(CommandError { exit, stands_alone, ..message }, CommandError::hint)
     }
 }
 

@@ -1,1 +1,17 @@
 //! How reports are shown: tables, text, JSON and YAML.
+//!
+//! A renderer writes styled text for a [`view::View`]; whoever prints it takes the styles out where
+//! colour is not wanted. Every string that comes from a cluster goes through [`text::sanitize`].
+
+pub mod coverage;
+pub mod data;
+pub mod explanation;
+pub mod list;
+pub mod node;
+pub mod nodes;
+pub mod progress;
+pub mod style;
+pub mod table;
+pub mod text;
+pub mod view;
+pub mod what_if;

@@ -1,0 +1,76 @@
+//! `list`: the fleet.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use clap::Args;
+
+use super::Failure;
+use super::output::{self, Output};
+use super::target::TargetArgs;
+use crate::analysis::coverage::nodes_needing_all_pods;
+use crate::analysis::list;
+use crate::cluster::Query;
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::render;
+use crate::render::view::View;
+
+/// List DaemonSets with how they fare, those in trouble first
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct ListArgs {
+    /// How to print: wide, json, yaml or name
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    output: Option<Output>,
+    /// Show DaemonSets without trouble too, however many there are
+    #[arg(long)]
+    all: bool,
+}
+
+struct Settings {
+    output: Option<Output>,
+    all: bool,
+}
+
+impl ListArgs {
+    fn resolve(self) -> Result<Settings, CommandError> {
+        let ListArgs { output, all } = self;
+        if all && matches!(output, Some(Output::Json | Output::Yaml | Output::Name)) {
+            return Err(CommandError::usage("--all is for tables: -o json, yaml and name always show every DaemonSet"));
+        }
+        Ok(Settings { output, all })
+    }
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// Fails where the source cannot be read, or the output not written.
+pub fn run(arguments: ListArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let settings = arguments.resolve()?;
+    let target = target.resolve(io)?;
+    let session = target.open(io)?;
+    let snapshot = session.read(Query::default(), io, |snapshot| match settings.output {
+        Some(Output::Name) => BTreeSet::new(),
+        _ => nodes_needing_all_pods(snapshot),
+    })?;
+    let report = list::list(&snapshot);
+    if output::print_data(settings.output, &report, out)? {
+        return Ok(Exit::Success);
+    }
+    let view = View::new(io.width, target.ascii);
+    let result = match settings.output {
+        Some(Output::Name) => render::list::names(&report, out),
+        output => {
+            let columns =
+                render::list::Columns { namespace: session.namespace.is_none(), wide: output == Some(Output::Wide) };
+            render::list::table(&report, columns, settings.all, &view, out)
+        }
+    };
+    result.map_err(Failure::Output)?;
+    if report.daemon_sets.is_empty() {
+        session.say_none_found(io)?;
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,36 @@
+//! How a report is printed: as tables, or as data.
+
+use std::io::Write;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::Failure;
+use crate::render::data;
+
+/// What `-o` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// More columns or rows.
+    Wide,
+    /// The report as JSON.
+    Json,
+    /// The report as YAML.
+    Yaml,
+    /// Names only.
+    Name,
+}
+
+/// Prints a report as data, where that was asked for, and tells whether it was.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn print_data(output: Option<Output>, report: &impl Serialize, out: &mut dyn Write) -> Result<bool, Failure> {
+    match output {
+        Some(Output::Json) => data::json(report, out).map_err(Failure::Output)?,
+        Some(Output::Yaml) => data::yaml(report, out).map_err(Failure::Output)?,
+        Some(Output::Wide | Output::Name) | None => return Ok(false),
+    }
+    Ok(true)
+}

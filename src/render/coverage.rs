@@ -1,0 +1,222 @@
+//! Coverage by groups of nodes: the answer in a sentence, then a group for each cause.
+
+use std::io::{self, Write};
+
+use super::style;
+use super::table::{self, Column};
+use super::text::{columns, count, some_of, wrap};
+use super::view::View;
+use crate::report::coverage::{
+    CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, Trouble,
+};
+
+/// The columns that a group's reason code and number of nodes take up, with the space after them.
+const CODE_WIDTH: usize = 24;
+const COUNT_WIDTH: usize = 9;
+
+/// Writes the answer for each DaemonSet; one that is fine is one line.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let (fine, troubled): (Vec<_>, Vec<_>) = report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set));
+    for (index, daemon_set) in troubled.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        daemon_set_groups(daemon_set, view, out)?;
+    }
+    if !troubled.is_empty() && !fine.is_empty() {
+        writeln!(out)?;
+    }
+    for daemon_set in fine {
+        writeln!(out, "{}", style::well(headline(daemon_set, view)))?;
+    }
+    incomplete(&report.incomplete, view, out)
+}
+
+/// Writes the names, as `-o name` does.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn names(report: &CoverageReport, out: &mut dyn Write) -> io::Result<()> {
+    report
+        .daemon_sets
+        .iter()
+        .try_for_each(|daemon_set| writeln!(out, "daemonset.apps/{}", super::text::sanitize(&daemon_set.name)))
+}
+
+/// Writes what could not be read, and what the answer therefore leaves open.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn incomplete(incomplete: &[Incomplete], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    if incomplete.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    for gap in incomplete {
+        for line in wrap(&format!("partial answer: {}", view.show(&gap.message)), view.width) {
+            writeln!(out, "{}", style::moving(line))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_one_line(daemon_set: &DaemonSetCoverage) -> bool {
+    daemon_set.groups.is_empty()
+        && daemon_set.concerns.is_empty()
+        && daemon_set.by.is_none()
+        && daemon_set.status.agrees != Some(false)
+}
+
+/// Writes the answer in a sentence.
+pub fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
+    let counts = &daemon_set.counts;
+    let name = view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
+    let mut line = match (counts.eligible, counts.available) {
+        (0, _) => format!("{name}: no node is eligible"),
+        (1, 1) => format!("{name}: the one eligible node has an available pod"),
+        (1, _) => format!("{name}: the one eligible node has no available pod"),
+        (eligible, available) if eligible == available => {
+            format!("{name}: all {eligible} eligible nodes have an available pod")
+        }
+        (eligible, available) => format!("{name}: {available} of {eligible} eligible nodes have an available pod"),
+    };
+    if counts.misscheduled > 0 {
+        line.push_str(&format!("; {} that should not have one", count_with_pods(counts.misscheduled)));
+    }
+    if daemon_set.groups.is_empty() && counts.not_eligible > 0 && counts.eligible > 0 {
+        line.push_str(&format!(" ({} not eligible)", counts.not_eligible));
+    }
+    line
+}
+
+fn count_with_pods(nodes: usize) -> String {
+    if nodes == 1 { "1 node has a pod".to_owned() } else { format!("{nodes} nodes have pods") }
+}
+
+fn daemon_set_groups(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", style::answer(headline(daemon_set, view)))?;
+    for concern in &daemon_set.concerns {
+        advice(&format!("{}: {}", concern.code, concern.message), &concern.fix, "", view, out)?;
+    }
+    if !daemon_set.groups.is_empty() {
+        writeln!(out)?;
+        table_of(&daemon_set.groups, style::trouble, view, out)?;
+    }
+    if let Some(by) = &daemon_set.by {
+        writeln!(out)?;
+        counts_by(by, view, out)?;
+    }
+    not_eligible(daemon_set, view, out)?;
+    status(daemon_set, view, out)
+}
+
+/// Writes groups of nodes, each with its sentence and what to do beneath it.
+pub fn table_of(
+    groups: &[ReasonGroup],
+    code_style: fn(String) -> String,
+    view: &View,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES")?;
+    for group in groups {
+        let code = code_style(format!("{:<CODE_WIDTH$}", group.code.name()));
+        let which = some_of(&group.nodes, view.width.saturating_sub(CODE_WIDTH + COUNT_WIDTH));
+        writeln!(out, "{code}{:>5}    {}", group.count, view.show(&which))?;
+        advice(&group.message, &group.fix, "    ", view, out)?;
+    }
+    Ok(())
+}
+
+/// Writes a sentence, and what to do beneath it.
+fn advice(message: &str, fix: &str, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let width = view.width.saturating_sub(columns(indent));
+    for line in wrap(&view.show(message), width) {
+        writeln!(out, "{indent}{line}")?;
+    }
+    if fix.is_empty() {
+        return Ok(());
+    }
+    let arrow = view.arrow();
+    let hanging = " ".repeat(columns(arrow));
+    for (index, line) in wrap(&view.show(fix), width.saturating_sub(columns(arrow) + 1)).iter().enumerate() {
+        let lead = if index == 0 { arrow } else { &hanging };
+        writeln!(out, "{indent}{lead} {line}")?;
+    }
+    Ok(())
+}
+
+fn not_eligible(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let groups = &daemon_set.not_eligible_groups;
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let number = daemon_set.not_eligible_groups.iter().map(|group| group.count).sum();
+    writeln!(out)?;
+    let verb = if number == 1 { "is" } else { "are" };
+    writeln!(out, "{} {verb} not eligible:", count(number, "node"))?;
+    for group in groups {
+        let head = format!("  {:<22}{:>5}    ", group.code.name(), group.count);
+        let indent = " ".repeat(columns(&head));
+        let mut lead = head;
+        for line in wrap(&view.show(&group.message), view.width.saturating_sub(columns(&indent))) {
+            writeln!(out, "{}", style::context(format!("{lead}{line}")))?;
+            lead.clone_from(&indent);
+        }
+    }
+    Ok(())
+}
+
+fn status(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let status = &daemon_set.status;
+    let text = match status.agrees {
+        None => return Ok(()),
+        Some(true) => style::context(format!("status says {} desired: agrees", status.desired)),
+        Some(false) => {
+            let differences: Vec<String> = status
+                .differences
+                .iter()
+                .map(|difference| {
+                    format!("{} {}, really {}", difference.field, difference.status, difference.recomputed)
+                })
+                .collect();
+            let text = format!("status is stale: {}", differences.join("; "));
+            wrap(&text, view.width).into_iter().map(style::moving).collect::<Vec<_>>().join("\n")
+        }
+    };
+    writeln!(out, "\n{text}")
+}
+
+fn counts_by(by: &CountsBy, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let value = |row: &CountsByRow| row.value.as_ref().map_or("(no such label)".to_owned(), |value| view.show(value));
+    writeln!(out, "by {}:", view.show(&by.label))?;
+    let columns = [
+        Column::text("VALUE", value),
+        Column::number("ELIGIBLE", |row: &CountsByRow| row.counts.eligible),
+        Column::number("AVAILABLE", |row: &CountsByRow| row.counts.available),
+        Column::number("NOT-ELIGIBLE", |row: &CountsByRow| row.counts.not_eligible),
+        Column::text("TROUBLE", |row: &CountsByRow| troubles(&row.troubles, 2)),
+    ];
+    table::write(&columns, &by.rows, out)
+}
+
+/// Writes the first few reason codes, each with its number of nodes.
+pub fn troubles(troubles: &[Trouble], most: usize) -> String {
+    let mut words: Vec<String> = troubles
+        .iter()
+        .take(most)
+        .map(|trouble| match trouble.count {
+            0 => trouble.code.name().to_owned(),
+            number => format!("{number} {}", trouble.code),
+        })
+        .collect();
+    if troubles.len() > most {
+        words.push(format!("+{} more", troubles.len() - most));
+    }
+    style::trouble(words.join(", "))
+}

@@ -1,0 +1,169 @@
+//! One node explained in full: every rule, the arithmetic, and the pods' own stories.
+
+use std::io::{self, Write};
+
+use super::coverage::incomplete;
+use super::style;
+use super::text::{columns, wrap};
+use super::view::View;
+use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
+
+/// The columns of a rule's name, with the space around it.
+const RULE_WIDTH: usize = 24;
+
+/// Writes the explanation of each node that has one.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn explanation(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let nodes = report.daemon_sets.iter().flat_map(|daemon_set| &daemon_set.nodes);
+    for (index, node) in nodes.enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        if let Some(explanation) = &node.explanation {
+            Page { view, out: &mut *out }.node(node, explanation)?;
+        }
+    }
+    incomplete(&report.incomplete, view, out)
+}
+
+/// The page that an explanation is written on.
+struct Page<'a> {
+    view: &'a View,
+    out: &'a mut dyn Write,
+}
+
+impl Page<'_> {
+    fn node(&mut self, node: &NodeCoverage, explanation: &Explanation) -> io::Result<()> {
+        for line in wrap(&self.view.show(&explanation.summary), self.view.width) {
+            writeln!(self.out, "{}", style::answer(line))?;
+        }
+        let eligible = if node.should_run { style::well("yes") } else { style::trouble("no") };
+        writeln!(self.out, "\nELIGIBLE     {eligible}")?;
+        self.checks(&explanation.eligibility)?;
+        if !explanation.scheduling.is_empty() {
+            let fits = explanation.scheduling.iter().all(|check| check.passed != Some(false));
+            writeln!(
+                self.out,
+                "SCHEDULING   {}",
+                if fits { style::well("fits") } else { style::trouble("does not fit") }
+            )?;
+            self.checks(&explanation.scheduling)?;
+        }
+        if let Some(verdict) = &explanation.scheduler_says {
+            let agrees = match verdict.agrees {
+                Some(true) => " (agrees)",
+                Some(false) => " (differs from what is recomputed here)",
+                None => "",
+            };
+            let when = if verdict.at.is_empty() { String::new() } else { format!(", {}", verdict.at) };
+            self.lines("SCHEDULER SAYS", &format!("{}{agrees}{when}", verdict.message))?;
+        }
+        for pod in &explanation.pods {
+            self.pod(pod)?;
+        }
+        self.events("EVENTS OF THE DAEMONSET", &explanation.events)?;
+        if !explanation.near_misses.is_empty() {
+            writeln!(self.out, "NEAR MISSES")?;
+            explanation.near_misses.iter().try_for_each(|sentence| self.indented(sentence))?;
+        }
+        self.reasons(node)
+    }
+
+    fn checks(&mut self, checks: &[Check]) -> io::Result<()> {
+        for check in checks {
+            let (mark, styled): (&str, fn(String) -> String) = match check.passed {
+                Some(true) => ("ok", style::well),
+                Some(false) => ("no", style::trouble),
+                None => ("?", style::moving),
+            };
+            let rule = self.view.show(&check.rule);
+            let padding = " ".repeat((RULE_WIDTH - 6).saturating_sub(columns(&rule)).max(1));
+            let mut detail = self.view.show(&check.detail);
+            if check.code.is_some() && check.passed == Some(false) {
+                detail = format!("{detail} {}", self.view.back_arrow());
+            }
+            let mut lines = wrap(&detail, self.view.width.saturating_sub(RULE_WIDTH)).into_iter();
+            let first = lines.next().unwrap_or_default();
+            writeln!(self.out, "  {}{rule}{padding}{first}", styled(format!("{mark:<4}")))?;
+            for line in lines {
+                writeln!(self.out, "{:RULE_WIDTH$}{line}", "")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pod(&mut self, pod: &PodStory) -> io::Result<()> {
+        self.lines("POD", &format!("{}: {}", pod.name, pod.phase))?;
+        for container in &pod.containers {
+            let ready = if container.ready { "ready" } else { "not ready" };
+            let restarts = match container.restarts {
+                0 => String::new(),
+                1 => ", 1 restart".to_owned(),
+                number => format!(", {number} restarts"),
+            };
+            let last =
+                if container.last_end.is_empty() { String::new() } else { format!("; before: {}", container.last_end) };
+            let text = format!("{} {}: {}, {ready}{restarts}{last}", container.role, container.name, container.state);
+            self.indented(&text)?;
+        }
+        for gate in &pod.readiness_gates {
+            self.indented(&format!("readiness gate {gate}"))?;
+        }
+        for condition in &pod.conditions {
+            self.indented(&format!("condition {condition}"))?;
+        }
+        for finalizer in &pod.finalizers {
+            self.indented(&format!("finalizer {finalizer}"))?;
+        }
+        self.events("EVENTS OF THE POD", &pod.events)
+    }
+
+    fn events(&mut self, heading: &str, events: &[EventLine]) -> io::Result<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "{heading}")?;
+        for event in events {
+            let times = if event.count > 1 { format!(" (x{})", event.count) } else { String::new() };
+            self.indented(&format!("{} {}{times}: {}", event.at, event.reason, event.message))?;
+        }
+        Ok(())
+    }
+
+    fn reasons(&mut self, node: &NodeCoverage) -> io::Result<()> {
+        if node.reasons.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\nWHY AND WHAT TO DO")?;
+        for reason in &node.reasons {
+            self.indented(&format!("{}: {}", reason.code, reason.message))?;
+            if !reason.fix.is_empty() {
+                self.indented(&format!("{} {}", self.view.arrow(), reason.fix))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a heading with text after it.
+    fn lines(&mut self, heading: &str, text: &str) -> io::Result<()> {
+        let indent = heading.len() + 3;
+        let mut lead = format!("{heading}   ");
+        for line in wrap(&self.view.show(text), self.view.width.saturating_sub(indent)) {
+            writeln!(self.out, "{lead}{line}")?;
+            lead = " ".repeat(indent);
+        }
+        Ok(())
+    }
+
+    fn indented(&mut self, text: &str) -> io::Result<()> {
+        let mut indent = "  ";
+        for line in wrap(&self.view.show(text), self.view.width.saturating_sub(4)) {
+            writeln!(self.out, "{indent}{line}")?;
+            indent = "    ";
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! The fleet: a row per DaemonSet.
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+
+use super::coverage::{incomplete, troubles};
+use super::style;
+use super::table::{self, Column};
+use super::text::sanitize;
+use super::view::View;
+use crate::report::age::{format_age, seconds_between};
+use crate::report::list::{ListReport, ListRow};
+
+/// How many rows without trouble are shown unless all are asked for.
+const MOST_WITHOUT_TROUBLE: usize = 20;
+
+/// Which columns are shown besides the usual ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Columns {
+    /// The namespace.
+    pub namespace: bool,
+    /// Ages, images and node selectors, and more of the troubles.
+    pub wide: bool,
+}
+
+/// Writes a row per DaemonSet; of those without trouble only the first few, unless `all` are asked for.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let troubled = report.daemon_sets.iter().filter(|row| !row.troubles.is_empty()).count();
+    let most = if all || shown.wide { usize::MAX } else { troubled + MOST_WITHOUT_TROUBLE.saturating_sub(troubled) };
+    let rows = &report.daemon_sets[..report.daemon_sets.len().min(most)];
+    let now = report.now.parse::<Timestamp>().ok();
+    let mut columns = Vec::new();
+    if shown.namespace {
+        columns.push(Column::text("NAMESPACE", |row: &ListRow| view.show(&row.namespace)));
+    }
+    columns.extend([
+        Column::text("NAME", |row: &ListRow| view.show(&row.name)),
+        Column::number("ELIGIBLE", |row: &ListRow| row.counts.eligible),
+        Column::number("AVAILABLE", |row: &ListRow| row.counts.available),
+        Column::styled_number("MISSING", style::trouble, |row: &ListRow| row.counts.missing),
+        Column::styled_number("MISSCHEDULED", style::trouble, |row: &ListRow| row.counts.misscheduled),
+        Column::styled_number("OUTDATED", style::moving, |row: &ListRow| row.counts.outdated),
+        Column::text("STRATEGY", |row: &ListRow| view.show(&row.strategy)),
+    ]);
+    if shown.wide {
+        columns.push(Column::text("AGE", |row: &ListRow| age(&row.created_at, now)));
+    }
+    columns.push(Column::text("TROUBLE", |row: &ListRow| troubles(&row.troubles, if shown.wide { 5 } else { 1 })));
+    if shown.wide {
+        columns.push(Column::text("IMAGES", |row: &ListRow| view.show(&row.images.join(","))));
+        columns.push(Column::text("NODE-SELECTOR", |row: &ListRow| view.show(&row.node_selector.join(","))));
+    }
+    if !rows.is_empty() {
+        table::write(&columns, rows, out)?;
+    }
+    let hidden = report.daemon_sets.len() - rows.len();
+    if hidden > 0 {
+        writeln!(out, "{}", style::context(format!("+ {hidden} more without trouble (--all shows them)")))?;
+    }
+    incomplete(&report.incomplete, view, out)
+}
+
+/// Writes the names, as `kubectl get ds -o name` does.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn names(report: &ListReport, out: &mut dyn Write) -> io::Result<()> {
+    report.daemon_sets.iter().try_for_each(|row| writeln!(out, "daemonset.apps/{}", sanitize(&row.name)))
+}
+
+/// Writes how long ago a point in time was.
+fn age(at: &str, now: Option<Timestamp>) -> String {
+    match (at.parse::<Timestamp>(), now) {
+        (Ok(at), Some(now)) => format_age(seconds_between(at, now)),
+        _ => "<unknown>".to_owned(),
+    }
+}

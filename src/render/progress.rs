@@ -1,0 +1,41 @@
+//! How far the reading of a big cluster has come, in one line.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What has been read so far; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Arc<Mutex<BTreeMap<&'static str, (usize, u64)>>>);
+
+impl Progress {
+    /// Notes how many objects of a resource have been read, and from how many bytes.
+    pub fn set(&self, resource: &'static str, objects: usize, bytes: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, (objects, bytes));
+    }
+
+    /// Returns the line to show.
+    pub fn line(&self) -> String {
+        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.is_empty() {
+            return "waiting for the server".to_owned();
+        }
+        let bytes: u64 = read.values().map(|(_, bytes)| bytes).sum();
+        let objects: Vec<String> =
+            read.iter().map(|(resource, (objects, _))| format!("{objects} {resource}")).collect();
+        format!("read {} ({} MB)", objects.join(", "), bytes / 1_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Progress;
+
+    #[test]
+    fn the_line_says_what_has_been_read() {
+        let progress = Progress::default();
+        assert_eq!(progress.line(), "waiting for the server");
+        progress.clone().set("pods", 1_200, 24_000_000);
+        progress.set("nodes", 5_000, 63_000_000);
+        assert_eq!(progress.line(), "read 5000 nodes, 1200 pods (87 MB)");
+    }
+}

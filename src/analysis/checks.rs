@@ -265,21 +265,17 @@ fn resources(node: &Node, requests: &Amounts, room: Option<&Room>) -> Vec<Check>
             .collect();
     };
     let shortages = room.shortages(requests);
-    let shortage = |resource: &str| {
-        shortages.iter().find(|finding| finding.message.to_string().starts_with(&format!("{resource}:")))
-    };
+    let shortage = |resource: &str| shortages.iter().find(|(short, _)| short == resource).map(|(_, finding)| finding);
     let mut checks = Vec::new();
     let slots = allocatable("pods");
     let taken = room.pods.len();
-    checks.push(match shortages.iter().find(|finding| finding.code == ReasonCode::TooManyPods) {
+    checks.push(match shortage("pods") {
         Some(finding) => failed("pods", finding.message.to_string(), Some(finding.code)),
         None => check("pods", true, format!("{taken} of {slots}")),
     });
     for (resource, asked) in requests {
         if let Some(finding) = shortage(resource) {
-            let message = finding.message.to_string();
-            let detail = message.strip_prefix(&format!("{resource}: ")).unwrap_or(&message);
-            checks.push(failed(resource, detail, Some(finding.code)));
+            checks.push(failed(resource, finding.message.to_string(), Some(finding.code)));
         } else {
             let all = allocatable(resource);
             let free = (all - room.used(resource)).max(0);

@@ -133,9 +133,13 @@ fn image_pull_failed(
     let mut message = Sentence::from(format!("{} {}: cannot pull {} (", role.noun(), container.name, container.image))
         .value(&waiting.reason)
         .words(")");
-    // The back-off's own words only repeat the image.
-    if !waiting.message.is_empty() && !waiting.message.starts_with("Back-off pulling image") {
-        message = message.words(": ").value(waiting.message.trim());
+    // The back-off's own words only repeat the image; what follows them is the cause.
+    let cause = match waiting.message.trim().strip_prefix("Back-off pulling image ") {
+        Some(rest) => rest.split_once(": ").map_or("", |(_, cause)| cause),
+        None => waiting.message.trim(),
+    };
+    if !cause.is_empty() {
+        message = message.words(": ").value(cause);
     }
     let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
     Some(Finding::new(
@@ -218,7 +222,8 @@ fn oom_killed(
 ) -> Option<Finding> {
     present_end(subject, role, status).filter(|end| end.reason == "OOMKilled")?;
     let limit = container.resources.limits.get("memory");
-    let limit = limit.map_or("it has no limit: the node ran out".to_owned(), |limit| format!("its limit is {limit}"));
+    let limit =
+        limit.map_or("it has no limit, so likely the node ran out".to_owned(), |limit| format!("its limit is {limit}"));
     let message =
         Sentence::from(format!("{} {} was killed for want of memory; {limit}; ", role.noun(), container.name))
             .number(i64::from(status.restart_count))

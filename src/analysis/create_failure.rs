@@ -24,12 +24,12 @@ pub fn classify(snapshot: &Snapshot, daemon_set: &DaemonSet, message: &str) -> F
 }
 
 /// Returns the API server's own words, without what the event recorder and the controller put before.
-fn refusal(message: &str) -> &str {
+pub fn refusal(message: &str) -> &str {
     let message = message.strip_prefix("(combined from similar events): ").unwrap_or(message);
     let message = message.strip_prefix("Error creating: ").unwrap_or(message);
     // `pods "agent-" is forbidden: `: the name says nothing, since the pod was never made.
     match message.split_once(" is forbidden: ") {
-        Some((object, words)) if object.starts_with("pods ") => words,
+        Some((object, words)) if object == "pods" || object.starts_with("pods \"") => words,
         _ => message,
     }
 }
@@ -77,12 +77,27 @@ fn pod_security_denied(daemon_set: &DaemonSet, message: &str) -> Option<Finding>
     let namespace = &daemon_set.metadata.namespace;
     Some(Finding::new(
         ReasonCode::PodSecurityDenied,
-        format!("namespace {namespace} enforces pod security {level}: {violations}"),
+        format!("namespace {namespace} enforces pod security {level}: {}", without_asides(violations)),
         format!(
             "set the securityContext, or: kubectl label namespace {namespace} \
              pod-security.kubernetes.io/enforce=privileged --overwrite"
         ),
     ))
+}
+
+/// Leaves out what stands in parentheses: where in the pod each violation is.
+fn without_asides(text: &str) -> String {
+    let mut depth = 0_usize;
+    let mut kept = String::new();
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kept.push(c),
+            _ => {}
+        }
+    }
+    kept.replace(" ,", ",").trim().to_owned()
 }
 
 /// Finds a webhook that cannot be reached: `pkg/util/webhook/error.go` of k8s.io/apiserver.

@@ -59,7 +59,7 @@ fn node_selector_label_missing(node: &Node, check: &LabelCheck) -> Finding {
     if let Some((near, value)) = near_miss::near_key(key, &node.metadata.labels) {
         message = message.words(format!("; {near}=")).value(value).words(" is there");
     }
-    let fix = Sentence::from("kubectl label node ").node(&node.metadata.name).words(format!(" {key}={wanted}"));
+    let fix = label_node(node).words(format!(" {key}={wanted}"));
     Finding::new(ReasonCode::NodeSelectorLabelMissing, message, fix)
 }
 
@@ -71,9 +71,13 @@ fn node_selector_value_mismatch(node: &Node, check: &LabelCheck, actual: &str) -
     if near_miss::is_near_value(wanted, actual) {
         message = message.words(" (a slip of the pen?)");
     }
-    let fix =
-        Sentence::from("kubectl label node ").node(&node.metadata.name).words(format!(" {key}={wanted} --overwrite"));
+    let fix = label_node(node).words(format!(" {key}={wanted} --overwrite"));
     Finding::new(ReasonCode::NodeSelectorValueMismatch, message, fix)
+}
+
+/// Begins the command that labels a node. That a node is not eligible is what is wanted as a rule.
+fn label_node(node: &Node) -> Sentence {
+    Sentence::from("if pods belong there: kubectl label node ").node(&node.metadata.name)
 }
 
 /// Writes a value so that an empty one can be seen.
@@ -179,7 +183,7 @@ fn label_command(node: &Node, requirement: &FailingRequirement) -> Option<Senten
     if requirement.field {
         return None;
     }
-    let command = Sentence::from("kubectl label node ").node(&node.metadata.name);
+    let command = label_node(node);
     let key = &requirement.key;
     let overwrite = if requirement.actual.is_some() { " --overwrite" } else { "" };
     match (requirement.operator.as_str(), requirement.values.first()) {
@@ -219,11 +223,8 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
 
 /// Finds that a node that is not ready drops out of the desired number.
 fn node_not_ready_taint(now: Timestamp, node: &Node, taint: &Taint) -> Finding {
-    let message = Sentence::from(format!("taint {} is not tolerated: ", taint_text(taint)));
-    let message = match super::bound::node_silence(now, node) {
-        Some(silence) => message.then(silence).words(", and it is not counted as desired meanwhile"),
-        None => message.words("a node that is not ready is not counted as desired"),
-    };
+    let silence = super::bound::node_silence(now, node).unwrap_or_else(|| Sentence::from("the node was not ready"));
+    let message = silence.words(format!("; taint {} takes it out of the desired number", taint_text(taint)));
     Finding::new(ReasonCode::NodeNotReadyTaint, message, super::bound::repair(node))
 }
 

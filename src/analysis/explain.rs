@@ -5,7 +5,7 @@ use super::eligibility::{self, requirement_text, taint_text};
 use super::finding::Finding;
 use super::near_miss;
 use super::pending::{self, Said};
-use super::pod_story::{EVENTS_TOLD, event_line, story};
+use super::pod_story::{story, told};
 use super::scheduler_words::code_of;
 use super::subject::Subject;
 use super::verdict::Verdict;
@@ -50,7 +50,7 @@ fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> 
         NodeState::Available if because.is_empty() => {
             return format!("{node} should run {daemon_set}, and its pod {pod} is available");
         }
-        NodeState::Available => "is available",
+        NodeState::Available => "is available, but",
         NodeState::Pending => "is not scheduled",
         NodeState::Starting => "is starting",
         NodeState::NotReady => "is not ready",
@@ -59,7 +59,8 @@ fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> 
         NodeState::Failed => "has failed",
     };
     let pod = pods.iter().find(|pod| speaks(pod, verdict.state)).map_or(pod, |pod| pod.metadata.name.as_str());
-    format!("{node} should run {daemon_set}; its pod {pod} {state}: {because}")
+    let colon = if verdict.state == NodeState::Available { "" } else { ":" };
+    format!("{node} should run {daemon_set}; its pod {pod} {state}{colon} {because}")
 }
 
 /// Tells whether a pod can be the one that gives a node its state.
@@ -112,7 +113,7 @@ fn is_recomputed(code: ReasonCode) -> bool {
 fn near_misses(subject: &Subject, node: &Node, eligibility: &Eligibility, why: &[Finding]) -> Vec<String> {
     let mut misses = Vec::new();
     if let [only] = why {
-        misses.push(format!("one rule alone keeps it from being eligible: {}", only.message));
+        misses.push(format!("all other rules hold; only {} stands in the way", only.code));
     }
     let labels = &node.metadata.labels;
     for check in eligibility.node_selector.iter().filter(|check| !check.matches) {
@@ -177,16 +178,12 @@ fn events(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<EventLine> {
             word == node.metadata.name || pods.iter().any(|pod| word == pod.metadata.name)
         })
     };
-    subject
-        .index
-        .events_about("DaemonSet", &subject.daemon_set.metadata)
-        .into_iter()
-        .filter(|event| match event.reason.as_str() {
+    let events = subject.index.events_about("DaemonSet", &subject.daemon_set.metadata).into_iter().filter(|event| {
+        match event.reason.as_str() {
             "FailedCreate" => pods.is_empty(),
             "SelectingAll" => true,
             _ => names(&event.message),
-        })
-        .take(EVENTS_TOLD)
-        .map(event_line)
-        .collect()
+        }
+    });
+    told(events)
 }

@@ -43,25 +43,28 @@ impl<'a> Room<'a> {
         self.usage.requested.get(resource).copied().unwrap_or(0)
     }
 
-    /// Finds each resource that is short for a pod with these requests.
-    pub fn shortages(&self, requests: &Amounts) -> Vec<Finding> {
+    /// Finds each resource that is short for a pod with these requests, with its name.
+    pub fn shortages(&self, requests: &Amounts) -> Vec<(String, Finding)> {
         fits(requests, self.node, &self.usage)
-            .iter()
-            .map(|shortage| match shortage.resource.as_str() {
-                "pods" => too_many_pods(shortage),
-                _ if shortage.requested > shortage.allocatable => never_fits(self.node, shortage),
-                _ => self.insufficient_resource(shortage),
+            .into_iter()
+            .map(|shortage| {
+                let finding = match shortage.resource.as_str() {
+                    "pods" => too_many_pods(&shortage),
+                    _ if shortage.never_fits() => never_fits(self.node, &shortage),
+                    _ => self.insufficient_resource(&shortage),
+                };
+                (shortage.resource, finding)
             })
             .collect()
     }
 
     /// Finds that the node has too little of a resource free, and who holds the most of it.
     fn insufficient_resource(&self, shortage: &Insufficient) -> Finding {
-        let Insufficient { resource, requested, used, allocatable } = shortage;
-        let mut message = Sentence::from(format!("{resource}: asks "))
+        let Insufficient { resource, requested, allocatable, .. } = shortage;
+        let mut message = Sentence::from("asks for ")
             .amount(resource, *requested)
-            .words(", ")
-            .amount(resource, (allocatable - used).max(0))
+            .words(format!(" {resource}, "))
+            .amount(resource, shortage.free())
             .words(" free of ")
             .amount(resource, *allocatable);
         if let Some((holder, amount)) = self.biggest_user(resource) {
@@ -106,21 +109,28 @@ impl<'a> Room<'a> {
 /// Finds that a pod asks for more than the node has in all.
 fn never_fits(node: &Node, shortage: &Insufficient) -> Finding {
     let Insufficient { resource, requested, allocatable, .. } = shortage;
-    let message = Sentence::from(format!("{resource}: asks "))
+    let message = Sentence::from("asks for ")
         .amount(resource, *requested)
-        .words(", the node has ")
+        .words(format!(" {resource}, the node has "))
         .amount(resource, *allocatable)
         .words(" in all");
-    let fix = Sentence::from(format!("lower the {resource} request below "))
-        .amount(resource, *allocatable)
-        .words(", or exclude by a nodeSelector such small nodes as ")
-        .node(&node.metadata.name);
+    let exclude =
+        Sentence::from("keep the pods off such nodes as ").node(&node.metadata.name).words(" by a nodeSelector");
+    let fix = if *allocatable == 0 {
+        Sentence::from(format!("see why the node offers no {resource}, or ")).then(exclude)
+    } else {
+        Sentence::from(format!("lower the {resource} request to "))
+            .amount(resource, *allocatable)
+            .words(" at most, or ")
+            .then(exclude)
+    };
     Finding::new(ReasonCode::NeverFits, message, fix)
 }
 
 /// Finds that the node has as many pods as it may.
 fn too_many_pods(shortage: &Insufficient) -> Finding {
-    let message = Sentence::new().number(shortage.used).words(" of ").number(shortage.allocatable).words(" pods");
+    let message =
+        Sentence::from("the node has ").number(shortage.used).words(" of ").number(shortage.allocatable).words(" pods");
     Finding::new(ReasonCode::TooManyPods, message, "raise maxPods in the kubelet's configuration, or move pods away")
 }
 

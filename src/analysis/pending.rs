@@ -72,7 +72,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     if let Some(room) = Room::of(subject.index, node) {
         let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
         findings.extend(room.port_conflicts(&pod.spec, allows_surge(subject.daemon_set), kin));
-        findings.extend(room.shortages(&pod_requests(pod)));
+        findings.extend(room.shortages(&pod_requests(pod)).into_iter().map(|(_, finding)| finding));
     }
     findings
 }
@@ -149,10 +149,10 @@ fn waiting_for_preemption(subject: &Subject, node: &Node, pod: &Pod) -> Option<F
     let bound = subject.index.bound_to(&node.metadata.name);
     let victim = bound.iter().find(|other| other.metadata.is_terminating() && !other.is_terminal());
     let message = match victim {
-        Some(victim) => Sentence::from("waits until ")
-            .name(full_name(victim), "lesser pods")
-            .words(" has made room, which is being removed for it"),
-        None => Sentence::from("waits for pods of lower priority that are being removed for it"),
+        Some(victim) => Sentence::from("waits for ")
+            .name(full_name(victim), "pods of lower priority")
+            .words(", being removed to make room for it"),
+        None => Sentence::from("waits for pods of lower priority, being removed to make room for it"),
     };
     Some(Finding::new(ReasonCode::WaitingForPreemption, message, "wait for their grace period to end"))
 }

@@ -2,6 +2,7 @@
 
 use super::age::{format_age, seconds_between};
 use super::containers::{self, end_text};
+use super::create_failure;
 use super::leaving;
 use super::subject::Subject;
 use crate::model::event::Event;
@@ -9,7 +10,7 @@ use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::coverage::{ContainerStory, EventLine, PodStory};
 
 /// How many events are told of a pod or DaemonSet.
-pub const EVENTS_TOLD: usize = 5;
+const EVENTS_TOLD: usize = 5;
 
 /// Tells a pod's own story.
 pub fn story(subject: &Subject, pod: &Pod) -> PodStory {
@@ -29,13 +30,7 @@ pub fn story(subject: &Subject, pod: &Pod) -> PodStory {
         conditions: conditions(subject, pod),
         readiness_gates: readiness_gates(pod),
         finalizers: pod.metadata.finalizers.clone(),
-        events: subject
-            .index
-            .events_about("Pod", &pod.metadata)
-            .into_iter()
-            .take(EVENTS_TOLD)
-            .map(event_line)
-            .collect(),
+        events: told(subject.index.events_about("Pod", &pod.metadata).into_iter()),
     }
 }
 
@@ -138,8 +133,28 @@ fn readiness_gates(pod: &Pod) -> Vec<String> {
         .collect()
 }
 
+/// Returns the newest events, of those that say the same only the newest.
+pub fn told<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<EventLine> {
+    let mut said: Vec<(&str, String)> = Vec::new();
+    let mut lines = Vec::new();
+    for event in events {
+        let gist = (event.reason.as_str(), gist(&event.message));
+        if lines.len() < EVENTS_TOLD && !said.contains(&gist) {
+            said.push(gist);
+            lines.push(event_line(event));
+        }
+    }
+    lines
+}
+
+/// Returns what a message says without the numbers and the names of pods, which differ from try to try.
+fn gist(message: &str) -> String {
+    let message = create_failure::refusal(message);
+    message.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
 /// Returns an event as a report has it.
-pub fn event_line(event: &Event) -> EventLine {
+fn event_line(event: &Event) -> EventLine {
     EventLine {
         at: event.last_seen().map(|at| at.to_string()).unwrap_or_default(),
         count: event.series.as_ref().map_or(event.count.max(1), |series| series.count),

@@ -143,7 +143,8 @@ impl<'a> Proposal<'a> {
         let beside = allows_surge(self.proposed) && changed && runs_now;
         let room = Room::without(self.index, node, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;
         let ports = room.port_conflicts(&self.spec, beside, own);
-        Ok(ports.into_iter().chain(room.shortages(&self.requests)).next())
+        let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
+        Ok(ports.into_iter().chain(shortages).next())
     }
 }
 

@@ -33,7 +33,8 @@ pub fn concerns(index: &Index, daemon_set: &DaemonSet) -> Vec<Finding> {
 fn daemon_set_deleting(index: &Index, daemon_set: &DaemonSet) -> Option<Finding> {
     let metadata = &daemon_set.metadata;
     let since = metadata.deletion_timestamp.get()?;
-    let message = Sentence::from("the DaemonSet is being deleted since ").age(seconds_between(since, index.now()));
+    let message =
+        Sentence::from("deletion of the DaemonSet began ").age(seconds_between(since, index.now())).words(" ago");
     let message = match metadata.finalizers.as_slice() {
         [] => message,
         finalizers => message.words(format!(", held by finalizer {}", finalizers.join(", "))),

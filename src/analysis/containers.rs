@@ -224,10 +224,12 @@ fn oom_killed(
     let limit = container.resources.limits.get("memory");
     let limit =
         limit.map_or("it has no limit, so likely the node ran out".to_owned(), |limit| format!("its limit is {limit}"));
-    let message =
-        Sentence::from(format!("{} {} was killed for want of memory; {limit}; ", role.noun(), container.name))
-            .number(i64::from(status.restart_count))
-            .words(" restarts");
+    let message = Sentence::from(format!(
+        "{} {} was killed for want of memory; {limit}; restarts: ",
+        role.noun(),
+        container.name
+    ))
+    .number(i64::from(status.restart_count));
     let (namespace, name) = (&pod.metadata.namespace, &subject.daemon_set.metadata.name);
     Some(Finding::new(
         ReasonCode::OOMKilled,
@@ -259,7 +261,7 @@ fn crash_looping(
             message = message.words(" after ").age(seconds_between(from, to));
         }
     }
-    message = message.words("; ").number(i64::from(status.restart_count)).words(" restarts");
+    message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let fix = Sentence::from(format!("kubectl logs -n {} ", pod.metadata.namespace))
         .example(&pod.metadata.name)
         .words(format!(" -c {}{}", container.name, if status.state.terminated.is_some() { "" } else { " -p" }));

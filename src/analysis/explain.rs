@@ -187,3 +187,191 @@ fn events(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<EventLine> {
     });
     told(events)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::analysis::test_support::{World, world};
+    use crate::report::coverage::Explanation;
+    use crate::report::reason::ReasonCode;
+
+    fn explained(world: World) -> Explanation {
+        world.only_node().explanation.unwrap()
+    }
+
+    fn asking(cpu: &str) -> Value {
+        json!({"spec": {"containers": [{"name": "agent", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}]}})
+    }
+
+    fn insufficient() -> &'static str {
+        "0/24 nodes are available: 1 Insufficient cpu, 23 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    }
+
+    #[test]
+    fn a_pending_pod_is_explained_with_the_arithmetic_of_each_resource() {
+        let world = world()
+            .template(json!({"nodeSelector": {"kubernetes.io/hostname": "n"}}))
+            .node(
+                "n",
+                json!({"spec": {"unschedulable": true,
+                "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}}),
+            )
+            .other_pod("other-a", "n", asking("3500m"))
+            .pending_pod("agent-x", "n", insufficient(), asking("600m"));
+        let explanation = explained(world);
+        assert_eq!(
+            explanation.summary,
+            "n should run default/agent; its pod agent-x is not scheduled: asks for 600m cpu, 500m free of 4; most is held \
+             by default/other (3500m)"
+        );
+        let lines = |checks: &[crate::report::coverage::Check]| -> Vec<String> {
+            checks.iter().map(|check| format!("{:?} {}: {}", check.passed, check.rule, check.detail)).collect()
+        };
+        assert_eq!(
+            lines(&explanation.eligibility),
+            [
+                "Some(true) nodeName: none",
+                "Some(true) nodeSelector: kubernetes.io/hostname=n matches",
+                "Some(true) node affinity: none",
+                "Some(true) taint: node.kubernetes.io/unschedulable:NoSchedule tolerated, as the controller adds to every \
+                 daemon pod",
+                "Some(true) cordon: the node is cordoned, which does not keep daemon pods away",
+            ]
+        );
+        assert_eq!(
+            lines(&explanation.scheduling),
+            [
+                "Some(true) host ports: none",
+                "Some(true) pods: 1 of 110",
+                "Some(false) cpu: asks for 600m cpu, 500m free of 4; most is held by default/other (3500m)",
+                "Some(true) memory: asks 64Mi, 7.9Gi free of 8Gi",
+            ]
+        );
+        let says = explanation.scheduler_says.unwrap();
+        assert_eq!((says.message.as_str(), says.agrees), ("Insufficient cpu", Some(true)));
+    }
+
+    #[test]
+    fn a_scheduler_that_saw_less_room_than_there_is_does_not_agree() {
+        let world = world().node("n", json!({})).pending_pod("agent-x", "n", insufficient(), asking("600m"));
+        assert_eq!(explained(world).scheduler_says.unwrap().agrees, Some(false));
+    }
+
+    #[test]
+    fn a_missing_pod_is_held_against_the_room_that_there_is() {
+        let world =
+            world().template(json!({"containers": [{"name": "agent", "resources": {"requests": {"cpu": "9"}}}]}));
+        let explanation = explained(world.node("n", json!({})));
+        let cpu = explanation.scheduling.iter().find(|check| check.rule == "cpu").unwrap();
+        assert_eq!((cpu.passed, cpu.code), (Some(false), Some(ReasonCode::NeverFits)));
+    }
+
+    #[test]
+    fn every_failing_rule_is_checked_and_its_code_named() {
+        let world = world()
+            .template(json!({
+                "nodeSelector": {"beta.kubernetes.io/os": "linux"},
+                "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute"}],
+                "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]},
+                    {"matchExpressions": [{"key": "zone", "operator": "Gt", "values": ["x"]}]}]}}},
+            }))
+            .node(
+                "n",
+                json!({
+                    "metadata": {"labels": {"kubernetes.io/os": "linux"}},
+                    "spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]},
+                }),
+            );
+        let node = world.only_node();
+        let codes: Vec<ReasonCode> = node.reasons.iter().map(|reason| reason.code).collect();
+        use ReasonCode as R;
+        let expected =
+            [R::NodeSelectorLabelMissing, R::AffinityTermMismatch, R::AffinityTermInvalid, R::UntoleratedNoSchedule];
+        assert_eq!(codes, expected);
+        let explanation = node.explanation.unwrap();
+        let failed: Vec<_> = explanation.eligibility.iter().filter(|check| check.passed == Some(false)).collect();
+        assert_eq!(failed.iter().filter_map(|check| check.code).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            explanation.near_misses,
+            [
+                "nodeSelector wants beta.kubernetes.io/os=linux, the node has kubernetes.io/os=linux",
+                "toleration dedicated:NoExecute has the effect NoExecute, where the taint has NoSchedule",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_rule_short_is_a_near_miss() {
+        let world = world().template(json!({"nodeSelector": {"disk": "ssd"}})).node("n", json!({}));
+        assert_eq!(
+            explained(world).near_misses,
+            ["all other rules hold; only NodeSelectorLabelMissing stands in the way"]
+        );
+    }
+
+    #[test]
+    fn a_toleration_that_expires_is_a_near_miss_on_an_eligible_node() {
+        let world = world()
+            .template(json!({"tolerations": [
+                {"key": "slow", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]}))
+            .node("n", json!({"spec": {"taints": [{"key": "slow", "effect": "NoExecute"}]}}))
+            .pod("agent-x", "n", json!({}));
+        assert_eq!(
+            explained(world).near_misses,
+            ["taint slow:NoExecute is tolerated for 60s only: the pod is removed and made again every 60s; leave \
+              tolerationSeconds out"]
+        );
+    }
+
+    #[test]
+    fn a_pods_story_tells_containers_gates_and_disruption() {
+        let world = world().node("n", json!({})).unready_pod(
+            "agent-x",
+            "n",
+            json!({"restartCount": 2, "state": {"running": {"startedAt": "2026-03-01T11:58:00Z"}},
+                "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled",
+                    "startedAt": "2026-03-01T11:50:00Z", "finishedAt": "2026-03-01T11:57:00Z"}}}),
+            json!({
+                "metadata": {"finalizers": ["example.com/hold"]},
+                "spec": {
+                    "initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "migrate"}],
+                    "readinessGates": [{"conditionType": "example.com/balancer"}],
+                },
+                "status": {
+                    "initContainerStatuses": [
+                        {"name": "proxy", "ready": true, "started": true, "state": {"running": {}}},
+                        {"name": "migrate", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+                    ],
+                    "conditions": [
+                        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"},
+                        {"type": "Ready", "status": "False", "reason": "ContainersNotReady"},
+                    ],
+                },
+            }),
+        );
+        let explanation = explained(world.event("Pod", "agent-x", "Unhealthy", "Readiness probe failed", "11:59:00"));
+        let story = &explanation.pods[0];
+        let containers: Vec<_> =
+            story.containers.iter().map(|c| format!("{} {} {} {}", c.role, c.name, c.state, c.last_end)).collect();
+        assert_eq!(
+            containers,
+            [
+                "sidecar proxy running ",
+                "init migrate ended: exit 0 ",
+                "container agent running for 2m exit 137 (out of memory) after 7m, 3m ago",
+            ]
+        );
+        assert_eq!(
+            story.conditions,
+            [
+                "DisruptionTarget=True (EvictionByEvictionAPI): evicted through the API, as kubectl drain does",
+                "Ready=False (ContainersNotReady)",
+            ]
+        );
+        assert_eq!(story.readiness_gates, ["example.com/balancer is not met: nobody has set it"]);
+        assert_eq!(story.finalizers, ["example.com/hold"]);
+        assert_eq!(story.events[0].reason, "Unhealthy");
+    }
+}

@@ -58,3 +58,98 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::PriorityClasses => "priorities are not known",
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::analysis::coverage::{Detail, Options, coverage};
+    use crate::analysis::test_support::{World, world};
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::report::coverage::{CoverageReport, NodeState};
+    use crate::report::reason::ReasonCode;
+
+    fn without(mut world: World, kind: Kind) -> CoverageReport {
+        let cause = GapCause::Forbidden(format!("list {}", kind.resource()));
+        world.snapshot.gaps.push(Gap { kind, namespace: None, cause });
+        coverage(&world.finish(), &Options { detail: Detail::Nodes, ..Options::default() })
+    }
+
+    fn status() -> serde_json::Value {
+        json!({"status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 2, "numberReady": 2,
+            "numberAvailable": 2, "updatedNumberScheduled": 1, "numberMisscheduled": 1}})
+    }
+
+    #[test]
+    fn without_nodes_the_pods_still_speak_and_the_status_tells_how_many_are_wanted() {
+        let world = world()
+            .daemon_set(status())
+            .refusal(
+                "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2",
+            )
+            .pod("agent-a", "a", json!({}))
+            .unready_pod("agent-b", "b", json!({"state": {"waiting": {"reason": "ErrImagePull"}}}), json!({}));
+        let report = without(world, Kind::Nodes);
+        assert_eq!(
+            report.incomplete[0].message,
+            "nodes could not be read (list nodes is forbidden): numbers of eligible nodes are those of each status, and \
+             only nodes with a pod are named"
+        );
+        let daemon_set = &report.daemon_sets[0];
+        let counts = &daemon_set.counts;
+        assert_eq!((counts.eligible, counts.current, counts.available, counts.missing), (3, 2, 1, 1));
+        assert_eq!(daemon_set.status.agrees, None);
+        let groups: Vec<_> =
+            daemon_set.groups.iter().map(|group| (group.code, group.count, group.nodes.len())).collect();
+        assert_eq!(groups, [(ReasonCode::QuotaExceeded, 1, 0), (ReasonCode::ImagePullFailed, 1, 1)]);
+        assert!(daemon_set.nodes.iter().all(|node| node.eligibility_unknown));
+    }
+
+    #[test]
+    fn without_nodes_a_pending_pod_has_the_schedulers_words_and_no_arithmetic() {
+        let says = "0/9 nodes are available: 1 Insufficient cpu, 8 node(s) didn't satisfy plugin(s) [NodeAffinity].";
+        let report = without(world().daemon_set(status()).pending_pod("agent-a", "a", says, json!({})), Kind::Nodes);
+        let node = &report.daemon_sets[0].nodes[0];
+        assert_eq!(node.reasons.len(), 1, "{:?}", node.reasons);
+        assert_eq!(node.reasons[0].code, ReasonCode::InsufficientResource);
+        assert!(node.reasons[0].message.starts_with("the scheduler says"), "{}", node.reasons[0].message);
+    }
+
+    #[test]
+    fn without_pods_no_node_is_called_missing() {
+        let world = world().daemon_set(status()).node("a", json!({})).node("b", json!({})).node("c", json!({}));
+        let report = without(world, Kind::Pods);
+        let daemon_set = &report.daemon_sets[0];
+        assert!(daemon_set.nodes.iter().all(|node| node.state == NodeState::Unknown));
+        let counts = &daemon_set.counts;
+        assert_eq!((counts.eligible, counts.current, counts.available, counts.missing), (3, 2, 2, 1));
+        assert_eq!(daemon_set.status.agrees, None);
+    }
+
+    #[test]
+    fn pods_hidden_in_other_namespaces_leave_only_the_arithmetic_open() {
+        let mut world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+        let cause = GapCause::ForbiddenElsewhere("list pods".to_owned());
+        world.snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause });
+        let report = coverage(&world.finish(), &Options::default());
+        assert_eq!(report.daemon_sets[0].counts.available, 1);
+        assert_eq!(
+            report.incomplete[0].message,
+            "pods of other namespaces could not be read (list pods is forbidden): free room and taken ports are known \
+             only in the scheduler's words"
+        );
+    }
+
+    #[test]
+    fn without_revisions_a_pod_of_another_template_number_is_neither_updated_nor_outdated() {
+        let mut world = world().node("a", json!({})).node("b", json!({})).pod("agent-a", "a", json!({})).pod(
+            "agent-b",
+            "b",
+            json!({"metadata": {"labels": {"pod-template-generation": "1"}}}),
+        );
+        world.snapshot.controller_revisions.clear();
+        let report = without(world, Kind::ControllerRevisions);
+        let counts = &report.daemon_sets[0].counts;
+        assert_eq!((counts.updated, counts.outdated), (1, 0));
+    }
+}

@@ -9,6 +9,8 @@
 pub mod admission;
 pub(crate) use crate::report::age;
 pub mod bound;
+#[cfg(test)]
+mod cases;
 pub mod checks;
 pub mod concerns;
 pub mod containers;

@@ -248,7 +248,7 @@ fn in_the_schedulers_words(
             "wait; if it lasts, check that kube-scheduler sees the node",
         )];
     }
-    let known = subject.index.snapshot.knows_all_pods_on(&node.metadata.name);
+    let known = subject.nodes_known && subject.index.snapshot.knows_all_pods_on(&node.metadata.name);
     let mut findings: Vec<Finding> = Vec::new();
     for words in &said.words.reasons {
         let code = code_of(words);
@@ -259,10 +259,13 @@ fn in_the_schedulers_words(
             matches!(code, ReasonCode::InsufficientResource | ReasonCode::TooManyPods | ReasonCode::HostPortConflict);
         findings.push(match code {
             _ if recomputable && known => no_longer_so(subject, code, words, said),
-            ReasonCode::UntoleratedNoSchedule | ReasonCode::InjectedNodeSelector => {
+            ReasonCode::UntoleratedNoSchedule | ReasonCode::InjectedNodeSelector if subject.nodes_known => {
                 no_longer_so(subject, code, words, said)
             }
-            _ if recomputable => not_recomputed(code, words, said),
+            ReasonCode::UntoleratedNoSchedule | ReasonCode::InjectedNodeSelector => {
+                not_recomputed(subject, code, words, said)
+            }
+            _ if recomputable => not_recomputed(subject, code, words, said),
             ReasonCode::VolumeUnsatisfiable => volume_unsatisfiable(subject, pod, words),
             ReasonCode::PodAffinityBlocked => pod_affinity_blocked(subject, words),
             ReasonCode::DeviceClaimUnsatisfied => device_claim_unsatisfied(pod, words),
@@ -282,8 +285,8 @@ fn no_longer_so(subject: &Subject, code: ReasonCode, words: &str, said: &Said) -
     Finding::new(code, message.words(", which no longer holds"), "wait: the scheduler tries again within 5 minutes")
 }
 
-/// Repeats the scheduler, where the other pods of the node are not known.
-fn not_recomputed(code: ReasonCode, words: &str, said: &Said) -> Finding {
+/// Repeats the scheduler, where the node or its other pods are not known.
+fn not_recomputed(subject: &Subject, code: ReasonCode, words: &str, said: &Said) -> Finding {
     let hint = match said.words.preemption {
         Preemption::NoVictims => "; room would do, but no pod there has a lower priority",
         _ => "",
@@ -291,9 +294,12 @@ fn not_recomputed(code: ReasonCode, words: &str, said: &Said) -> Finding {
     let fix = match code {
         ReasonCode::HostPortConflict => "change the port of one of the pods",
         ReasonCode::TooManyPods => "raise maxPods in the kubelet's configuration, or move pods away",
+        ReasonCode::UntoleratedNoSchedule => "look at the node's taints",
+        ReasonCode::InjectedNodeSelector => "look at the node's labels, and at the pod's own nodeSelector",
         _ => "lower the request, or give the pods a higher priority class",
     };
-    Finding::new(code, format!("the scheduler says {words:?}{hint} (the node's other pods could not be read)"), fix)
+    let unread = if subject.nodes_known { "the node's other pods" } else { "the node" };
+    Finding::new(code, format!("the scheduler says {words:?}{hint} ({unread} could not be read)"), fix)
 }
 
 /// Finds a volume that cannot be had on the node, in the scheduler's words.

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::coverage::{Detail, Options, coverage};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{PodsComplete, Snapshot};
-use crate::report::coverage::{DaemonSetCoverage, NodeCoverage, NodeState};
-use crate::report::reason::{Reason, ReasonCode};
+use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};
 
 /// The hash of the DaemonSet's current revision.
 pub const CURRENT: &str = "hash2";
@@ -201,13 +200,5 @@ impl World {
         let mut coverage = self.coverage();
         assert_eq!(coverage.nodes.len(), 1);
         coverage.nodes.remove(0)
-    }
-
-    /// Returns the primary reason of the one node, which is to be in that state and to have that code.
-    pub fn primary(self, state: NodeState, code: ReasonCode) -> Reason {
-        let node = self.only_node();
-        let codes: Vec<ReasonCode> = node.reasons.iter().map(|reason| reason.code).collect();
-        assert_eq!((node.state, codes.first()), (state, Some(&code)), "{:#?}", node.reasons);
-        node.reasons.into_iter().next().unwrap()
     }
 }

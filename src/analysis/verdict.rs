@@ -126,6 +126,17 @@ fn pod_on_ineligible_node(subject: &Subject, pod: &Pod, why: &[Finding]) -> Find
 
 /// Judges a node that should run a pod.
 pub fn eligible(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Vec<Finding>) {
+    let (state, mut findings) = eligible_by_its_pods(subject, node, pods);
+    // A DaemonSet that is being deleted explains why nothing gets better.
+    let told = findings.iter().any(|finding| finding.code == ReasonCode::DaemonSetDeleting);
+    if state != NodeState::Available && !told {
+        let deleting = subject.concerns.iter().filter(|finding| finding.code == ReasonCode::DaemonSetDeleting);
+        findings.splice(0..0, deleting.cloned().collect::<Vec<_>>());
+    }
+    (state, findings)
+}
+
+fn eligible_by_its_pods(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Vec<Finding>) {
     let Some(first) = pods.first().copied() else {
         let mut findings = missing::findings(subject, node);
         findings.extend(bound::node_unreachable(subject.index.now(), node));
@@ -168,9 +179,6 @@ pub fn eligible(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Ve
         seen.push(finding.code);
         new
     });
-    // A controller that does not act explains why nothing gets better.
-    let deleting = subject.concerns.iter().filter(|finding| finding.code == ReasonCode::DaemonSetDeleting);
-    findings.splice(0..0, deleting.cloned().collect::<Vec<_>>());
     (state, findings)
 }
 

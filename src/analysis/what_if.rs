@@ -176,3 +176,109 @@ impl Groups {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::what_if;
+    use crate::analysis::test_support::{World, world};
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::snapshot::{PodsComplete, Snapshot};
+    use crate::report::coverage::WhatIfReport;
+    use crate::report::reason::ReasonCode;
+
+    /// Returns the live world: `a` and `b` with disk=ssd and a pod each, `c` without.
+    fn live() -> World {
+        world()
+            .template(json!({"nodeSelector": {"disk": "ssd"}}))
+            .node("a", json!({"metadata": {"labels": {"disk": "ssd", "zone": "z1"}}}))
+            .node("b", json!({"metadata": {"labels": {"disk": "ssd"}}}))
+            .node("c", json!({"metadata": {"labels": {"zone": "z1"}}}))
+            .pod("agent-a", "a", json!({}))
+            .pod("agent-b", "b", json!({}))
+    }
+
+    fn proposed(template: serde_json::Value) -> DaemonSet {
+        world().template(template).finish().daemon_sets.remove(0)
+    }
+
+    fn asking(cpu: &str) -> serde_json::Value {
+        json!([{"name": "agent", "resources": {"requests": {"cpu": cpu}}}])
+    }
+
+    fn codes(report: &WhatIfReport) -> Vec<(ReasonCode, Vec<&str>)> {
+        report.does_not_fit.iter().map(|group| (group.code, group.nodes.iter().map(String::as_str).collect())).collect()
+    }
+
+    #[test]
+    fn another_node_selector_gains_keeps_and_loses_nodes() {
+        let report = what_if(&live().finish(), &proposed(json!({"nodeSelector": {"zone": "z1"}})));
+        assert_eq!((report.exists, report.nodes_total, report.eligible_now, report.eligible_then), (true, 3, 2, 2));
+        assert_eq!(report.keeps, ["a"]);
+        assert_eq!(report.gains, ["c"]);
+        assert_eq!(report.loses.len(), 1);
+        assert_eq!(report.loses[0].nodes, ["b"]);
+        assert_eq!(report.loses[0].code, ReasonCode::NodeSelectorLabelMissing);
+    }
+
+    #[test]
+    fn a_name_that_is_not_live_only_gains() {
+        let mut proposed = proposed(json!({}));
+        proposed.metadata.name = "new".to_owned();
+        let report = what_if(&live().finish(), &proposed);
+        assert_eq!((report.exists, report.eligible_now), (false, 0));
+        assert_eq!(report.gains, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn room_is_counted_without_the_pods_that_are_replaced() {
+        let big = json!({"spec": {"containers": asking("3")}});
+        let snapshot =
+            || -> Snapshot { live().pod("agent-a2", "a", big.clone()).other_pod("other-b", "b", big.clone()).finish() };
+        let template = json!({"nodeSelector": {"disk": "ssd"}, "containers": asking("2")});
+        let report = what_if(&snapshot(), &proposed(template));
+        assert_eq!(codes(&report), [(ReasonCode::InsufficientResource, vec!["b"])]);
+        assert_eq!(report.does_not_fit[0].message, "asks for 2 cpu, 1 free of 4; most is held by default/other (3)");
+    }
+
+    #[test]
+    fn while_surging_the_old_pods_keep_their_room() {
+        let template = json!({"containers": asking("3")});
+        let mut then = proposed(template.clone());
+        let snapshot =
+            world().node("a", json!({})).pod("agent-a", "a", json!({"spec": {"containers": asking("2")}})).finish();
+        assert!(codes(&what_if(&snapshot, &then)).is_empty());
+        then.spec.update_strategy.rolling_update =
+            serde_json::from_value(json!({"maxSurge": 1, "maxUnavailable": 0})).unwrap();
+        assert_eq!(codes(&what_if(&snapshot, &then)), [(ReasonCode::InsufficientResource, vec!["a"])]);
+    }
+
+    #[test]
+    fn requests_that_a_limit_range_adds_are_counted() {
+        let mut snapshot = live().finish();
+        let limits = json!({"metadata": {"name": "l", "namespace": "default"},
+            "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "5"}}]}});
+        snapshot.limit_ranges.push(serde_json::from_value(limits).unwrap());
+        let report = what_if(&snapshot, &proposed(json!({"nodeSelector": {"disk": "ssd"}})));
+        assert_eq!(codes(&report), [(ReasonCode::NeverFits, vec!["a", "b"])]);
+    }
+
+    #[test]
+    fn a_runtime_class_that_does_not_exist_refuses_every_pod() {
+        let report = what_if(&live().finish(), &proposed(json!({"runtimeClassName": "kata"})));
+        assert_eq!(codes(&report), [(ReasonCode::RuntimeClassMissing, vec!["a", "b", "c"])]);
+    }
+
+    #[test]
+    fn room_that_is_not_known_is_left_open() {
+        let mut snapshot = live().finish();
+        snapshot.pods_complete = PodsComplete::On(["a".to_owned()].into());
+        let report = what_if(&snapshot, &proposed(json!({"containers": asking("9")})));
+        assert_eq!(codes(&report), [(ReasonCode::NeverFits, vec!["a"])]);
+        assert_eq!(
+            report.incomplete[0].message,
+            "not every pod on 2 nodes was read: whether there is room is not known"
+        );
+    }
+}

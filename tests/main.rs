@@ -13,3 +13,4 @@ mod e2e;
 mod oracle;
 mod recorded;
 mod support;
+mod upstream;

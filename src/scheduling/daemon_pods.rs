@@ -28,6 +28,14 @@ pub fn target_node(pod: &Pod) -> Option<&str> {
     }
 }
 
+/// Tells whether a pod is meant for a node that does not exist and not bound to it, so that the
+/// controller deletes it; a bound one is left to the pod garbage collector.
+///
+/// Ported from `getUnscheduledPodsWithoutNode`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+pub fn is_without_node(pod: &Pod, exists: impl Fn(&str) -> bool) -> bool {
+    pod.spec.node_name.is_empty() && target_node(pod).is_some_and(|name| !exists(name))
+}
+
 /// What a pod is to a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {

@@ -1,0 +1,22 @@
+//! Upstream's own test tables, ported row by row as data, with upstream's names for the cases.
+//!
+//! The rows are those of Kubernetes 1.36.3. Rows are left out where they turn a feature gate away from
+//! its default, or ask about something that is not modelled (device classes, resources that a
+//! scheduler's configuration ignores, nodes and pods that are nil); each module says which.
+
+mod affinity;
+mod conformance;
+mod daemon_pods;
+mod ports;
+mod resources;
+mod should_run;
+mod taints;
+
+use serde::de::DeserializeOwned;
+
+/// Reads the rows of a table.
+fn rows<T: DeserializeOwned>(table: &str) -> Vec<T> {
+    let rows: Vec<T> = serde_json::from_str(table).unwrap();
+    assert!(!rows.is_empty());
+    rows
+}

@@ -59,6 +59,9 @@ fn server_url(server: &str) -> Result<Uri, ReadError> {
         ReadError::config(format!("the server {server:?} cannot be used: {problem}"))
             .hint("a server is written as https://HOST:PORT; check the kubeconfig's cluster, or --server")
     };
+    if text.ends_with("://") {
+        return Err(bad("it has no host".to_owned()));
+    }
     let url: Uri = text.parse().map_err(|error: http::uri::InvalidUri| bad(error.to_string()))?;
     if url.host().is_none_or(str::is_empty) {
         return Err(bad("it has no host".to_owned()));
@@ -192,7 +195,7 @@ mod tests {
         }
         for (server, message) in [
             ("ftp://one", "the server \"ftp://one\" cannot be used: the scheme \"ftp\" is not known"),
-            ("https://", "the server \"https://\" cannot be used: invalid format"),
+            ("https://", "the server \"https://\" cannot be used: it has no host"),
             ("https://a b", "the server \"https://a b\" cannot be used: invalid uri character"),
         ] {
             assert_eq!(server_url(server).unwrap_err().to_string(), message);

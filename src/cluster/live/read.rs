@@ -8,7 +8,7 @@ use futures::stream::{StreamExt, TryStreamExt};
 use serde_json::Value;
 
 use super::Live;
-use super::keep::{Others, Owners};
+use super::keep::{Others, Owners, keep_node};
 use super::list::{self, Item, List};
 use crate::cluster::Query;
 use crate::cluster::error::ReadError;
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         let mut snapshot = Snapshot::empty(self.live.now);
         let of_daemon_sets = async {
             let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods())?;
-            let owners = Owners::new(&daemon_sets);
+            let owners = Owners::new(&daemon_sets, self.is_whole());
             let (pods, revisions, events, limit_ranges) = futures::try_join!(
                 self.pods(&daemon_sets, &owners, pods),
                 self.controller_revisions(&daemon_sets, &owners),
@@ -76,6 +76,11 @@ impl<'a> Reader<'a> {
         snapshot.gaps.sort_by(|one, other| (one.kind, &one.namespace).cmp(&(other.kind, &other.namespace)));
         snapshot.gaps.dedup();
         Ok(snapshot)
+    }
+
+    /// Tells whether objects that are fine are wanted whole: for a dump, or to explain one node.
+    fn is_whole(&self) -> bool {
+        self.query.everything || self.query.node.is_some()
     }
 
     /// Reads the DaemonSets: by name where few are named.
@@ -132,7 +137,8 @@ impl<'a> Reader<'a> {
         let field_selector = node.as_ref().map(|node| format!("metadata.name={node}")).unwrap_or_default();
         let list =
             List { label_selector: node_selector.to_string(), field_selector, from_cache: true, ..List::default() };
-        let nodes = match self.live.list(Kind::Nodes, list, Some).await {
+        let keep = |node| Some(keep_node(node, self.is_whole()));
+        let nodes = match self.live.list(Kind::Nodes, list, keep).await {
             Err(error) if is_forbidden(&error) => {
                 self.note_forbidden(Kind::Nodes, None);
                 return Ok(Vec::new());
@@ -389,7 +395,7 @@ pub(super) async fn pods_on(live: &Live, snapshot: &mut Snapshot, nodes: &BTreeS
     if wanted.is_empty() {
         return Ok(());
     }
-    let owners = Owners::new(&snapshot.daemon_sets);
+    let owners = Owners::new(&snapshot.daemon_sets, false);
     let keep = |pod| owners.keep_pod(pod, Others::ForArithmetic);
     let one_by_one = wanted.len() <= NODE_BY_NODE;
     let selectors: Vec<String> = if one_by_one {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::agreement::World;
-use super::control_plane::{ControlPlane, Options, kubernetes, kubernetes_is_at_least};
+use super::control_plane::{ControlPlane, Options, Part, kubernetes, kubernetes_is_at_least};
 use super::expectations::{EXPECTATIONS, Expectation};
 use super::objects::{by_name, condition, owner, said_about};
 use super::say;
@@ -23,12 +23,26 @@ struct Since {
     why: &'static str,
 }
 
-const SINCE: &[Since] = &[Since {
-    minor: 34,
-    file: "devices.yaml",
-    daemon_set: "networking/smartnic-agent",
-    why: "resource.k8s.io/v1 is there since 1.34",
-}];
+const SINCE: &[Since] = &[
+    Since {
+        minor: 34,
+        file: "devices.yaml",
+        daemon_set: "networking/smartnic-agent",
+        why: "resource.k8s.io/v1 is there since 1.34",
+    },
+    Since {
+        minor: 35,
+        file: "comparisons.yaml",
+        daemon_set: "lab/reliability-probe",
+        why: "tolerations compare numbers since 1.35",
+    },
+    Since {
+        minor: 36,
+        file: "features.yaml",
+        daemon_set: "lab/restarts-together",
+        why: "the scheduler looks at declared features since 1.36",
+    },
+];
 
 /// Returns the expectations that the release which is tested against can meet.
 pub fn expectations() -> impl Iterator<Item = &'static Expectation> {
@@ -115,8 +129,13 @@ pub fn faulty_cluster() -> FaultyCluster {
 /// Starts a control plane, fills it, and waits until every trouble has come about.
 fn start() -> ControlPlane {
     let start = Instant::now();
+    let mut api_server_flags = vec!["--enable-admission-plugins=PodNodeSelector".to_owned()];
+    if kubernetes_is_at_least(35) {
+        api_server_flags.push("--feature-gates=TaintTolerationComparisonOperators=true".to_owned());
+    }
     let cluster = ControlPlane::start(Options {
-        api_server_flags: vec!["--enable-admission-plugins=PodNodeSelector".to_owned()],
+        parts: [Options::whole().parts, vec![Part::Webhook]].concat(),
+        api_server_flags,
         controller_manager_flags: vec![
             // A dead node is to be noticed soon, but not one that only had to wait for a processor.
             "--node-monitor-grace-period=20s".to_owned(),
@@ -124,7 +143,6 @@ fn start() -> ControlPlane {
             // The pods of a deleted node are to stay.
             "--controllers=*,-pod-garbage-collector-controller".to_owned(),
         ],
-        ..Options::whole()
     });
     create_objects(&cluster);
     wait_for_first_revisions(&cluster);
@@ -142,7 +160,9 @@ fn manifest(file: &str) -> String {
 
 fn create_objects(cluster: &ControlPlane) {
     cluster.create(&manifest("nodes.yaml"));
-    cluster.create(&manifest("policies.yaml"));
+    let (url, certificate) = cluster.webhook();
+    let policies = manifest("policies.yaml");
+    cluster.create(&policies.replace("${WEBHOOK_URL}", &url).replace("${WEBHOOK_CERTIFICATE}", &certificate));
     cluster.wait_until("every namespace has its account", || {
         let accounts = cluster.items(&["serviceaccounts", "-A"]);
         let namespaces = cluster.items(&["namespaces"]);
@@ -221,6 +241,11 @@ fn change(cluster: &ControlPlane) {
     cluster.kubectl(&["delete", "pods", "-n", "lab", "-l", "app in (held, lingering)", "--wait=false"]);
     cluster.kubectl(&["delete", "daemonset", "leaving", "-n", "lab", "--wait=false"]);
     cluster.kubectl(&["delete", "pods", "-n", "lab", "-l", "app=leaving", "--field-selector=spec.nodeName=edge-1"]);
+    let mut twin =
+        cluster.items(&["pods", "-n", "lab", "-l", "app=leaving", "--field-selector=spec.nodeName=edge-2"]).remove(0);
+    twin["metadata"] = json!({"name": "leaving-twin", "namespace": "lab", "labels": twin["metadata"]["labels"],
+        "ownerReferences": twin["metadata"]["ownerReferences"]});
+    cluster.create(&twin.to_string());
     cluster.wait_until("broken-1 has its taint", || {
         has_taint(&cluster.items(&["nodes"]), "broken-1", "node.kubernetes.io/not-ready").then_some(())
     });

@@ -4,6 +4,7 @@
 use std::fs;
 use std::ops::Deref;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -64,7 +65,7 @@ impl Settled {
     pub fn at_once(cluster: &ControlPlane) -> Self {
         cluster.wait_until("nothing changes for a moment", || {
             let before = items(cluster);
-            let report = coverage(&before);
+            let report = coverage(cluster);
             let after = items(cluster);
             (World::new(&before).versions() == World::new(&after).versions())
                 .then_some(Settled { items: after, report })
@@ -73,7 +74,7 @@ impl Settled {
 }
 
 /// Returns the objects that a dump holds.
-fn items(cluster: &ControlPlane) -> Vec<Value> {
+pub fn items(cluster: &ControlPlane) -> Vec<Value> {
     const KINDS: &str = "daemonsets.apps,controllerrevisions.apps,nodes,pods,events,limitranges,\
                          runtimeclasses.node.k8s.io,priorityclasses.scheduling.k8s.io";
     let lease = ["leases", "-n", "kube-system", "--field-selector=metadata.name=kube-controller-manager"];
@@ -86,14 +87,23 @@ fn items(cluster: &ControlPlane) -> Vec<Value> {
     items
 }
 
-/// Returns what is reported of every DaemonSet and node.
-fn coverage(items: &[Value]) -> Value {
-    use kubectl_ds::analysis::coverage::{Detail, Options, coverage};
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    let dump = kubectl_ds::cluster::file::open("-", &mut list.as_bytes(), None).unwrap();
-    let snapshot = dump.read(&kubectl_ds::cluster::Query { admission: true, ..Default::default() }).unwrap();
-    let options = Options { detail: Detail::Nodes, node: None, by: None, node_selector: Default::default() };
-    serde_json::to_value(coverage(&snapshot, &options)).unwrap()
+/// Returns what the program reports of every DaemonSet and node of a live cluster.
+pub fn coverage(cluster: &ControlPlane) -> Value {
+    coverage_with(&["--kubeconfig", cluster.kubeconfig().to_str().unwrap()])
+}
+
+/// Returns what the program reports of every DaemonSet and node of the cluster or dump that the
+/// arguments name.
+pub fn coverage_with(args: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
+        .args(["coverage", "-A", "--nodes", "-o", "json"])
+        .args(args)
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "coverage {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// The faulty cluster, for as long as one test needs it for itself.

@@ -120,9 +120,13 @@ fn nothing_of_use(objects: &Objects) -> String {
 }
 
 impl Dump {
-    fn of(objects: Objects, name: String, warnings: Vec<String>, now: Option<Timestamp>) -> Self {
+    fn of(objects: Objects, name: String, mut warnings: Vec<String>, now: Option<Timestamp>) -> Self {
         let pods_complete = pods_complete(&objects);
         let gaps = gaps(&objects, &pods_complete);
+        if gaps.iter().any(|gap| gap.kind == Kind::DaemonSets) {
+            let kinds: Vec<_> = objects.kinds.iter().map(|kind| kind.resource()).collect();
+            warnings.push(format!("{name}: holds no DaemonSet of apps/v1, only {}", kinds.join(", ")));
+        }
         let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
         let namespaces: BTreeSet<_> = objects.headers.iter().map(|header| &header.namespace).collect();
         let namespace = match namespaces.first() {

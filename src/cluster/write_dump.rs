@@ -47,7 +47,11 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
             out.write_all(b"\n")
         }
         Format::Yaml => {
-            serde_saphyr::to_io_writer_with_options(&mut &mut *out, &list, yaml_options()).map_err(io::Error::other)
+            let written = serde_saphyr::to_io_writer_with_options(&mut &mut *out, &list, yaml_options());
+            written.map_err(|error| match error {
+                serde_saphyr::SerializeError::IO { error } => error,
+                error => io::Error::other(error),
+            })
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod completion;
 pub mod coverage;
 pub mod list;
 pub mod output;
+pub mod snapshot;
 pub mod target;
 pub mod version;
 
@@ -40,6 +41,7 @@ struct Cli {
 enum Subcommands {
     Coverage(coverage::CoverageArgs),
     List(list::ListArgs),
+    Snapshot(snapshot::SnapshotArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
 }
@@ -92,6 +94,7 @@ fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Fail
         None => list::run(list, target, io, out),
         Some(Subcommands::List(arguments)) => list::run(arguments, target, io, out),
         Some(Subcommands::Coverage(arguments)) => coverage::run(arguments, target, io, out),
+        Some(Subcommands::Snapshot(arguments)) => snapshot::run(arguments, target, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, out),
         Some(Subcommands::Version(arguments)) => version::run(&arguments, out),
     }

@@ -193,3 +193,10 @@ fn one_node_is_read_with_its_pods() {
     let error = error.read(&Query { node: Some("a".to_owned()), ..Query::default() }).unwrap_err();
     assert_eq!(error.to_string(), "standard input: has no nodes, so that nothing is known of \"a\"");
 }
+
+#[test]
+fn a_dump_without_daemon_sets_is_read_with_a_warning() {
+    let dump = read(list(&[node("a"), pod("x", "p", "ReplicaSet")]).to_string()).unwrap();
+    assert_eq!(dump.warnings, ["standard input: holds no DaemonSet of apps/v1, only nodes, pods"]);
+    assert_eq!(dump.snapshot.nodes.len(), 1);
+}

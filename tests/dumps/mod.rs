@@ -5,6 +5,8 @@ mod folders;
 mod forms;
 mod manifests;
 mod round_trip;
+#[cfg(feature = "live")]
+mod snapshot_command;
 
 use kubectl_ds::cluster::error::ReadError;
 use kubectl_ds::cluster::file::{Dump, open};

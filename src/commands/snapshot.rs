@@ -1,0 +1,127 @@
+//! `snapshot`: what the other commands read, written into a dump.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::Failure;
+use super::target::TargetArgs;
+use crate::cluster::Query;
+use crate::cluster::text::Format;
+use crate::cluster::write_dump::{WriteOptions, write_dump, write_dump_file};
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::model::snapshot::{GapCause, Kind, Snapshot};
+use crate::render::text::sanitize;
+
+/// What `-o` takes here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DumpOutput {
+    /// A List in JSON, a line for each object.
+    Json,
+    /// A List in YAML.
+    Yaml,
+}
+
+/// Write what the other commands read into a dump, to look at later with --from
+///
+/// The dump is an ordinary Kubernetes List of DaemonSets, revisions, nodes, pods and events; of nodes,
+/// pods and events it has the fields that the commands use. DaemonSets are there whole, with the values
+/// of their environment variables: --redact hides those, other tools' annotations, and the names of
+/// image registries.
+#[derive(Debug, Args)]
+pub struct SnapshotArgs {
+    /// How to write: json or yaml; where absent, what the file's name says, else json
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    output: Option<DumpOutput>,
+    /// The file to write, gzipped where its name ends in .gz; where absent, standard output
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Hide env values, other tools' annotations, and image registries
+    #[arg(long)]
+    redact: bool,
+}
+
+struct Settings {
+    format: Format,
+    file: Option<PathBuf>,
+    redact: bool,
+}
+
+impl SnapshotArgs {
+    fn resolve(self) -> Settings {
+        let SnapshotArgs { output, file, redact } = self;
+        let file = file.filter(|file| file != Path::new("-"));
+        let format = match output {
+            Some(DumpOutput::Json) => Format::Json,
+            Some(DumpOutput::Yaml) => Format::Yaml,
+            None => file.as_deref().map_or(Format::Json, format_of_name),
+        };
+        Settings { format, file, redact }
+    }
+}
+
+fn format_of_name(file: &Path) -> Format {
+    let name = file.to_string_lossy().to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    if name.ends_with(".yaml") || name.ends_with(".yml") { Format::Yaml } else { Format::Json }
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// Fails where the source cannot be read, or the dump not written.
+pub fn run(arguments: SnapshotArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let Settings { format, file, redact } = arguments.resolve();
+    let session = target.resolve(io)?.open(io)?;
+    let query = Query { admission: true, everything: true, ..Query::default() };
+    let snapshot = session.read(query, io, |_| BTreeSet::new())?;
+    let options = WriteOptions { format, namespace: session.namespace.clone(), redact };
+    match &file {
+        None => write_dump(&snapshot, &options, out).map_err(Failure::Output)?,
+        Some(file) => write_dump_file(&snapshot, &options, file)
+            .map_err(|error| CommandError::new(format!("cannot write {}", file.display())).because(error))?,
+    }
+    if snapshot.daemon_sets.is_empty() {
+        session.say_none_found(io)?;
+    }
+    say_what_is_missing(&snapshot, io).map_err(Failure::Output)?;
+    if let Some(file) = file {
+        let file = sanitize(&file.display().to_string());
+        writeln!(io.err, "{file}: {}", contents(&snapshot)).map_err(Failure::Output)?;
+    }
+    Ok(Exit::Success)
+}
+
+fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<()> {
+    for gap in &snapshot.gaps {
+        let place = match (&gap.namespace, &gap.cause) {
+            (Some(namespace), _) => format!(" in namespace {namespace}"),
+            (None, GapCause::ForbiddenElsewhere(_)) => " in other namespaces".to_owned(),
+            (None, _) => String::new(),
+        };
+        let why = match &gap.cause {
+            GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission) => {
+                format!("it takes the permission to {permission}")
+            }
+            GapCause::NotInDump => "the dump that was read has none".to_owned(),
+        };
+        let text = format!("warning: no {}{place} in it: {why}", gap.kind.resource());
+        writeln!(io.err, "{}", sanitize(&text))?;
+    }
+    Ok(())
+}
+
+fn contents(snapshot: &Snapshot) -> String {
+    let counts = [
+        (Kind::DaemonSets, snapshot.daemon_sets.len()),
+        (Kind::ControllerRevisions, snapshot.controller_revisions.len()),
+        (Kind::Nodes, snapshot.nodes.len()),
+        (Kind::Pods, snapshot.pods.len()),
+        (Kind::Events, snapshot.events.len()),
+    ];
+    counts.map(|(kind, count)| format!("{count} {}", kind.resource())).join(", ")
+}

@@ -1,0 +1,149 @@
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use kubectl_ds::cluster::file::open;
+use kubectl_ds::commands;
+use kubectl_ds::error::Exit;
+use kubectl_ds::io::Io;
+use serde_json::{Value, json};
+
+use super::{daemon_set, list, node};
+
+/// Runs a command line; returns the exit code, standard output and standard error.
+fn run(arguments: &[&str], input: &str) -> (Exit, String, String) {
+    let mut out = Vec::new();
+    let (exit, err) = run_into(arguments, input, &mut out);
+    (exit, String::from_utf8(out).unwrap(), err)
+}
+
+fn run_into(arguments: &[&str], input: &str, out: &mut dyn Write) -> (Exit, String) {
+    let mut err = Vec::new();
+    let mut io = Io {
+        input: &mut input.as_bytes(),
+        err: &mut err,
+        input_is_terminal: false,
+        out_is_terminal: false,
+        err_is_terminal: false,
+        width: None,
+        unicode: true,
+        environment: BTreeMap::new(),
+        now: "2026-11-21T00:00:00Z".parse().unwrap(),
+    };
+    let arguments = ["kubectl-ds"].iter().chain(arguments).map(Into::into).collect();
+    let exit = commands::run(arguments, &mut io, out);
+    (exit, String::from_utf8(err).unwrap())
+}
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_demo_reports_the_same_after_a_snapshot_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["dump.json.gz", "dump.yaml"] {
+        let file = path(folder.path(), name);
+        let (exit, out, err) = run(&["snapshot", "--from", "demo", "-f", &file], "");
+        assert_eq!((exit, out.as_str()), (Exit::Success, ""), "{err}");
+        let demo = open("demo", &mut io::empty(), None).unwrap().snapshot;
+        let counts = format!(
+            "{file}: {} daemonsets, {} controllerrevisions, {} nodes, {} pods, {} events\n",
+            demo.daemon_sets.len(),
+            demo.controller_revisions.len(),
+            demo.nodes.len(),
+            demo.pods.len(),
+            demo.events.len()
+        );
+        assert_eq!(err, counts);
+        assert_eq!(open(&file, &mut io::empty(), None).unwrap().snapshot, demo);
+        for command in [&["coverage", "-o", "json"][..], &["coverage", "--nodes"], &["list", "-o", "yaml"]] {
+            let of_demo = run(&[command, &["--from", "demo"]].concat(), "");
+            assert_eq!(run(&[command, &["--from", &file]].concat(), ""), of_demo, "{command:?} {name}");
+            assert!(of_demo.1.len() > 1_000);
+        }
+    }
+}
+
+#[test]
+fn a_redacted_snapshot_of_the_demo_has_the_same_counts() {
+    let (exit, redacted, _) = run(&["snapshot", "--from", "demo", "--redact"], "");
+    assert_eq!(exit, Exit::Success);
+    assert!(!redacted.contains("registry.example.com") && redacted.contains("registry-1.redacted"));
+    assert!(!redacted.contains("last-applied-configuration"));
+    let states = |input: &str, from: &str| {
+        let (_, report, err) = run(&["coverage", "-o", "json", "--from", from], input);
+        let report: Value = serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {err}"));
+        let daemon_sets = report["daemonSets"].as_array().unwrap().clone();
+        daemon_sets
+            .iter()
+            .flat_map(|daemon_set| daemon_set["nodes"].as_array().unwrap().clone())
+            .map(|node| (node["name"].clone(), node["state"].clone(), node["reasons"][0]["code"].clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(states(&redacted, "-"), states("", "demo"));
+}
+
+#[test]
+fn standard_output_gets_a_list_with_a_line_for_each_object() {
+    let dump = list(&[daemon_set("x", "agent"), node("a")]).to_string();
+    let (exit, out, err) = run(&["snapshot", "--from", "-"], &dump);
+    assert_eq!(exit, Exit::Success);
+    let missing =
+        ["controllerrevisions", "pods", "events", "limitranges", "runtimeclasses", "priorityclasses", "leases"];
+    let warnings = missing.map(|kind| format!("warning: no {kind} in it: the dump that was read has none\n"));
+    assert_eq!(err, warnings.concat());
+    assert_eq!(out.lines().count(), 4, "{out}");
+    let written: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&written["kind"], &written["apiVersion"]), (&json!("List"), &json!("v1")));
+    assert_eq!(written["snapshot"]["takenAt"], "2026-11-20T09:00:00Z");
+    assert_eq!(written["snapshot"]["kinds"], json!(["daemonsets", "nodes"]));
+    assert_eq!(written["items"][0], daemon_set("x", "agent"));
+    assert_eq!(written["items"][1]["kind"], "Node");
+
+    let (_, yaml, _) = run(&["snapshot", "--from", "-", "-o", "yaml"], &dump);
+    assert!(yaml.starts_with("apiVersion: v1\nkind: List\nsnapshot:\n"), "{yaml}");
+}
+
+#[test]
+fn a_dump_that_cannot_be_read_or_written_is_an_error() {
+    let (exit, out, err) = run(&["snapshot", "--from", "-"], "{\"kind\":");
+    assert_eq!((exit, out.as_str()), (Exit::Error, ""));
+    assert_eq!(
+        err,
+        "error: standard input: the JSON breaks off at line 1, column 8: the file is truncated\n\
+         hint: copy the file again, or make the dump again\n"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let missing = path(folder.path(), "no/dump.json");
+    let (exit, _, err) = run(&["snapshot", "--from", &missing], "");
+    assert_eq!((exit, err), (Exit::Error, format!("error: {missing}: no such file or folder\n")));
+    let (exit, _, err) = run(&["snapshot", "--from", "demo", "-f", &missing], "");
+    assert_eq!(exit, Exit::Error);
+    assert_eq!(err, format!("error: cannot write {missing}: No such file or directory (os error 2)\n"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    for format in ["json", "yaml"] {
+        let (exit, err) = run_into(&["snapshot", "--from", "demo", "-o", format], "", &mut Closed);
+        assert_eq!((exit, err.as_str()), (Exit::Success, ""), "{format}");
+    }
+}
+
+#[test]
+fn names_with_escape_sequences_stay_harmless_in_errors() {
+    let mut hostile = node("\u{1b}[31mred");
+    hostile["spec"] = json!({"unschedulable": "yes"});
+    let (_, _, err) = run(&["snapshot", "--from", "-"], &list(&[hostile]).to_string());
+    assert!(err.starts_with("error: standard input: line 1: Node \\u{1b}[31mred: invalid type: "), "{err}");
+}

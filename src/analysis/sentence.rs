@@ -134,11 +134,7 @@ impl Part {
                 *low = (*low).min(*other_low);
                 *high = (*high).max(*other_high);
             }
-            (Part::Name { one, .. }, Part::Name { one: other, .. }) => {
-                if one != other {
-                    *one = None;
-                }
-            }
+            (Part::Name { one, .. }, Part::Name { one: other, .. }) if one != other => *one = None,
             (Part::Values { shown, more }, Part::Values { shown: other, .. }) => {
                 for value in other {
                     if !shown.contains(value) {

@@ -3,17 +3,19 @@
 //! Most nodes of a big cluster are fine, and for them the walk only counts. The others are judged by
 //! [`super::verdict`], whose findings are grouped by cause.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::explain;
 use super::finding::Finding;
 use super::gaps;
-use super::group::{Groups, count_codes};
+use super::group::Groups;
 use super::index::Index;
 use super::leaving;
 use super::missing;
+use super::signature::Signature;
 use super::status;
 use super::subject::{Subject, revision_hash, strategy};
+use super::tally::{Tally, add_node, rows_by_value};
 use super::verdict::{self, Verdict};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
@@ -21,7 +23,7 @@ use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{
-    Counts, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodSummary,
+    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodSummary,
 };
 use crate::report::reason::ReasonCode;
 use crate::scheduling::should_run::Decision;
@@ -131,14 +133,18 @@ struct Walk<'s, 'a> {
     groups: Groups,
     not_eligible_groups: Groups,
     nodes: Vec<NodeCoverage>,
-    pods_seen: Vec<&'a Pod>,
+    signature: Signature<'a>,
+    /// The groups of nodes that were judged, by what those nodes have in common.
+    judged: HashMap<Alike, usize>,
 }
 
-/// Counts, and the codes of troubles.
-#[derive(Default)]
-struct Tally {
-    counts: Counts,
-    troubles: BTreeMap<ReasonCode, usize>,
+/// What nodes without a pod have in common whose primary findings differ in their names alone.
+#[derive(PartialEq, Eq, Hash)]
+enum Alike {
+    /// They are not eligible, and the DaemonSet cannot tell them apart.
+    NotEligible(u64),
+    /// They are eligible, and no node is young enough to explain a missing pod by itself.
+    Missing,
 }
 
 impl<'s, 'a> Walk<'s, 'a> {
@@ -151,7 +157,8 @@ impl<'s, 'a> Walk<'s, 'a> {
             groups: Groups::default(),
             not_eligible_groups: Groups::default(),
             nodes: Vec::new(),
-            pods_seen: Vec::new(),
+            signature: Signature::new(subject.daemon_set),
+            judged: HashMap::new(),
         }
     }
 
@@ -162,40 +169,83 @@ impl<'s, 'a> Walk<'s, 'a> {
         let first = on_node.first().map(|(_, pod)| *pod);
         let mut counts = Counts::default();
         add_node(&mut counts, subject, decision, first);
-        let plain = decision.should_run && verdict::is_plainly_available(subject, on_node);
-        let mut verdict = Verdict { decision, state: NodeState::Available, findings: Vec::new() };
-        let mut pods = std::mem::take(&mut self.pods_seen);
-        pods.clear();
-        if !plain || self.options.detail != Detail::Groups {
-            pods.extend(on_node.iter().map(|(_, pod)| *pod));
-        }
-        if !plain {
-            verdict = verdict::judge(subject, node, &pods);
-        }
-        let trouble = self.group(&node.metadata.name, &verdict);
+        let trouble = if decision.should_run && verdict::is_plainly_available(subject, on_node) {
+            self.visit_plain(node, decision, on_node)
+        } else {
+            self.visit_in_trouble(node, decision, on_node)
+        };
         self.tally.add(&counts, trouble);
         if let Some(label) = &self.options.by {
             let value = node.metadata.labels.get(label).map(String::as_str);
             self.by.entry(value).or_default().add(&counts, trouble);
         }
-        if self.options.detail != Detail::Groups {
-            let explained = self.options.detail == Detail::Explain;
-            let explanation = explained.then(|| explain::explain(subject, node, &pods, &verdict));
-            let row = row(subject, &node.metadata.name, &pods, &verdict);
-            self.nodes.push(NodeCoverage { explanation, ..row });
-        }
-        self.pods_seen = pods;
     }
 
-    /// Adds a node to the group of its primary finding, and returns its code where it is a trouble.
-    fn group(&mut self, name: &str, verdict: &Verdict) -> Option<ReasonCode> {
-        let primary = verdict.findings.first()?;
-        if verdict.state == NodeState::NotEligible {
-            self.not_eligible_groups.add(name, primary);
+    fn visit_plain(&mut self, node: &Node, decision: Decision, on_node: &[(usize, &'a Pod)]) -> Option<ReasonCode> {
+        if self.options.detail != Detail::Groups {
+            let pods: Vec<&Pod> = on_node.iter().map(|(_, pod)| *pod).collect();
+            self.push_row(node, &pods, &Verdict { decision, state: NodeState::Available, findings: Vec::new() });
+        }
+        None
+    }
+
+    /// Judges a node, unless one like it was judged before.
+    fn visit_in_trouble(
+        &mut self,
+        node: &Node,
+        decision: Decision,
+        on_node: &[(usize, &'a Pod)],
+    ) -> Option<ReasonCode> {
+        let name = &node.metadata.name;
+        let alike = self.alike(node, decision, on_node.is_empty());
+        if let Some((alike, number)) = alike.as_ref().and_then(|alike| Some((alike, *self.judged.get(alike)?))) {
+            return match alike {
+                Alike::NotEligible(_) => {
+                    self.not_eligible_groups.add_alike(name, number);
+                    None
+                }
+                Alike::Missing => Some(self.groups.add_alike(name, number)),
+            };
+        }
+        let pods: Vec<&Pod> = on_node.iter().map(|(_, pod)| *pod).collect();
+        let verdict = verdict::judge(self.subject, node, &pods);
+        let group = self.group(name, &verdict);
+        if let Some((alike, (number, _))) = alike.zip(group) {
+            self.judged.insert(alike, number);
+        }
+        self.push_row(node, &pods, &verdict);
+        group.and_then(|(_, trouble)| trouble)
+    }
+
+    /// Says with which nodes a node shares its group, where that can be told without judging it.
+    fn alike(&self, node: &Node, decision: Decision, without_pods: bool) -> Option<Alike> {
+        if self.options.detail != Detail::Groups || !without_pods || !self.subject.pods_known {
             return None;
         }
-        self.groups.add(name, primary);
-        Some(primary.code)
+        if !decision.should_run {
+            return self.signature.of(node).map(Alike::NotEligible);
+        }
+        (!missing::is_young(node, self.subject.index.now())).then_some(Alike::Missing)
+    }
+
+    fn push_row(&mut self, node: &Node, pods: &[&Pod], verdict: &Verdict) {
+        if self.options.detail == Detail::Groups {
+            return;
+        }
+        let explained = self.options.detail == Detail::Explain;
+        let explanation = explained.then(|| explain::explain(self.subject, node, pods, verdict));
+        let row = row(self.subject, &node.metadata.name, pods, verdict);
+        self.nodes.push(NodeCoverage { explanation, ..row });
+    }
+
+    /// Adds a node to the group of its primary finding; returns the group's number, and the code where it
+    /// is a trouble.
+    fn group(&mut self, name: &str, verdict: &Verdict) -> Option<(usize, Option<ReasonCode>)> {
+        let primary = verdict.findings.first()?;
+        if verdict.state == NodeState::NotEligible {
+            return Some((self.not_eligible_groups.add(name, primary), None));
+        }
+        Some((self.groups.add(name, primary), Some(primary.code)))
     }
 
     /// Looks at pods whose node is not in the snapshot: it is gone, or the nodes could not be read.
@@ -222,7 +272,7 @@ impl<'s, 'a> Walk<'s, 'a> {
                 add_node(&mut self.tally.counts, subject, decision, pods.first().copied());
                 Verdict { decision, state, findings }
             };
-            if let Some(code) = self.group(name, &verdict) {
+            if let Some((_, Some(code))) = self.group(name, &verdict) {
                 *self.tally.troubles.entry(code).or_default() += 1;
             }
             if self.options.detail != Detail::Groups {
@@ -296,69 +346,8 @@ impl<'s, 'a> Walk<'s, 'a> {
     }
 }
 
-impl Tally {
-    fn add(&mut self, counts: &Counts, trouble: Option<ReasonCode>) {
-        let sum = &mut self.counts;
-        sum.nodes_total += counts.nodes_total;
-        sum.eligible += counts.eligible;
-        sum.current += counts.current;
-        sum.ready += counts.ready;
-        sum.available += counts.available;
-        sum.missing += counts.missing;
-        sum.updated += counts.updated;
-        sum.outdated += counts.outdated;
-        sum.misscheduled += counts.misscheduled;
-        sum.not_eligible += counts.not_eligible;
-        if let Some(code) = trouble {
-            *self.troubles.entry(code).or_default() += 1;
-        }
-    }
-}
-
-/// Counts a node as the controller counts it for the status: by its first pod alone.
-///
-/// Ported from `updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
-fn add_node(counts: &mut Counts, subject: &Subject, decision: Decision, first: Option<&Pod>) {
-    counts.nodes_total += 1;
-    if !decision.should_run {
-        counts.not_eligible += 1;
-        counts.misscheduled += usize::from(first.is_some());
-        return;
-    }
-    counts.eligible += 1;
-    let Some(first) = first else {
-        counts.missing += usize::from(subject.pods_known);
-        return;
-    };
-    counts.current += 1;
-    counts.ready += usize::from(first.is_ready());
-    counts.available += usize::from(subject.is_available(first));
-    match subject.is_updated(first) {
-        Some(true) => counts.updated += 1,
-        Some(false) => counts.outdated += 1,
-        None => {}
-    }
-}
-
 fn count(number: i64) -> usize {
     usize::try_from(number).unwrap_or(0)
-}
-
-/// Returns a row per value; nodes without the label come last.
-fn rows_by_value(by: BTreeMap<Option<&str>, Tally>) -> Vec<CountsByRow> {
-    let mut rows: Vec<CountsByRow> = by
-        .into_iter()
-        .map(|(value, Tally { counts, troubles })| CountsByRow {
-            value: value.map(str::to_owned),
-            counts,
-            troubles: count_codes(troubles),
-        })
-        .collect();
-    // Nothing sorts before every value.
-    if rows.first().is_some_and(|row| row.value.is_none()) {
-        rows.rotate_left(1);
-    }
-    rows
 }
 
 fn row(subject: &Subject, name: &str, pods: &[&Pod], verdict: &Verdict) -> NodeCoverage {
@@ -454,6 +443,39 @@ mod tests {
         let report = &coverage(&snapshot, &Options::default()).daemon_sets[0];
         assert!(report.nodes.is_empty());
         assert_eq!(report.groups[0].nodes, ["a"]);
+    }
+
+    #[test]
+    fn groups_are_the_same_whether_each_node_is_told_or_not() {
+        let mut small = world().template(json!({"nodeSelector": {"disk": "ssd"}}));
+        for number in 0..40 {
+            let name = format!("n{number:02}");
+            let labels = match number % 4 {
+                0 => json!({"disk": "ssd", "serial": name}),
+                1 => json!({"disk": "hdd", "serial": name}),
+                2 => json!({"serial": name}),
+                _ => json!({"Disk": "ssd", "serial": name}),
+            };
+            let taints = if number % 5 == 0 { json!([{"key": "k", "effect": "NoSchedule"}]) } else { json!([]) };
+            let made = if number % 8 == 4 { at("11:59:00") } else { at("09:00:00") };
+            small = small.node(
+                &name,
+                json!({"metadata": {"labels": labels, "creationTimestamp": made}, "spec": {"taints": taints}}),
+            );
+            if number % 12 == 0 {
+                small = small.pod(&format!("agent-{name}"), &name, json!({}));
+            }
+        }
+        let snapshot = small.finish();
+        let with = |detail| {
+            let options = Options { detail, by: Some("disk".to_owned()), ..Options::default() };
+            let mut report = coverage(&snapshot, &options).daemon_sets.remove(0);
+            report.nodes.clear();
+            report
+        };
+        let groups = with(Detail::Groups);
+        assert_eq!(groups, with(Detail::Nodes));
+        assert!(groups.groups.len() >= 3 && groups.not_eligible_groups.len() >= 4, "{groups:#?}");
     }
 
     #[test]

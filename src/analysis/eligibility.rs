@@ -56,8 +56,8 @@ fn node_name_mismatch(daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibi
 fn node_selector_label_missing(node: &Node, check: &LabelCheck) -> Finding {
     let LabelCheck { key, wanted, .. } = check;
     let mut message = Sentence::from(format!("label {key} is missing, needs {key}={wanted}"));
-    if let Some((near, value)) = near_miss::near_key(key, &node.metadata.labels) {
-        message = message.words(format!("; {near}=")).value(value).words(" is there");
+    if let Some((near, _)) = near_miss::near_key(key, &node.metadata.labels) {
+        message = message.words(format!("; {near} is there"));
     }
     let fix = label_node(node).words(format!(" {key}={wanted}"));
     Finding::new(ReasonCode::NodeSelectorLabelMissing, message, fix)
@@ -150,8 +150,8 @@ fn affinity_term_mismatch(daemon_set: &DaemonSet, node: &Node, terms: &[TermOutc
         message = message.words(requirement_text(requirement));
         if let Some(actual) = requirement.actual.as_ref().filter(|_| !requirement.field) {
             message = message.words(", which is ").value(quote_empty(actual));
-        } else if let Some((near, value)) = near_miss::near_key(&requirement.key, &node.metadata.labels) {
-            message = message.words(format!(" ({near}=")).value(value).words(" is there)");
+        } else if let Some((near, _)) = near_miss::near_key(&requirement.key, &node.metadata.labels) {
+            message = message.words(format!(" ({near} is there)"));
         }
     }
     let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);

@@ -10,7 +10,8 @@ use crate::report::reason::ReasonCode;
 /// Collects findings of nodes, and merges those with the same cause.
 #[derive(Debug, Default)]
 pub struct Groups {
-    groups: HashMap<(ReasonCode, String), Group>,
+    numbers: HashMap<(ReasonCode, String), usize>,
+    groups: Vec<Group>,
 }
 
 #[derive(Debug)]
@@ -21,36 +22,52 @@ struct Group {
 }
 
 impl Groups {
-    /// Adds a node with its primary finding; nodes are to come by name.
-    pub fn add(&mut self, node: &str, finding: &Finding) {
+    /// Adds a node with its primary finding, and returns the number of its group; nodes are to come by
+    /// name.
+    pub fn add(&mut self, node: &str, finding: &Finding) -> usize {
+        let (number, is_new) = self.number(finding);
+        let group = &mut self.groups[number];
+        if !is_new {
+            group.finding.message.merge(&finding.message);
+            group.finding.fix.merge(&finding.fix);
+        }
+        group.nodes.push(node.to_owned());
+        number
+    }
+
+    /// Adds a node whose finding is that of a node in the group already, but for the name.
+    pub fn add_alike(&mut self, node: &str, number: usize) -> ReasonCode {
+        let group = &mut self.groups[number];
+        group.finding.fix.merge_node(node);
+        group.nodes.push(node.to_owned());
+        group.finding.code
+    }
+
+    /// Returns the number of a finding's group, and whether it is a new one.
+    fn number(&mut self, finding: &Finding) -> (usize, bool) {
         let mut key = String::new();
         finding.message.write_key(&mut key);
-        match self.groups.entry((finding.code, key)) {
-            Entry::Occupied(mut entry) => {
-                let group = entry.get_mut();
-                group.finding.message.merge(&finding.message);
-                group.finding.fix.merge(&finding.fix);
-                group.nodes.push(node.to_owned());
-            }
+        match self.numbers.entry((finding.code, key)) {
+            Entry::Occupied(entry) => (*entry.get(), false),
             Entry::Vacant(entry) => {
-                entry.insert(Group { finding: finding.clone(), nodes: vec![node.to_owned()], unnamed: 0 });
+                entry.insert(self.groups.len());
+                self.groups.push(Group { finding: finding.clone(), nodes: Vec::new(), unnamed: 0 });
+                (self.groups.len() - 1, true)
             }
         }
     }
 
     /// Adds a number of nodes whose names are not known.
     pub fn add_unnamed(&mut self, count: usize, finding: &Finding) {
-        let mut key = String::new();
-        finding.message.write_key(&mut key);
-        let group = Group { finding: finding.clone(), nodes: Vec::new(), unnamed: 0 };
-        self.groups.entry((finding.code, key)).or_insert(group).unnamed += count;
+        let (number, _) = self.number(finding);
+        self.groups[number].unnamed += count;
     }
 
     /// Returns the groups, most nodes first.
     pub fn into_report(self) -> Vec<ReasonGroup> {
         let mut groups: Vec<ReasonGroup> = self
             .groups
-            .into_values()
+            .into_iter()
             .map(|Group { finding, nodes, unnamed }| ReasonGroup {
                 code: finding.code,
                 count: nodes.len() + unnamed,

@@ -1,5 +1,7 @@
 //! Eligible, and no pod object: why none was made.
 
+use jiff::Timestamp;
+
 use super::age::seconds_between;
 use super::concerns;
 use super::create_failure;
@@ -29,7 +31,7 @@ pub fn findings(subject: &Subject, node: &Node) -> Vec<Finding> {
     if findings.iter().any(|finding| matches!(finding.code, ReasonCode::DaemonSetDeleting | ReasonCode::SelectingAll)) {
         return findings;
     }
-    findings.extend_from_slice(subject.refusals());
+    findings.extend_from_slice(&subject.history().refusals);
     if findings.is_empty() {
         findings.extend(concerns::controller_seems_down(subject.index.snapshot));
     }
@@ -45,11 +47,30 @@ pub fn findings_of_unknown_nodes(subject: &Subject) -> Vec<Finding> {
     findings(subject, &nowhere)
 }
 
+/// What the events say of the making of a DaemonSet's pods.
+pub struct History {
+    /// Why the API server refused pods, newest refusal first; empty where no event says so.
+    pub refusals: Vec<Finding>,
+    /// When a pod was made last.
+    pub made: Option<Timestamp>,
+}
+
+impl History {
+    /// Reads the events about a DaemonSet.
+    pub fn new(index: &Index, daemon_set: &DaemonSet) -> Self {
+        let events = index.events_about("DaemonSet", &daemon_set.metadata);
+        let made = events.iter().find(|event| event.reason == "SuccessfulCreate").and_then(|event| event.last_seen());
+        History { refusals: refusals(index, daemon_set, &events, made), made }
+    }
+}
+
+/// Tells whether a node is so young that its missing pod may just not have been made yet.
+pub fn is_young(node: &Node, now: Timestamp) -> bool {
+    node.metadata.creation_timestamp.get().is_some_and(|at| seconds_between(at, now) < SETTLING)
+}
+
 /// Finds why the API server refused pods, newest refusal first.
-pub fn refusals(index: &Index, daemon_set: &DaemonSet) -> Vec<Finding> {
-    let events = index.events_about("DaemonSet", &daemon_set.metadata);
-    let newest = |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
-    let success = newest("SuccessfulCreate");
+fn refusals(index: &Index, daemon_set: &DaemonSet, events: &[&Event], made: Option<Timestamp>) -> Vec<Finding> {
     let changed = index.current_revision(daemon_set).and_then(|revision| revision.metadata.creation_timestamp.get());
     let mut findings: Vec<Finding> = Vec::new();
     for event in events.iter().filter(|event| event.reason == "FailedCreate") {
@@ -58,8 +79,8 @@ pub fn refusals(index: &Index, daemon_set: &DaemonSet) -> Vec<Finding> {
             continue;
         }
         let at = event.last_seen();
-        let since = |later: Option<jiff::Timestamp>| at.zip(later).map_or(0, |(at, later)| seconds_between(at, later));
-        if since(success) > SAME_BATCH || since(changed) > 0 {
+        let since = |later: Option<Timestamp>| at.zip(later).map_or(0, |(at, later)| seconds_between(at, later));
+        if since(made) > SAME_BATCH || since(changed) > 0 {
             finding.message =
                 Sentence::from("likely ").then(finding.message).words(" (a pod was made, or the spec changed, since)");
         }
@@ -82,15 +103,9 @@ fn with_age(mut finding: Finding, event: &Event, index: &Index) -> Finding {
 /// Finds that the pod is likely still to be made, because something changed a short while ago.
 fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
     let now = subject.index.now();
-    let recent = |at: Option<jiff::Timestamp>| at.filter(|at| seconds_between(*at, now) < SETTLING);
-    let age = |at: jiff::Timestamp| seconds_between(at, now);
-    let metadata = &subject.daemon_set.metadata;
-    let made = subject
-        .index
-        .events_about("DaemonSet", metadata)
-        .iter()
-        .find(|event| event.reason == "SuccessfulCreate")
-        .and_then(|event| event.last_seen());
+    let recent = |at: Option<Timestamp>| at.filter(|at| seconds_between(*at, now) < SETTLING);
+    let age = |at: Timestamp| seconds_between(at, now);
+    let (metadata, made) = (&subject.daemon_set.metadata, subject.history().made);
     let message = if let Some(at) = recent(metadata.creation_timestamp.get()) {
         Sentence::from("the pod is still to be made: the DaemonSet is ").age(age(at)).words(" old")
     } else if let Some(at) = recent(node.metadata.creation_timestamp.get()) {

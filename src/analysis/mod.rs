@@ -31,8 +31,10 @@ pub mod pending;
 pub mod pod_story;
 pub mod scheduler_words;
 pub mod sentence;
+pub mod signature;
 pub mod status;
 pub mod subject;
+pub mod tally;
 #[cfg(test)]
 mod test_support;
 pub mod verdict;

@@ -35,13 +35,14 @@ pub fn near_key<'a>(key: &str, labels: &'a BTreeMap<String, String>) -> Option<(
     let other = other_prefix(key);
     let same = labels.iter().find(|(label, _)| Some(label.as_str()) == other);
     // The name alone under any prefix comes before a slip, which could be chance.
-    let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
-    let prefix = || {
-        let wanted = name(key);
-        labels.iter().find(|(label, _)| wanted.len() > 2 && name(label) == wanted)
-    };
+    let wanted = last_part(key);
+    let prefix = || labels.iter().find(|(label, _)| wanted.len() > 2 && last_part(label) == wanted);
     let slip = || labels.iter().find(|(label, _)| is_slip(key, label));
     same.or_else(prefix).or_else(slip).map(|(label, value)| (label.as_str(), value.as_str()))
+}
+
+fn last_part(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or_default()
 }
 
 /// Tells whether a value is likely meant by another: it differs in case, or by a slip of the pen.
@@ -60,21 +61,21 @@ pub fn near_name<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Opti
 
 /// Tells whether two different texts differ in case only, or in one or two letters of many.
 fn is_slip(a: &str, b: &str) -> bool {
-    if a == b || a.is_empty() || b.is_empty() {
-        return false;
-    }
-    if a.eq_ignore_ascii_case(b) || a.replace('_', "-") == b.replace('_', "-") {
-        return true;
-    }
-    // Names that differ in a number, such as zone-1 and zone-2, differ on purpose.
-    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    let letters = a.chars().count().min(b.chars().count());
-    let allowed = match letters {
+    let allowed = match a.len().min(b.len()) {
         0..=3 => 0,
         4..=7 => 1,
         _ => 2,
     };
-    digits(a) == digits(b) && a.len().abs_diff(b.len()) <= allowed && distance(a, b) <= allowed
+    // Lengths rule out nearly every pair, before anything is compared.
+    if a == b || a.is_empty() || b.is_empty() || a.len().abs_diff(b.len()) > allowed {
+        return false;
+    }
+    if a.eq_ignore_ascii_case(b) {
+        return true;
+    }
+    // Names that differ in a number, such as zone-1 and zone-2, differ on purpose.
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    digits(a) == digits(b) && distance(a, b) <= allowed
 }
 
 /// Returns how many letters must be changed, added, left out or swapped with their neighbour.

@@ -117,6 +117,19 @@ impl Sentence {
         }
     }
 
+    /// Takes in the name of a further node, where the sentence names nodes.
+    pub fn merge_node(&mut self, name: &str) {
+        for part in &mut self.parts {
+            if let Part::Nodes { shown, more } = part {
+                if shown.len() < VALUES_SHOWN {
+                    shown.push(name.to_owned());
+                } else {
+                    *more += 1;
+                }
+            }
+        }
+    }
+
     /// Takes in the values of another sentence of the same words; other sentences are left out.
     pub fn merge(&mut self, other: &Sentence) {
         for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {

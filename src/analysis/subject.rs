@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use super::concerns;
 use super::finding::Finding;
 use super::index::{DaemonSetPods, Index};
-use super::missing;
+use super::missing::History;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::pod::Pod;
@@ -31,7 +31,7 @@ pub struct Subject<'a> {
     pub pods_known: bool,
     /// Whether the nodes could be read.
     pub nodes_known: bool,
-    refusals: OnceCell<Vec<Finding>>,
+    history: OnceCell<History>,
 }
 
 impl<'a> Subject<'a> {
@@ -49,13 +49,13 @@ impl<'a> Subject<'a> {
             concerns: concerns::concerns(index, daemon_set),
             pods_known,
             nodes_known: !index.nodes.is_empty() || index.knows(Kind::Nodes, ""),
-            refusals: OnceCell::new(),
+            history: OnceCell::new(),
         }
     }
 
-    /// Returns why pods of the DaemonSet could not be made, newest first; empty where no event says so.
-    pub fn refusals(&self) -> &[Finding] {
-        self.refusals.get_or_init(|| missing::refusals(self.index, self.daemon_set))
+    /// Returns what the events say of the making of its pods.
+    pub fn history(&self) -> &History {
+        self.history.get_or_init(|| History::new(self.index, self.daemon_set))
     }
 
     /// Tells whether a pod counts as available now.

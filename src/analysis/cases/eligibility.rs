@@ -49,7 +49,7 @@ pub(super) fn cases() -> Vec<Case> {
             "selector_label_is_there_under_its_present_prefix",
             selector(labelled(json!({"kubernetes.io/os": "linux"})), json!({"beta.kubernetes.io/os": "linux"})),
             (NotEligible, R::NodeSelectorLabelMissing),
-            "label beta.kubernetes.io/os is missing, needs beta.kubernetes.io/os=linux; kubernetes.io/os=linux is there",
+            "label beta.kubernetes.io/os is missing, needs beta.kubernetes.io/os=linux; kubernetes.io/os is there",
             "if pods belong there: kubectl label node n beta.kubernetes.io/os=linux",
         ),
         case(

@@ -10,13 +10,16 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
-use crate::model::pod::{Container, Pod, PodSpec, PodStatus, ResourceRequirements};
+use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements};
 use crate::model::selector::LabelSelector;
 
 /// The longest beginning of a name that the API server puts random letters behind.
 ///
 /// `maxGeneratedNameLength` of k8s.io/apiserver/pkg/storage/names/generate.go, release 1.36.
 const LONGEST_GENERATED_START: usize = 58;
+
+/// The conditions that say of a ready pod only how it came so far.
+const STEPS: [&str; 4] = ["PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers"];
 
 /// Which pods besides the DaemonSets' own are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,13 +136,33 @@ fn fine_pod(mut pod: Pod) -> Pod {
     pod.spec.affinity = None;
     pod.spec.node_selector = BTreeMap::new();
     pod.spec.tolerations = Vec::new();
+    pod.spec.scheduler_name = String::new();
+    pod.spec.service_account_name = String::new();
+    // Their containers are ready and were never restarted; what the node has set aside for them
+    // counts only where it is not what they ask for.
+    for (containers, statuses) in [
+        (&pod.spec.containers, &mut pod.status.container_statuses),
+        (&pod.spec.init_containers, &mut pod.status.init_container_statuses),
+    ] {
+        if statuses.iter().all(|status| has_what_it_asks_for(status, containers)) {
+            *statuses = Vec::new();
+        }
+    }
     for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
         // Limits are told beside a failure, and the API server has made requests of them.
         container.resources.limits = BTreeMap::new();
         container.ports.retain(|port| port.host_port != 0);
     }
-    pod.status.conditions.retain(|condition| condition.type_ == "Ready" || condition.status != "True");
+    pod.status.conditions.retain(|condition| condition.status != "True" || !STEPS.contains(&condition.type_.as_str()));
     without_room_to_grow(pod)
+}
+
+/// Tells whether a node has set aside for a container just what it asks for, or does not say.
+fn has_what_it_asks_for(status: &ContainerStatus, containers: &[Container]) -> bool {
+    let container = containers.iter().find(|container| container.name == status.name);
+    let asked = container.map(|container| &container.resources.requests);
+    (status.allocated_resources.is_empty() || Some(&status.allocated_resources) == asked)
+        && status.resources.as_ref().is_none_or(|resources| Some(&resources.requests) == asked)
 }
 
 /// Gives back the room that lists were made with to grow in: four items at least.
@@ -180,9 +203,16 @@ fn other_pod(pod: Pod) -> Pod {
         resources,
         ..
     } = status;
-    for status in container_statuses.iter_mut().chain(&mut init_container_statuses) {
-        status.state = Default::default();
-        status.last_state = Default::default();
+    for (containers, statuses) in
+        [(&spec.containers, &mut container_statuses), (&spec.init_containers, &mut init_container_statuses)]
+    {
+        if statuses.iter().all(|status| has_what_it_asks_for(status, containers)) {
+            *statuses = Vec::new();
+        }
+        for status in statuses {
+            status.state = Default::default();
+            status.last_state = Default::default();
+        }
     }
     let status = PodStatus {
         phase,
@@ -230,6 +260,7 @@ mod tests {
     use crate::model::daemon_set::DaemonSet;
     use crate::model::event::Event;
     use crate::model::pod::Pod;
+    use crate::model::quantity::Quantity;
 
     fn owners() -> Owners {
         let daemon_set = DaemonSet::from_object(json!({
@@ -278,7 +309,7 @@ mod tests {
                 "status": {
                     "phase": "Running",
                     "conditions": [{"type": "Ready", "status": "True"}, {"type": "Initialized", "status": "True"},
-                        {"type": "DisruptionTarget", "status": "False"}],
+                        {"type": "DisruptionTarget", "status": "True"}],
                     "containerStatuses": [{"name": "c", "ready": true, "restartCount": restarts}],
                 },
             }))
@@ -289,6 +320,11 @@ mod tests {
         assert_eq!((kept.metadata.labels.len(), kept.spec.containers[0].resources.requests.len()), (1, 1));
         let conditions: Vec<&str> = kept.status.conditions.iter().map(|condition| condition.type_.as_str()).collect();
         assert_eq!(conditions, ["Ready", "DisruptionTarget"]);
+        assert_eq!(kept.status.container_statuses, []);
+        let mut resized = fine(0);
+        resized.status.container_statuses[0].allocated_resources.insert("cpu".to_owned(), Quantity::new("3"));
+        let kept = owners().keep_pod(resized.clone(), Others::Drop).unwrap();
+        assert_eq!(kept.status.container_statuses, resized.status.container_statuses);
         assert_eq!(owners().keep_pod(fine(1), Others::Drop), Some(fine(1)), "it has a story");
         let whole = Owners { whole: true, ..owners() };
         assert_eq!(whole.keep_pod(fine(0), Others::Drop), Some(fine(0)));

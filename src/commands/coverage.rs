@@ -131,7 +131,7 @@ pub fn run(arguments: CoverageArgs, target: TargetArgs, io: &mut Io<'_>, out: &m
                 let result = match output {
                     Some(Output::Name) => render::coverage::names(&report, out),
                     _ if explain => render::explanation::explanation(&report, &view, out),
-                    _ => render::node::table(&report, &node, &view, out),
+                    _ => render::node::table(&report, &node, output == Some(Output::Wide), &view, out),
                 };
                 result.map_err(Failure::Output)?;
                 if report.daemon_sets.is_empty() {

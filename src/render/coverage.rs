@@ -11,7 +11,7 @@ use crate::report::coverage::{
 };
 
 /// The columns that a group's reason code and number of nodes take up, with the space after them.
-const CODE_WIDTH: usize = 24;
+const CODE_WIDTH: usize = 28;
 const COUNT_WIDTH: usize = 9;
 
 /// Writes the answer for each DaemonSet; one that is fine is one line.
@@ -25,7 +25,7 @@ pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::
         if index > 0 {
             writeln!(out)?;
         }
-        daemon_set_groups(daemon_set, view, out)?;
+        daemon_set_groups(daemon_set, report.daemon_sets.len() == 1, view, out)?;
     }
     if !troubled.is_empty() && !fine.is_empty() {
         writeln!(out)?;
@@ -99,7 +99,12 @@ fn count_with_pods(nodes: usize) -> String {
     if nodes == 1 { "1 node has a pod".to_owned() } else { format!("{nodes} nodes have pods") }
 }
 
-fn daemon_set_groups(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn daemon_set_groups(
+    daemon_set: &DaemonSetCoverage,
+    is_alone: bool,
+    view: &View,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(out, "{}", style::answer(headline(daemon_set, view)))?;
     for concern in &daemon_set.concerns {
         advice(&format!("{}: {}", concern.code, concern.message), &concern.fix, "", view, out)?;
@@ -112,11 +117,15 @@ fn daemon_set_groups(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn 
         writeln!(out)?;
         counts_by(by, view, out)?;
     }
-    not_eligible(daemon_set, view, out)?;
+    not_eligible(daemon_set, is_alone, view, out)?;
     status(daemon_set, view, out)
 }
 
 /// Writes groups of nodes, each with its sentence and what to do beneath it.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
 pub fn table_of(
     groups: &[ReasonGroup],
     code_style: fn(String) -> String,
@@ -124,13 +133,17 @@ pub fn table_of(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(out, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES")?;
-    for group in groups {
-        let code = code_style(format!("{:<CODE_WIDTH$}", group.code.name()));
-        let which = some_of(&group.nodes, view.width.saturating_sub(CODE_WIDTH + COUNT_WIDTH));
-        writeln!(out, "{code}{:>5}    {}", group.count, view.show(&which))?;
-        advice(&group.message, &group.fix, "    ", view, out)?;
-    }
-    Ok(())
+    groups.iter().try_for_each(|group| {
+        head(group, code_style, view, out)?;
+        advice(&group.message, &group.fix, "    ", view, out)
+    })
+}
+
+/// Writes a group's code, its number of nodes, and the first of them.
+fn head(group: &ReasonGroup, code_style: fn(String) -> String, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let code = code_style(format!("{:<CODE_WIDTH$}", group.code.name()));
+    let which = some_of(&group.nodes, view.width.saturating_sub(CODE_WIDTH + COUNT_WIDTH));
+    writeln!(out, "{code}{:>5}    {}", group.count, view.show(&which))
 }
 
 /// Writes a sentence, and what to do beneath it.
@@ -151,25 +164,19 @@ fn advice(message: &str, fix: &str, indent: &str, view: &View, out: &mut dyn Wri
     Ok(())
 }
 
-fn not_eligible(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
+/// Writes why the other nodes are not eligible; what would make them so only where that is the question.
+fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let groups = &daemon_set.not_eligible_groups;
     if groups.is_empty() {
         return Ok(());
     }
-    let number = daemon_set.not_eligible_groups.iter().map(|group| group.count).sum();
-    writeln!(out)?;
+    let number = groups.iter().map(|group| group.count).sum();
     let verb = if number == 1 { "is" } else { "are" };
-    writeln!(out, "{} {verb} not eligible:", count(number, "node"))?;
-    for group in groups {
-        let head = format!("  {:<22}{:>5}    ", group.code.name(), group.count);
-        let indent = " ".repeat(columns(&head));
-        let mut lead = head;
-        for line in wrap(&view.show(&group.message), view.width.saturating_sub(columns(&indent))) {
-            writeln!(out, "{}", style::context(format!("{lead}{line}")))?;
-            lead.clone_from(&indent);
-        }
-    }
-    Ok(())
+    writeln!(out, "\n{} {verb} not eligible:", count(number, "node"))?;
+    groups.iter().try_for_each(|group| {
+        head(group, style::context, view, out)?;
+        advice(&group.message, if is_alone { &group.fix } else { "" }, "    ", view, out)
+    })
 }
 
 fn status(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
@@ -202,7 +209,7 @@ fn counts_by(by: &CountsBy, view: &View, out: &mut dyn Write) -> io::Result<()> 
         Column::number("NOT-ELIGIBLE", |row: &CountsByRow| row.counts.not_eligible),
         Column::text("TROUBLE", |row: &CountsByRow| troubles(&row.troubles, 2)),
     ];
-    table::write(&columns, &by.rows, out)
+    table::write(&columns, &by.rows, view, out)
 }
 
 /// Writes the first few reason codes, each with its number of nodes.

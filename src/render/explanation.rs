@@ -2,10 +2,13 @@
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
+
 use super::coverage::incomplete;
 use super::style;
 use super::text::{columns, wrap};
 use super::view::View;
+use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
 
 /// The columns of a rule's name, with the space around it.
@@ -23,7 +26,7 @@ pub fn explanation(report: &CoverageReport, view: &View, out: &mut dyn Write) ->
             writeln!(out)?;
         }
         if let Some(explanation) = &node.explanation {
-            Page { view, out: &mut *out }.node(node, explanation)?;
+            Page { now: report.now.parse().ok(), view, out: &mut *out }.node(node, explanation)?;
         }
     }
     incomplete(&report.incomplete, view, out)
@@ -31,6 +34,7 @@ pub fn explanation(report: &CoverageReport, view: &View, out: &mut dyn Write) ->
 
 /// The page that an explanation is written on.
 struct Page<'a> {
+    now: Option<Timestamp>,
     view: &'a View,
     out: &'a mut dyn Write,
 }
@@ -58,8 +62,8 @@ impl Page<'_> {
                 Some(false) => " (differs from what is recomputed here)",
                 None => "",
             };
-            let when = if verdict.at.is_empty() { String::new() } else { format!(", {}", verdict.at) };
-            self.lines("SCHEDULER SAYS", &format!("{}{agrees}{when}", verdict.message))?;
+            let text = format!("{}{agrees}, {}", verdict.message, self.ago(&verdict.at));
+            self.lines("SCHEDULER SAYS", &text)?;
         }
         for pod in &explanation.pods {
             self.pod(pod)?;
@@ -128,9 +132,18 @@ impl Page<'_> {
         writeln!(self.out, "{heading}")?;
         for event in events {
             let times = if event.count > 1 { format!(" (x{})", event.count) } else { String::new() };
-            self.indented(&format!("{} {}{times}: {}", event.at, event.reason, event.message))?;
+            let ago = self.ago(&event.at);
+            self.indented(&format!("{ago}{times} {}: {}", event.reason, event.message))?;
         }
         Ok(())
+    }
+
+    /// Writes how long ago a point in time (RFC 3339) was.
+    fn ago(&self, at: &str) -> String {
+        match (at.parse::<Timestamp>(), self.now) {
+            (Ok(at), Some(now)) => format!("{} ago", format_age(seconds_between(at, now))),
+            _ => "some time ago".to_owned(),
+        }
     }
 
     fn reasons(&mut self, node: &NodeCoverage) -> io::Result<()> {

@@ -56,7 +56,7 @@ pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &
         columns.push(Column::text("NODE-SELECTOR", |row: &ListRow| view.show(&row.node_selector.join(","))));
     }
     if !rows.is_empty() {
-        table::write(&columns, rows, out)?;
+        table::write(&columns, rows, view, out)?;
     }
     let hidden = report.daemon_sets.len() - rows.len();
     if hidden > 0 {

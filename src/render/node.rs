@@ -6,23 +6,26 @@ use super::coverage::incomplete;
 use super::nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count};
+use super::text::count;
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage};
 
-/// Writes every DaemonSet's decision on a node: those that should run there first.
+/// Writes every DaemonSet's decision on a node: first those in trouble there, then those that run.
+///
+/// Those that have no business there are only counted, unless `all` are asked for.
 ///
 /// # Errors
 ///
 /// Fails where the output cannot be written.
-pub fn table(report: &CoverageReport, node: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let mut rows: Vec<(&DaemonSetCoverage, &NodeCoverage)> = report
         .daemon_sets
         .iter()
         .filter_map(|daemon_set| Some((daemon_set, daemon_set.nodes.iter().find(|row| row.name == node)?)))
         .collect();
     let available = |row: &NodeCoverage| row.reasons.is_empty();
-    rows.sort_by_key(|(_, row)| (!row.should_run && row.pods.is_empty(), available(row)));
+    let has_business = |row: &NodeCoverage| row.should_run || !row.pods.is_empty();
+    rows.sort_by_key(|(_, row)| (!has_business(row), available(row)));
     let should_run = rows.iter().filter(|(_, row)| row.should_run).count();
     let running = rows.iter().filter(|(_, row)| row.should_run && available(row)).count();
     let headline = format!(
@@ -32,32 +35,34 @@ pub fn table(report: &CoverageReport, node: &str, view: &View, out: &mut dyn Wri
         if running == 1 { "is" } else { "are" },
     );
     writeln!(out, "{}", style::answer(headline))?;
-    if rows.is_empty() {
-        return incomplete(&report.incomplete, view, out);
+    let others = rows.iter().filter(|(_, row)| !has_business(row)).count();
+    if !all {
+        rows.truncate(rows.len() - others);
     }
-    writeln!(out)?;
+    if !rows.is_empty() {
+        writeln!(out)?;
+        decisions(&rows, view, out)?;
+    }
+    if !all && others > 0 {
+        let others = format!("+ {others} more that are not eligible there (-o wide shows them)");
+        writeln!(out, "{}", style::context(others))?;
+    }
+    if !rows.is_empty() {
+        let hint = format!("`kubectl ds coverage NAME --node {}` explains one of them in full", view.show(node));
+        writeln!(out, "\n{}", style::context(hint))?;
+    }
+    incomplete(&report.incomplete, view, out)
+}
+
+fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = |daemon_set: &DaemonSetCoverage| view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
-    let before: usize = [
-        rows.iter().map(|(daemon_set, _)| columns(&name(daemon_set))).max().unwrap_or(0),
-        rows.iter().map(|(_, row)| columns(&format!("{:?}", row.state))).max().unwrap_or(0),
-        rows.iter().map(|(_, row)| columns(&nodes::reason(row))).max().unwrap_or(0),
-    ]
-    .iter()
-    .map(|width| width + 3)
-    .sum();
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-    let shows_what = view.width > before + 10 + 24;
-    let mut layout = vec![
+    let layout = [
         Column::text("DAEMONSET", move |(daemon_set, _): &(&DaemonSetCoverage, &NodeCoverage)| name(daemon_set)),
         Column::text("RUNS", move |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| yes_no(row.should_run)),
         Column::text("STATE", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::state(row.state)),
         Column::text("REASON", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::reason(row)),
+        Column::sentence("WHAT", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::what(row, view)),
     ];
-    if shows_what {
-        layout.push(Column::text("WHAT", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::what(row, view)));
-    }
-    table::write(&layout, &rows, out)?;
-    let hint = format!("`kubectl ds coverage NAME --node {}` explains one of them in full", view.show(node));
-    writeln!(out, "\n{}", style::context(hint))?;
-    incomplete(&report.incomplete, view, out)
+    table::write(&layout, rows, view, out)
 }

@@ -2,24 +2,46 @@
 
 use std::io::{self, Write};
 
+use anstream::adapter::strip_str;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+use super::text::{columns, cut};
+use super::view::View;
+
+/// The space between two columns.
+const GAP: u16 = 3;
+
+/// The least columns of a sentence that are worth showing.
+const LEAST_SENTENCE: usize = 24;
 
 /// A column: its heading, and what it shows of a row.
 pub struct Column<'a, Row> {
     heading: &'static str,
-    is_number: bool,
+    shape: Shape,
     cell: Box<dyn Fn(&Row) -> String + 'a>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Text,
+    Number,
+    Sentence,
 }
 
 impl<'a, Row> Column<'a, Row> {
     /// Makes a column of text. The cells may be styled, and must have been made safe.
     pub fn text(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
-        Column { heading, is_number: false, cell: Box::new(cell) }
+        Column { heading, shape: Shape::Text, cell: Box::new(cell) }
+    }
+
+    /// Makes the last column, of sentences without styles that are cut where the screen ends.
+    pub fn sentence(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
+        Column { heading, shape: Shape::Sentence, cell: Box::new(cell) }
     }
 
     /// Makes a column of numbers, aligned on the right.
     pub fn number(heading: &'static str, cell: impl Fn(&Row) -> usize + 'a) -> Self {
-        Column { heading, is_number: true, cell: Box::new(move |row| cell(row).to_string()) }
+        Column { heading, shape: Shape::Number, cell: Box::new(move |row| cell(row).to_string()) }
     }
 
     /// Makes a column of numbers that are styled unless they are 0.
@@ -28,7 +50,7 @@ impl<'a, Row> Column<'a, Row> {
             0 => "0".to_owned(),
             number => style(number),
         };
-        Column { heading, is_number: true, cell: Box::new(styled) }
+        Column { heading, shape: Shape::Number, cell: Box::new(styled) }
     }
 }
 
@@ -37,21 +59,27 @@ impl<'a, Row> Column<'a, Row> {
 /// # Errors
 ///
 /// Fails where the output cannot be written.
-pub fn write<Row>(columns: &[Column<'_, Row>], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let mut cells: Vec<Vec<String>> =
+        rows.iter().map(|row| layout.iter().map(|column| (column.cell)(row)).collect()).collect();
+    if let (Some(limit), Some(last)) = (view.limit, layout.len().checked_sub(1))
+        && layout[last].shape == Shape::Sentence
+    {
+        let widest = |index: usize| cells.iter().map(|row| columns(&strip_str(&row[index]).to_string())).max();
+        let before: usize =
+            (0..last).map(|index| widest(index).unwrap_or(0).max(layout[index].heading.len()) + usize::from(GAP)).sum();
+        let room = limit.saturating_sub(before).max(LEAST_SENTENCE);
+        cells.iter_mut().for_each(|row| row[last] = cut(&row[last], room, view.ascii));
+    }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(columns.iter().map(|column| Cell::new(column.heading)));
-    for row in rows {
-        table.add_row(columns.iter().map(|column| Cell::new((column.cell)(row))));
-    }
-    for (column, layout) in columns.iter().zip(table.column_iter_mut()) {
-        layout.set_padding((0, 3));
-        if column.is_number {
-            layout.set_cell_alignment(CellAlignment::Right);
+    table.set_header(layout.iter().map(|column| Cell::new(column.heading)));
+    table.add_rows(cells);
+    for (column, place) in layout.iter().zip(table.column_iter_mut()) {
+        place.set_padding((0, GAP));
+        if column.shape == Shape::Number {
+            place.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for line in table.lines() {
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
+    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
 }

@@ -67,6 +67,26 @@ pub fn some_of(names: &[String], width: usize) -> String {
     text
 }
 
+/// Cuts text that has no styles in it to at most `width` columns, and marks that it was cut.
+pub fn cut(text: &str, width: usize, ascii: bool) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let mark = if ascii { "..." } else { "…" };
+    let mut short = String::new();
+    let mut room = width.saturating_sub(columns(mark));
+    for c in text.chars() {
+        let wide = c.width().unwrap_or(0);
+        if wide > room {
+            break;
+        }
+        room -= wide;
+        short.push(c);
+    }
+    short.truncate(short.trim_end().len());
+    short + mark
+}
+
 /// Writes a number of things: `1 node`, `2 nodes`.
 pub fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
@@ -74,7 +94,7 @@ pub fn count(number: usize, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{sanitize, some_of, wrap};
+    use super::{cut, sanitize, some_of, wrap};
 
     #[test]
     fn nothing_that_steers_a_terminal_gets_through() {
@@ -90,6 +110,15 @@ mod tests {
     fn lines_break_at_spaces_only() {
         assert_eq!(wrap("one two three-and-more four", 9), ["one two", "three-and-more", "four"]);
         assert_eq!(wrap("", 9), [""]);
+    }
+
+    #[test]
+    fn text_that_is_cut_says_so() {
+        assert_eq!(cut("one two three", 13, false), "one two three");
+        assert_eq!(cut("one two three", 12, false), "one two thr…");
+        assert_eq!(cut("one two three", 9, false), "one two…");
+        assert_eq!(cut("one two three", 9, true), "one tw...");
+        assert_eq!(cut("日本語", 5, false), "日本…");
     }
 
     #[test]

@@ -3,8 +3,10 @@
 /// What a renderer must know of the reader's screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// The width in columns.
+    /// The width in columns that text is laid out for.
     pub width: usize,
+    /// The width in columns that nothing may exceed; nothing in a pipe, where nothing is cut.
+    pub limit: Option<usize>,
     /// Whether only ASCII characters can be shown.
     pub ascii: bool,
 }
@@ -18,7 +20,7 @@ const LEAST_WIDTH: usize = 40;
 impl View {
     /// Makes a view of a width in columns, or of one that is not known.
     pub fn new(width: Option<usize>, ascii: bool) -> Self {
-        View { width: width.unwrap_or(WIDTH_OF_A_PIPE).max(LEAST_WIDTH), ascii }
+        View { width: width.unwrap_or(WIDTH_OF_A_PIPE).max(LEAST_WIDTH), limit: width, ascii }
     }
 
     /// Returns the arrow that points at what to do.

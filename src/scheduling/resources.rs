@@ -276,3 +276,40 @@ fn rounded(exact: &Exact<'_>) -> Amounts {
         .filter(|(_, amount)| *amount != 0)
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Insufficient, format_amount};
+
+    #[test]
+    fn amounts_are_written_as_people_read_them() {
+        for (resource, amount, text) in [
+            ("cpu", 600, "600m"),
+            ("cpu", 4_000, "4"),
+            ("cpu", 1_500, "1500m"),
+            ("cpu", -250, "-250m"),
+            ("memory", 0, "0"),
+            ("memory", 1_000, "1000"),
+            ("memory", 64 << 20, "64Mi"),
+            ("memory", 3 << 29, "1.5Gi"),
+            ("ephemeral-storage", (1 << 30) - 1, "1023.9Mi"),
+            ("hugepages-2Mi", 4 << 20, "4Mi"),
+            ("memory", -(3 << 29), "-1.5Gi"),
+            ("memory", -(1 << 30) + 1, "-1023.9Mi"),
+            ("example.com/gpu", 2_048, "2048"),
+            ("pods", 110, "110"),
+        ] {
+            assert_eq!(format_amount(resource, amount), text, "{resource} {amount}");
+        }
+    }
+
+    #[test]
+    fn what_exceeds_the_whole_node_never_fits() {
+        let mut lacking = Insufficient { resource: "cpu".to_owned(), requested: 4, used: 3, allocatable: 4 };
+        assert_eq!((lacking.free(), lacking.never_fits()), (1, false));
+        lacking.requested = 5;
+        assert!(lacking.never_fits());
+        lacking.used = 9;
+        assert_eq!(lacking.free(), 0);
+    }
+}

@@ -160,3 +160,112 @@ impl DaemonPod {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
+    use super::{DaemonPod, Eligibility};
+    use crate::model::daemon_set::PodTemplate;
+    use crate::model::node::Node;
+    use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
+
+    fn explain(spec: Value, node: Value) -> Eligibility {
+        let template = PodTemplate::deserialize(json!({"spec": spec})).unwrap();
+        let node = Node::deserialize(node).unwrap();
+        let pod = DaemonPod::new(&template);
+        let eligibility = pod.explain(&node);
+        assert_eq!(eligibility.decision, pod.decide(&node));
+        eligibility
+    }
+
+    fn affinity(terms: Value) -> Value {
+        json!({"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+        }}})
+    }
+
+    #[test]
+    fn every_label_of_the_node_selector_is_explained() {
+        let spec = json!({"nodeName": "n2", "nodeSelector": {"a": "1", "b": "2", "c": "3"}});
+        let eligibility = explain(spec, json!({"metadata": {"name": "n1", "labels": {"a": "1", "b": "x"}}}));
+        assert_eq!(eligibility.pinned_to.as_deref(), Some("n2"));
+        let labels: Vec<_> = eligibility
+            .node_selector
+            .iter()
+            .map(|check| (check.key.as_str(), check.wanted.as_str(), check.actual.as_deref(), check.matches))
+            .collect();
+        assert_eq!(labels, [("a", "1", Some("1"), true), ("b", "2", Some("x"), false), ("c", "3", None, false)]);
+    }
+
+    #[test]
+    fn every_term_that_fails_is_explained() {
+        let terms = json!([
+            {},
+            {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["many"]}]},
+            {
+                "matchExpressions": [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "In", "values": ["2"]}],
+                "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}],
+            },
+        ]);
+        let eligibility = explain(affinity(terms), json!({"metadata": {"name": "n1", "labels": {"a": "1"}}}));
+        let AffinityOutcome::NoMatch { terms } = eligibility.affinity else { panic!("a term matches") };
+        assert_eq!(terms[0], TermOutcome::Empty);
+        let error = "matchExpressions[0]: Gt needs an integer of 64 bits, not \"many\"".to_owned();
+        assert_eq!(terms[1], TermOutcome::Invalid { error });
+        let TermOutcome::Mismatch { failing, matching } = &terms[2] else { panic!("{:?}", terms[2]) };
+        let failing: Vec<_> =
+            failing.iter().map(|failing| (failing.key.as_str(), failing.field, failing.actual.as_deref())).collect();
+        assert_eq!(failing, [("b", false, None), ("metadata.name", true, Some("n1"))]);
+        assert_eq!(*matching, 1);
+    }
+
+    #[test]
+    fn no_terms_and_no_affinity_are_told_apart() {
+        let node = json!({"metadata": {"name": "n1", "labels": {"a": "1"}}});
+        assert_eq!(explain(json!({}), node.clone()).affinity, AffinityOutcome::NotSet);
+        assert_eq!(explain(affinity(json!([])), node.clone()).affinity, AffinityOutcome::NoTerms);
+        let terms = json!([{}, {"matchExpressions": [{"key": "a", "operator": "Exists"}]}]);
+        assert_eq!(explain(affinity(terms), node).affinity, AffinityOutcome::Matches { term: 1 });
+    }
+
+    #[test]
+    fn taints_name_the_toleration_that_bears_them_and_whose_it_is() {
+        let spec = json!({"tolerations": [
+            {"key": "dedicated", "operator": "Exists"},
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9},
+            {"key": "sla", "operator": "Lt", "value": "9"},
+        ]});
+        let taint = |key: &str, value: &str, effect: &str| json!({"key": key, "value": value, "effect": effect});
+        let eligibility = explain(
+            spec,
+            json!({"metadata": {"name": "n1"}, "spec": {"taints": [
+                taint("dedicated", "gpu", "NoSchedule"),
+                taint("node.kubernetes.io/not-ready", "", "NoExecute"),
+                taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
+                taint("preferred", "", "PreferNoSchedule"),
+                taint("sla", "5", "NoSchedule"),
+                taint("sla", "9", "NoSchedule"),
+            ]}}),
+        );
+        let outcomes: Vec<_> = eligibility
+            .taints
+            .iter()
+            .map(|outcome| {
+                let automatic = outcome.tolerated_by.as_ref().map(|by| by.automatic);
+                (outcome.taint.key.as_str(), automatic, outcome.depends_on_gate)
+            })
+            .collect();
+        assert_eq!(
+            outcomes,
+            [
+                ("dedicated", Some(false), false),
+                ("node.kubernetes.io/not-ready", Some(true), false),
+                ("node.kubernetes.io/unschedulable", Some(true), false),
+                ("sla", None, true),
+                ("sla", None, false),
+            ]
+        );
+    }
+}

@@ -1,12 +1,15 @@
 //! Coverage agrees with the control plane, for every node of every DaemonSet.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::{Value, json};
 
 use crate::support::agreement::{World, disagreements, pods_where_they_should_not_be, status_disagreements, unmet};
 use crate::support::expectations::Expectation;
-use crate::support::faulty_cluster::{FaultyCluster, Settled, expectations, faulty_cluster};
+use crate::support::faulty_cluster::{
+    FaultyCluster, Settled, coverage, coverage_with, expectations, faulty_cluster, items,
+};
 use crate::support::say;
 
 /// The DaemonSet that is being deleted: the controller does not look at it any more.
@@ -37,6 +40,26 @@ fn a_stale_status_is_told_from_the_truth() {
     assert_eq!(rack_lights["status"]["agrees"], false, "{rack_lights}");
     let difference = json!({"field": "desiredNumberScheduled", "status": 1, "recomputed": 0});
     assert!(rack_lights["status"]["differences"].as_array().unwrap().contains(&difference), "{rack_lights}");
+}
+
+#[test]
+fn a_dump_and_the_cluster_that_it_was_taken_of_give_the_same_report() {
+    let cluster = faulty_cluster();
+    // Ages count from now, and events come at any time.
+    let (items, live) = cluster.wait_until("not even an event comes for a moment", || {
+        let before = items(&cluster);
+        let live = coverage(&cluster);
+        (before == items(&cluster)).then_some((before, live))
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let dump = folder.path().join("dump.json");
+    fs::write(&dump, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
+    let from_dump = coverage_with(&["--from", dump.to_str().unwrap(), "--now", live["now"].as_str().unwrap()]);
+    let daemon_sets = live["daemonSets"].as_array().unwrap().iter().zip(from_dump["daemonSets"].as_array().unwrap());
+    for (live, from_dump) in daemon_sets {
+        assert_eq!(live, from_dump);
+    }
+    assert_eq!(live, from_dump);
 }
 
 /// Changes every DaemonSet in a way that makes the controller sync it and nothing else, so that

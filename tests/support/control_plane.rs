@@ -39,6 +39,8 @@ pub enum Part {
     Scheduler,
     /// The stand-in for the kubelets of all nodes with the label `type=kwok`.
     Kwok,
+    /// An admission webhook that refuses everything, see [`ControlPlane::webhook`].
+    Webhook,
 }
 
 impl Part {
@@ -49,6 +51,7 @@ impl Part {
             Part::ControllerManager => "kube-controller-manager",
             Part::Scheduler => "kube-scheduler",
             Part::Kwok => "kwok",
+            Part::Webhook => "webhook",
         }
     }
 }
@@ -88,6 +91,7 @@ pub struct ControlPlane {
     folder: PathBuf,
     etcd_ports: [u16; 2],
     port: u16,
+    webhook_port: u16,
     running: Mutex<Vec<(Part, Child)>>,
     watchdog: Mutex<(Child, Option<ChildStdin>)>,
 }
@@ -130,7 +134,7 @@ impl ControlPlane {
             .spawn()
             .expect("sh starts");
         let pipe = watchdog.stdin.take();
-        let [etcd, etcd_peer, port] = free_ports();
+        let [etcd, etcd_peer, port, webhook_port] = free_ports();
         let control_plane = ControlPlane {
             binary: build("parts"),
             kwok: if options.parts.contains(&Part::Kwok) { build("kwok") } else { PathBuf::new() },
@@ -138,6 +142,7 @@ impl ControlPlane {
             folder,
             etcd_ports: [etcd, etcd_peer],
             port,
+            webhook_port,
             running: Mutex::default(),
             watchdog: Mutex::new((watchdog, pipe)),
         };
@@ -208,6 +213,13 @@ impl ControlPlane {
     /// Returns the certificate (PEM) that the API server's own is checked with.
     pub fn certificate_authority(&self) -> PathBuf {
         self.folder.join("certificates/apiserver.crt")
+    }
+
+    /// Returns the webhook's URL, and the certificate that it is checked with in base64, as a
+    /// webhook configuration needs them.
+    pub fn webhook(&self) -> (String, String) {
+        let certificate = fs::read(self.certificate_authority()).unwrap();
+        (format!("https://127.0.0.1:{}", self.webhook_port), base64(&certificate))
     }
 
     /// Starts a part that does not run.
@@ -305,6 +317,9 @@ impl ControlPlane {
                 "--kube-api-qps=500".to_owned(),
                 "--kube-api-burst=1000".to_owned(),
             ],
+            Part::Webhook => {
+                vec![format!("127.0.0.1:{}", self.webhook_port), path("certificates/apiserver.crt"), key]
+            }
             Part::Kwok => {
                 let stages = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/controlplane/stages");
                 vec![
@@ -329,7 +344,7 @@ impl ControlPlane {
     /// Returns the end of each part's log, to show when something went wrong.
     fn logs(&self) -> String {
         let mut text = String::new();
-        for part in [Part::Etcd, Part::ApiServer, Part::ControllerManager, Part::Scheduler, Part::Kwok] {
+        for part in [Part::Etcd, Part::ApiServer, Part::ControllerManager, Part::Scheduler, Part::Kwok, Part::Webhook] {
             if let Ok(mut file) = File::open(self.log_of(part)) {
                 let length = file.metadata().map_or(0, |metadata| metadata.len());
                 let mut tail = Vec::new();
@@ -441,4 +456,18 @@ fn free_ports<const N: usize>() -> [u16; N] {
     // All are held before any is given back, so that they differ.
     let listeners: [TcpListener; N] = std::array::from_fn(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// Encodes bytes in base64.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let number = (0..3).fold(0, |number, at| number << 8 | u32::from(chunk.get(at).copied().unwrap_or(0)));
+        for at in 0..4 {
+            let digit = DIGITS[(number >> (18 - 6 * at)) as usize & 63];
+            text.push(if at <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
 }

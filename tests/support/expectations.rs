@@ -67,6 +67,12 @@ pub const EXPECTATIONS: &[Expectation] = &[
     expect("lab/sandboxed", RuntimeClassMissing, EDGE, "RuntimeClass \"firecracker\" not found"),
     expect("lab/torn-by-runtime", PodSpecRejected, Are(&["arm-c1"]), "conflict: runtimeClass.scheduling"),
     expect("blue/torn-by-team", PodSpecRejected, Are(&["worker-b1"]), "pod node label selector conflicts"),
+    expect(
+        "signed/unsigned",
+        WebhookDenied,
+        EDGE,
+        "admission webhook \"signatures.scanner.example.com\" denied the request",
+    ),
     // scheduling.yaml
     expect("networking/packet-inspector", InsufficientResource, Are(&["worker-b1"]), "1 Insufficient cpu"),
     expect("logging/log-buffer", InsufficientResource, Are(&["worker-b2"]), "1 Insufficient memory"),
@@ -144,6 +150,11 @@ pub const EXPECTATIONS: &[Expectation] = &[
     expect("lab/leaving", DaemonSetDeleting, Are(&["edge-1"]), ""),
     expect("networking/surging", ReadinessFailing, Number(2), ""),
     expect("networking/port-holder", SurgeHostPortDeadlock, Number(1), "free ports for the requested pod ports"),
+    expect("lab/leaving", DuplicatePod, Are(&["edge-2"]), ""),
+    // comparisons.yaml
+    expect("lab/reliability-probe", ComparisonOperatorUnknown, Are(&["reliable-1"]), ""),
+    // features.yaml
+    expect("lab/restarts-together", NodeFeatureMissing, EDGE, "didn't match Pod's required features"),
     // devices.yaml
     expect("networking/smartnic-agent", DeviceClaimUnsatisfied, EDGE, "cannot allocate all claims"),
 ];

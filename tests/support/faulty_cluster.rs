@@ -4,13 +4,14 @@
 use std::fs;
 use std::ops::Deref;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::agreement::World;
-use super::control_plane::{ControlPlane, Options, kubernetes, kubernetes_is_at_least};
+use super::control_plane::{ControlPlane, Options, Part, kubernetes, kubernetes_is_at_least};
 use super::expectations::{EXPECTATIONS, Expectation};
 use super::objects::{by_name, condition, owner, said_about};
 use super::say;
@@ -23,12 +24,26 @@ struct Since {
     why: &'static str,
 }
 
-const SINCE: &[Since] = &[Since {
-    minor: 34,
-    file: "devices.yaml",
-    daemon_set: "networking/smartnic-agent",
-    why: "resource.k8s.io/v1 is there since 1.34",
-}];
+const SINCE: &[Since] = &[
+    Since {
+        minor: 34,
+        file: "devices.yaml",
+        daemon_set: "networking/smartnic-agent",
+        why: "resource.k8s.io/v1 is there since 1.34",
+    },
+    Since {
+        minor: 35,
+        file: "comparisons.yaml",
+        daemon_set: "lab/reliability-probe",
+        why: "tolerations compare numbers since 1.35",
+    },
+    Since {
+        minor: 36,
+        file: "features.yaml",
+        daemon_set: "lab/restarts-together",
+        why: "the scheduler looks at declared features since 1.36",
+    },
+];
 
 /// Returns the expectations that the release which is tested against can meet.
 pub fn expectations() -> impl Iterator<Item = &'static Expectation> {
@@ -50,7 +65,7 @@ impl Settled {
     pub fn at_once(cluster: &ControlPlane) -> Self {
         cluster.wait_until("nothing changes for a moment", || {
             let before = items(cluster);
-            let report = coverage(&before);
+            let report = coverage(cluster);
             let after = items(cluster);
             (World::new(&before).versions() == World::new(&after).versions())
                 .then_some(Settled { items: after, report })
@@ -59,7 +74,7 @@ impl Settled {
 }
 
 /// Returns the objects that a dump holds.
-fn items(cluster: &ControlPlane) -> Vec<Value> {
+pub fn items(cluster: &ControlPlane) -> Vec<Value> {
     const KINDS: &str = "daemonsets.apps,controllerrevisions.apps,nodes,pods,events,limitranges,\
                          runtimeclasses.node.k8s.io,priorityclasses.scheduling.k8s.io";
     let lease = ["leases", "-n", "kube-system", "--field-selector=metadata.name=kube-controller-manager"];
@@ -72,14 +87,23 @@ fn items(cluster: &ControlPlane) -> Vec<Value> {
     items
 }
 
-/// Returns what is reported of every DaemonSet and node.
-fn coverage(items: &[Value]) -> Value {
-    use kubectl_ds::analysis::coverage::{Detail, Options, coverage};
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    let dump = kubectl_ds::cluster::file::open("-", &mut list.as_bytes(), None).unwrap();
-    let snapshot = dump.read(&kubectl_ds::cluster::Query { admission: true, ..Default::default() }).unwrap();
-    let options = Options { detail: Detail::Nodes, node: None, by: None, node_selector: Default::default() };
-    serde_json::to_value(coverage(&snapshot, &options)).unwrap()
+/// Returns what the program reports of every DaemonSet and node of a live cluster.
+pub fn coverage(cluster: &ControlPlane) -> Value {
+    coverage_with(&["--kubeconfig", cluster.kubeconfig().to_str().unwrap()])
+}
+
+/// Returns what the program reports of every DaemonSet and node of the cluster or dump that the
+/// arguments name.
+pub fn coverage_with(args: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
+        .args(["coverage", "-A", "--nodes", "-o", "json"])
+        .args(args)
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "coverage {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// The faulty cluster, for as long as one test needs it for itself.
@@ -115,8 +139,13 @@ pub fn faulty_cluster() -> FaultyCluster {
 /// Starts a control plane, fills it, and waits until every trouble has come about.
 fn start() -> ControlPlane {
     let start = Instant::now();
+    let mut api_server_flags = vec!["--enable-admission-plugins=PodNodeSelector".to_owned()];
+    if kubernetes_is_at_least(35) {
+        api_server_flags.push("--feature-gates=TaintTolerationComparisonOperators=true".to_owned());
+    }
     let cluster = ControlPlane::start(Options {
-        api_server_flags: vec!["--enable-admission-plugins=PodNodeSelector".to_owned()],
+        parts: [Options::whole().parts, vec![Part::Webhook]].concat(),
+        api_server_flags,
         controller_manager_flags: vec![
             // A dead node is to be noticed soon, but not one that only had to wait for a processor.
             "--node-monitor-grace-period=20s".to_owned(),
@@ -124,7 +153,6 @@ fn start() -> ControlPlane {
             // The pods of a deleted node are to stay.
             "--controllers=*,-pod-garbage-collector-controller".to_owned(),
         ],
-        ..Options::whole()
     });
     create_objects(&cluster);
     wait_for_first_revisions(&cluster);
@@ -142,7 +170,9 @@ fn manifest(file: &str) -> String {
 
 fn create_objects(cluster: &ControlPlane) {
     cluster.create(&manifest("nodes.yaml"));
-    cluster.create(&manifest("policies.yaml"));
+    let (url, certificate) = cluster.webhook();
+    let policies = manifest("policies.yaml");
+    cluster.create(&policies.replace("${WEBHOOK_URL}", &url).replace("${WEBHOOK_CERTIFICATE}", &certificate));
     cluster.wait_until("every namespace has its account", || {
         let accounts = cluster.items(&["serviceaccounts", "-A"]);
         let namespaces = cluster.items(&["namespaces"]);
@@ -221,6 +251,11 @@ fn change(cluster: &ControlPlane) {
     cluster.kubectl(&["delete", "pods", "-n", "lab", "-l", "app in (held, lingering)", "--wait=false"]);
     cluster.kubectl(&["delete", "daemonset", "leaving", "-n", "lab", "--wait=false"]);
     cluster.kubectl(&["delete", "pods", "-n", "lab", "-l", "app=leaving", "--field-selector=spec.nodeName=edge-1"]);
+    let mut twin =
+        cluster.items(&["pods", "-n", "lab", "-l", "app=leaving", "--field-selector=spec.nodeName=edge-2"]).remove(0);
+    twin["metadata"] = json!({"name": "leaving-twin", "namespace": "lab", "labels": twin["metadata"]["labels"],
+        "ownerReferences": twin["metadata"]["ownerReferences"]});
+    cluster.create(&twin.to_string());
     cluster.wait_until("broken-1 has its taint", || {
         has_taint(&cluster.items(&["nodes"]), "broken-1", "node.kubernetes.io/not-ready").then_some(())
     });

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Writes MINOR.mod and MINOR.sum for a Kubernetes release: modfile.sh 1.36.3
+# The oracle asks one release alone, since releases do not differ in what it asks about; the
+# parts are built of each.
 #
 # k8s.io/kubernetes requires its staging modules as v0.0.0 and replaces them by folders of its own
 # tree; outside that tree each needs the release of the same number instead.
@@ -11,7 +13,8 @@ staging=v0.${release#*.}
 source=$(go mod download -json "k8s.io/kubernetes@v$release" | sed -n 's/^\t"GoMod": "\(.*\)",$/\1/p')
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
-cp -r parts oracle "$build"
+cp -r parts "$build"
+[ "$minor" != 1.36 ] || cp -r oracle "$build"
 {
 	echo "module kubectl-ds.dev/controlplane"
 	echo

@@ -1,12 +1,10 @@
 //! Coverage agrees with the control plane, for every node of every DaemonSet.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::agreement::{World, disagreements, pods_where_they_should_not_be, status_disagreements, unmet};
-use crate::support::expectations::Expectation;
+use crate::support::agreement::{World, disagreements, pods_left_behind, status_disagreements, unmet};
 use crate::support::faulty_cluster::{
     FaultyCluster, Settled, coverage, coverage_with, expectations, faulty_cluster, items,
 };
@@ -73,12 +71,10 @@ fn recomputed_counters_are_those_of_a_controller_that_has_just_synced() {
     let mut report = settled.report.clone();
     report["daemonSets"].as_array_mut().unwrap().retain(|one| name(one) != DELETING);
 
-    let cannot_be_made: BTreeSet<String> =
-        expectations().filter(|one| is_about_creation(one)).map(|one| one.daemon_set.to_owned()).collect();
     let wrong = [
         disagreements(&settled.report, &world),
         status_disagreements(&report, &world),
-        pods_where_they_should_not_be(&report, &world, &cannot_be_made),
+        pods_left_behind(&report, &world),
     ]
     .concat();
     assert!(wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));
@@ -106,22 +102,6 @@ fn sync_all(cluster: &FaultyCluster) {
             .all(|one| one["metadata"]["generation"] == one["status"]["observedGeneration"])
             .then_some(())
     });
-}
-
-fn is_about_creation(expectation: &Expectation) -> bool {
-    use kubectl_ds::report::reason::ReasonCode::*;
-    [
-        QuotaExceeded,
-        LimitRangeViolation,
-        PodSecurityDenied,
-        WebhookDenied,
-        WebhookUnavailable,
-        ServiceAccountMissing,
-        PriorityClassMissing,
-        RuntimeClassMissing,
-        PodSpecRejected,
-    ]
-    .contains(&expectation.code)
 }
 
 /// Returns namespace and name, with a slash between.

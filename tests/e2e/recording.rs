@@ -15,7 +15,7 @@ use crate::support::say;
 
 /// Writes `tests/fixtures/demo.json.gz` where `KUBECTL_DS_RECORD` is set, and checks that it could otherwise.
 #[test]
-fn the_faulty_cluster_can_be_recorded() {
+fn the_faulty_cluster_is_recorded() {
     let recording = json!({"apiVersion": "v1", "kind": "List", "items": faulty_cluster().settled.items});
     let kinds = ["DaemonSet", "ControllerRevision", "Node", "Pod", "Event", "LimitRange", "Lease"];
     for kind in kinds {

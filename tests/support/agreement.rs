@@ -17,6 +17,8 @@ use super::objects::{by_name, condition, owner};
 pub struct World {
     nodes: BTreeSet<String>,
     daemon_sets: BTreeMap<String, Value>,
+    /// Those of which the controller says that it cannot make a pod, or of which it makes none any more.
+    without_new_pods: BTreeSet<String>,
     /// By DaemonSet and node, in the order in which the controller looks at them.
     pods: BTreeMap<(String, String), Vec<Value>>,
 }
@@ -38,7 +40,14 @@ impl World {
                 (Reverse(is_bound(pod)), text(&metadata["creationTimestamp"]), text(&metadata["name"]))
             });
         }
-        World { nodes, daemon_sets: by_name(of_kind("DaemonSet").collect()), pods }
+        let daemon_sets = by_name(of_kind("DaemonSet").collect());
+        let refused = of_kind("Event").filter(|event| event["reason"] == "FailedCreate").map(|event| {
+            let object = &event["involvedObject"];
+            format!("{}/{}", text(&object["namespace"]), text(&object["name"]))
+        });
+        let deleted = daemon_sets.iter().filter(|(_, one)| is_terminating(one)).map(|(name, _)| name.clone());
+        let without_new_pods = refused.chain(deleted).collect();
+        World { nodes, daemon_sets, without_new_pods, pods }
     }
 
     /// Returns what changes whenever an object that matters does.
@@ -131,6 +140,9 @@ pub fn disagreements(report: &Value, world: &World) -> Vec<String> {
         }
         for node in nodes {
             let node_name = text(&node["name"]);
+            if node["state"] == "Missing" && !world.without_new_pods.contains(name) {
+                wrong.push(format!("{name} on {node_name}: should run, and the controller makes no pod"));
+            }
             for fault in node_disagreements(node, daemon_set, world.pods(name, &node_name)) {
                 wrong.push(format!("{name} on {node_name}: {fault}"));
             }
@@ -319,20 +331,15 @@ pub fn status_disagreements(report: &Value, world: &World) -> Vec<String> {
     wrong
 }
 
-/// Returns where the controller, having just synced, did otherwise than a report says it would:
-/// made no pod where one should run, or left one where none may stay. Pods on nodes that are gone
-/// are not its business.
+/// Returns where the controller, having just synced, left a pod where by a report none may stay.
+/// Pods on nodes that are gone are not its business.
 #[cfg(feature = "e2e")]
-pub fn pods_where_they_should_not_be(report: &Value, world: &World, cannot_be_made: &BTreeSet<String>) -> Vec<String> {
+pub fn pods_left_behind(report: &Value, world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, coverage) in reported(report) {
         for node in coverage["nodes"].as_array().into_iter().flatten() {
-            let pods = node["pods"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let stay = pods.iter().filter(|pod| pod["terminating"] == false).count();
-            if node["shouldRun"] == true && pods.is_empty() && !cannot_be_made.contains(&name) {
-                wrong.push(format!("{name} on {}: should run, and the controller makes no pod", node["name"]));
-            }
-            if node["shouldContinueRunning"] == false && stay > 0 && world.nodes.contains(&text(&node["name"])) {
+            let stays = node["pods"].as_array().into_iter().flatten().any(|pod| pod["terminating"] == false);
+            if node["shouldContinueRunning"] == false && stays && world.nodes.contains(&text(&node["name"])) {
                 wrong.push(format!("{name} on {}: may not stay, and the controller leaves it", node["name"]));
             }
         }

@@ -1,7 +1,8 @@
 //! The faulty cluster for people: kept running to look at, and recorded as the demo.
 
-use std::fs::File;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -24,9 +25,13 @@ fn the_faulty_cluster_is_recorded() {
     }
     if std::env::var_os("KUBECTL_DS_RECORD").is_some_and(|value| !value.is_empty()) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/demo.json.gz");
-        let mut file = GzEncoder::new(File::create(&path).unwrap(), Compression::best());
-        file.write_all(recording.to_string().as_bytes()).unwrap();
-        file.finish().unwrap();
+        // Another test may be reading the old one.
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
+        let mut gzip = GzEncoder::new(&mut file, Compression::best());
+        gzip.write_all(recording.to_string().as_bytes()).unwrap();
+        gzip.finish().unwrap();
+        fs::set_permissions(file.path(), Permissions::from_mode(0o644)).unwrap();
+        file.persist(&path).unwrap();
         say(&format!("recorded {}", path.display()));
     }
 }

@@ -1,10 +1,10 @@
 //! Reads a live cluster, acting as kubectl does with the same kubeconfig.
 //!
-//! [`connect`] turns flags and environment into a connection: [`kubeconfig`] picks cluster and user,
-//! [`credentials`] runs their plugin, [`proxy`] chooses the way, [`connection`] makes the client.
-//! [`Live::read`] asks for what a query needs, all at once: [`list`] takes lists apart while they
-//! arrive ([`protobuf`], [`json_items`]) over a [`transport`] that has patience, and [`keep`] drops
-//! what no answer is made of. What goes wrong is put into words by [`failure`].
+//! [`connect`] turns flags and environment into a connection: `kubeconfig` picks cluster and user,
+//! `credentials` runs their plugin, `proxy` chooses the way, `connection` makes the client.
+//! [`Live`] asks for what a query needs, all at once: `list` takes lists apart while they
+//! arrive (`protobuf`, `json_items`) over a `transport` that has patience, and `keep` drops
+//! what no answer is made of. What goes wrong is put into words by `failure`.
 #![expect(clippy::disallowed_types, reason = "this is the one place that talks to an API server")]
 
 mod connection;

@@ -30,7 +30,7 @@ struct Size {
 }
 
 const FRESH: Size = Size { nodes: 3_000, daemon_sets: 5_000, nodes_per_daemon_set: 45, rooms: 20_000, upkeeps: 10_000 };
-const RECORDED: Size = Size { nodes: 100, daemon_sets: 250, nodes_per_daemon_set: 20, rooms: 700, upkeeps: 700 };
+const RECORDED: Size = Size { nodes: 150, daemon_sets: 500, nodes_per_daemon_set: 20, rooms: 1_000, upkeeps: 1_000 };
 
 #[test]
 fn rules_decide_as_kubernetes_does() {

@@ -81,7 +81,11 @@ const ODD_VALUES: &[&str] = &[
 ];
 const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 const BAD_OPERATORS: &[&str] = &["", "in", "Equals", "Gte"];
+/// Keys and values of taints are few in most cases, so that a toleration's every field gets to decide.
 const TAINT_KEYS: &[&str] = &[
+    "dedicated",
+    "dedicated",
+    "dedicated",
     "dedicated",
     "gpu",
     "sla",
@@ -96,7 +100,7 @@ const TAINT_KEYS: &[&str] = &[
     "node.cloudprovider.kubernetes.io/uninitialized",
     "node.alpha.kubernetes.io/notReady",
 ];
-const TAINT_VALUES: &[&str] = &["", "", "a", "b", "5", "010", "950"];
+const TAINT_VALUES: &[&str] = &["", "", "", "a", "a", "b", "5", "010", "950"];
 const EFFECTS: &[&str] = &["NoSchedule", "NoSchedule", "NoSchedule", "NoExecute", "PreferNoSchedule"];
 const BAD_EFFECTS: &[&str] = &["", "noSchedule", "NoScheduleNoAdmit"];
 
@@ -174,7 +178,7 @@ fn field_requirement(random: &mut Random) -> Value {
     let key = if random.percent(90) { "metadata.name" } else { random.word(&["metadata.namespace", "", "spec.x"]) };
     let operator =
         if random.percent(92) { random.word(&["In", "NotIn"]) } else { random.word(&["Exists", "Gt", "", "in"]) };
-    let count = if random.percent(92) { 1 } else { random.below(3) };
+    let count = if random.percent(85) { 1 } else { random.below(4) };
     let values: Vec<_> =
         (0..count).map(|_| if random.percent(95) { node_name(random) } else { String::new() }).collect();
     json!({"key": key, "operator": operator, "values": values})
@@ -366,11 +370,11 @@ fn pod_with_resources(random: &mut Random, bound: bool) -> Value {
         pod["status"]["resources"] = json!({"requests": resource_list(random, 50)});
         pod["status"]["allocatedResources"] = resource_list(random, 50);
     }
-    if random.percent(30) {
+    if random.percent(50) {
         pod["status"]["conditions"] = random
             .some(2, |random| {
                 let type_ = random.word(&["PodResizePending", "PodResizePending", "PodResizeInProgress", "Ready"]);
-                json!({"type": type_, "status": "True", "reason": random.word(&["Infeasible", "Deferred", "Error"])})
+                json!({"type": type_, "status": "True", "reason": random.word(&["Infeasible", "Infeasible", "Deferred", "Error"])})
             })
             .into();
     }

@@ -5,8 +5,10 @@
 //! `KUBECTL_DS_KUBERNETES` names the minor release (default 1.36). Everything ends with the test
 //! process, see `watchdog.sh`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{Read, Seek, SeekFrom, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -451,11 +453,22 @@ fn succeeded(args: &[&str], output: Output) -> String {
     String::from_utf8(output.stdout).expect("kubectl prints UTF-8")
 }
 
-/// Returns ports that nobody listened on a moment ago.
+/// Returns ports that nobody listens on and that no outgoing connection is given.
 fn free_ports<const N: usize>() -> [u16; N] {
-    // All are held before any is given back, so that they differ.
-    let listeners: [TcpListener; N] = std::array::from_fn(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    // The kernel hands out ports from 32768 on to outgoing connections, of which the parts make
+    // hundreds; one of those could be on a port before the part that it was meant for.
+    const FIRST: u16 = 10_000;
+    const COUNT: u64 = 22_000;
+    static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    std::array::from_fn(|_| {
+        loop {
+            let random = RandomState::new().build_hasher().finish() % COUNT;
+            let port = FIRST + u16::try_from(random).expect("it is less than 22000");
+            if TcpListener::bind(("127.0.0.1", port)).is_ok() && TAKEN.lock().unwrap().insert(port) {
+                return port;
+            }
+        }
+    })
 }
 
 /// Encodes bytes in base64.

@@ -1,19 +1,15 @@
-//! How fast rules, coverage and decoding are, on one core, without a cluster.
+//! How fast coverage and decoding are, on one core, without a cluster; `decisions` is the bench of the rules.
 //!
 //! `cargo bench --bench evaluation`.
 
 mod support;
 
-use std::hint::black_box;
-
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use kubectl_ds::analysis::coverage::{Detail, Options, coverage};
 use kubectl_ds::cluster::file::open;
-use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::selector::LabelSelector;
 use kubectl_ds::model::snapshot::Snapshot;
-use kubectl_ds::scheduling::should_run::DaemonPod;
 use prost::Message;
 
 fn nodes(count: usize) -> Vec<Node> {
@@ -21,30 +17,13 @@ fn nodes(count: usize) -> Vec<Node> {
 }
 
 fn snapshot(nodes: usize) -> Snapshot {
-    open("-", &mut dump(nodes).as_slice(), None).unwrap().snapshot
+    open("-", &mut dump(nodes).as_slice(), None).unwrap().into_snapshot().unwrap()
 }
 
 fn dump(nodes: usize) -> Vec<u8> {
     let mut dump = Vec::new();
     support::write_dump(&mut dump, nodes).unwrap();
     dump
-}
-
-/// One decision is one node and one DaemonSet.
-fn decisions(criterion: &mut Criterion) {
-    let nodes = nodes(5_000);
-    let daemon_set = DaemonSet::from_object(support::daemon_set("cni")).unwrap();
-    let mut group = criterion.benchmark_group("decisions");
-    group.throughput(Throughput::Elements(nodes.len() as u64));
-    group.bench_function("5000 nodes", |bencher| {
-        let pod = DaemonPod::new(&daemon_set.spec.template);
-        bencher.iter(|| nodes.iter().filter(|node| pod.decide(black_box(node)).should_run).count());
-    });
-    group.bench_function("5000 nodes, explained", |bencher| {
-        let pod = DaemonPod::new(&daemon_set.spec.template);
-        bencher.iter(|| nodes.iter().filter(|node| pod.explain(black_box(node)).decision.should_run).count());
-    });
-    group.finish();
 }
 
 /// A whole report: reasons, groups and counts of three DaemonSets, beside three other pods to a node.
@@ -91,5 +70,5 @@ fn protobuf(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decisions, reports, dumps, protobuf);
+criterion_group!(benches, reports, dumps, protobuf);
 criterion_main!(benches);

@@ -1,5 +1,6 @@
 //! Reads a dump of a cluster: a file, a folder of files, or standard input.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -14,8 +15,6 @@ use super::names;
 use super::newest_time::newest_time;
 use super::objects::{Objects, Origin};
 use super::text::{self, STANDARD_INPUT};
-use crate::model::node::Node;
-use crate::model::pod::Pod;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 
 /// The path that names the dump inside the program.
@@ -27,8 +26,8 @@ const DEMO_BYTES: &[u8] = include_bytes!("../../tests/fixtures/demo.json.gz");
 /// A dump that was read whole.
 #[derive(Debug, Clone)]
 pub struct Dump {
-    /// Everything in the dump.
-    pub snapshot: Snapshot,
+    /// Everything in the dump, until it is handed out.
+    snapshot: RefCell<Option<Snapshot>>,
     /// Files of a folder that could not be read, a fragment each; the others count all the same.
     pub warnings: Vec<String>,
     /// What errors call the dump.
@@ -149,15 +148,21 @@ impl Dump {
         };
         // Where there is no time at all there is no age to be counted either.
         snapshot.now = now.or(taken_at).or_else(|| newest_time(&snapshot)).unwrap_or_default();
-        Dump { snapshot, warnings, name, namespace }
+        Dump { snapshot: RefCell::new(Some(snapshot)), warnings, name, namespace }
     }
 
-    /// Returns what the query asks for.
+    /// Returns everything in the dump; nothing where it was handed out before.
+    pub fn into_snapshot(self) -> Option<Snapshot> {
+        self.snapshot.into_inner()
+    }
+
+    /// Hands out what the query asks for. A dump answers one query, since a copy of a big one takes as
+    /// much time and memory as reading it.
     ///
     /// # Errors
     ///
-    /// Fails where the query names a DaemonSet or node that is not in the dump, and where the dump
-    /// is about another namespace, or about no DaemonSet at all.
+    /// Fails where the query names a DaemonSet or node that is not in the dump, where the dump is about
+    /// another namespace, and where it was handed out before.
     pub fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
         if let (Some(wanted), Some(dumped)) = (&query.namespace, &self.namespace)
             && wanted != dumped
@@ -166,42 +171,26 @@ impl Dump {
             return Err(ReadError::file(&self.name, problem)
                 .hint(format!("ask with `-n {dumped}`, or make a dump with `kubectl ds snapshot -A`")));
         }
-        names::check_daemon_sets(query, &self.snapshot.daemon_sets)?;
+        let taken = self.snapshot.borrow_mut().take();
+        let mut snapshot = taken.ok_or_else(|| ReadError::file(&self.name, "was read before, and is read once"))?;
+        names::check_daemon_sets(query, &snapshot.daemon_sets)?;
         if let Some(node) = &query.node {
-            self.check_node(node)?;
+            self.check_node(node, &snapshot)?;
+            snapshot.nodes.retain(|existing| existing.metadata.name == *node);
+            // As from a live cluster: one node's pods, and those that no node has yet.
+            snapshot.pods.retain(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
         }
-        let Snapshot { daemon_sets, nodes, pods, .. } = &self.snapshot;
-        let is_wanted_node = |node: &&Node| {
-            query.node.as_ref().is_none_or(|name| node.metadata.name == *name)
-                && query.node_selector.matches(&node.metadata.labels)
-        };
-        // As from a live cluster: one node's pods, and those that no node has yet.
-        let is_wanted_pod = |pod: &&Pod| {
-            let bound_to = &pod.spec.node_name;
-            query.node.as_ref().is_none_or(|name| bound_to.is_empty() || bound_to == name)
-        };
-        Ok(Snapshot {
-            daemon_sets: daemon_sets.iter().filter(|object| query.wants(&object.metadata)).cloned().collect(),
-            nodes: nodes.iter().filter(is_wanted_node).cloned().collect(),
-            pods: pods.iter().filter(is_wanted_pod).cloned().collect(),
-            now: self.snapshot.now,
-            pods_complete: self.snapshot.pods_complete.clone(),
-            controller_revisions: self.snapshot.controller_revisions.clone(),
-            events: self.snapshot.events.clone(),
-            limit_ranges: self.snapshot.limit_ranges.clone(),
-            runtime_classes: self.snapshot.runtime_classes.clone(),
-            priority_classes: self.snapshot.priority_classes.clone(),
-            leases: self.snapshot.leases.clone(),
-            gaps: self.snapshot.gaps.clone(),
-        })
+        snapshot.nodes.retain(|node| query.node_selector.matches(&node.metadata.labels));
+        snapshot.daemon_sets.retain(|daemon_set| query.wants(&daemon_set.metadata));
+        Ok(snapshot)
     }
 
-    fn check_node(&self, node: &str) -> Result<(), ReadError> {
-        if self.snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
+    fn check_node(&self, node: &str, snapshot: &Snapshot) -> Result<(), ReadError> {
+        if snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
             return Err(ReadError::file(&self.name, format!("has no nodes, so that nothing is known of {node:?}"))
                 .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
         }
-        let existing = || self.snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str());
+        let existing = || snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str());
         if existing().any(|name| name == node) { Ok(()) } else { Err(names::unknown_node(node, existing())) }
     }
 }

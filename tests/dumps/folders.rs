@@ -45,7 +45,7 @@ fn the_folder_of_cluster_info_dump_is_read() {
         ],
     );
     let dump = read(folder.path()).unwrap();
-    let snapshot = &dump.snapshot;
+    let snapshot = &dump.clone().into_snapshot().unwrap();
     assert_eq!((snapshot.daemon_sets.len(), snapshot.nodes.len(), snapshot.pods.len()), (2, 2, 1));
     assert_eq!(dump.warnings, Vec::<String>::new());
     assert_eq!(snapshot.gap(Kind::Events, "default"), None);
@@ -53,7 +53,7 @@ fn the_folder_of_cluster_info_dump_is_read() {
     assert_eq!(snapshot.pods_complete, PodsComplete::On([].into()), "only two namespaces were dumped");
 
     write(folder.path(), &[("kube-node-lease/pods.json", typed_list("PodList", "v1", &[]))]);
-    assert_eq!(read(folder.path()).unwrap().snapshot.pods_complete, PodsComplete::Everywhere);
+    assert_eq!(read(folder.path()).unwrap().into_snapshot().unwrap().pods_complete, PodsComplete::Everywhere);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_folder_of_must_gather_is_read() {
         ],
     );
     let dump = read(folder.path()).unwrap();
-    let snapshot = &dump.snapshot;
+    let snapshot = &dump.clone().into_snapshot().unwrap();
     assert_eq!((snapshot.daemon_sets.len(), snapshot.nodes.len(), snapshot.pods.len()), (1, 1, 1));
     assert_eq!((snapshot.events.len(), snapshot.now.to_string().as_str()), (1, "2026-11-20T11:00:00Z"));
     assert_eq!(dump.warnings, Vec::<String>::new());
@@ -91,7 +91,7 @@ fn a_broken_file_of_a_folder_is_named_and_the_others_count() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &[("a.json", daemon_set("x", "agent").to_string()), ("b.json", "{\n\"kind\"".to_owned())]);
     let dump = read(folder.path()).unwrap();
-    assert_eq!(dump.snapshot.daemon_sets.len(), 1);
+    assert_eq!(dump.clone().into_snapshot().unwrap().daemon_sets.len(), 1);
     let broken = folder.path().join("b.json");
     let warning = format!("{}: the JSON breaks off at line 2, column 6: the file is truncated", broken.display());
     assert_eq!(dump.warnings, [warning.as_str()]);

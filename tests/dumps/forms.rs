@@ -23,7 +23,7 @@ fn yaml(value: &serde_json::Value) -> String {
 #[test]
 fn every_form_of_the_same_objects_gives_the_same_snapshot() {
     let objects = [daemon_set("x", "agent"), node("a"), node("b"), pod("x", "agent-1", "DaemonSet")];
-    let expected = read(list(&objects).to_string()).unwrap().snapshot;
+    let expected = read(list(&objects).to_string()).unwrap().into_snapshot().unwrap();
     assert_eq!(names(&expected), ["ds agent", "node a", "node b", "pod agent-1"]);
 
     let typed = [
@@ -37,7 +37,7 @@ fn every_form_of_the_same_objects_gives_the_same_snapshot() {
     let yaml_documents =
         |values: &[serde_json::Value]| values.iter().map(|value| format!("---\n{}", yaml(value))).collect::<String>();
     let kind_last = r#"{"metadata":{"name":"a"},"spec":{},"kind":"Node","apiVersion":"v1"}"#;
-    assert_eq!(names(&read(kind_last).unwrap().snapshot), ["node a"]);
+    assert_eq!(names(&read(kind_last).unwrap().into_snapshot().unwrap()), ["node a"]);
 
     let pretty = serde_json::to_string_pretty(&list(&objects)).unwrap();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
@@ -53,7 +53,7 @@ fn every_form_of_the_same_objects_gives_the_same_snapshot() {
         ("typed YAML lists", yaml_documents(&typed).into_bytes()),
     ];
     for (form, text) in forms {
-        assert_eq!(read(text).unwrap().snapshot, expected, "{form}");
+        assert_eq!(read(text).unwrap().into_snapshot().unwrap(), expected, "{form}");
     }
 }
 
@@ -63,16 +63,21 @@ fn now_is_the_newest_time_unless_it_is_given() {
     pod["metadata"]["deletionTimestamp"] = json!("2026-11-20T10:00:30Z");
     pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
     let text = list(&[daemon_set("x", "agent"), node("a")]).to_string();
-    assert_eq!(read(&text).unwrap().snapshot.now.to_string(), "2026-11-20T09:00:00Z");
-    assert_eq!(read(list(&[node("a"), pod]).to_string()).unwrap().snapshot.now.to_string(), "2026-11-20T10:00:00Z");
+    assert_eq!(read(&text).unwrap().into_snapshot().unwrap().now.to_string(), "2026-11-20T09:00:00Z");
+    assert_eq!(
+        read(list(&[node("a"), pod]).to_string()).unwrap().into_snapshot().unwrap().now.to_string(),
+        "2026-11-20T10:00:00Z"
+    );
     let given = "2026-12-01T00:00:00Z".parse().unwrap();
-    assert_eq!(open("-", &mut text.as_bytes(), Some(given)).unwrap().snapshot.now, given);
+    assert_eq!(open("-", &mut text.as_bytes(), Some(given)).unwrap().into_snapshot().unwrap().now, given);
 }
 
 #[test]
 fn kinds_that_are_not_there_are_gaps() {
-    let snapshot =
-        read(list(&[daemon_set("x", "agent"), pod("x", "agent-1", "DaemonSet")]).to_string()).unwrap().snapshot;
+    let snapshot = read(list(&[daemon_set("x", "agent"), pod("x", "agent-1", "DaemonSet")]).to_string())
+        .unwrap()
+        .into_snapshot()
+        .unwrap();
     let missing: Vec<_> = snapshot.gaps.iter().map(|gap| gap.kind).collect();
     let rest = [Kind::LimitRanges, Kind::RuntimeClasses, Kind::PriorityClasses, Kind::Leases];
     assert_eq!(missing, [&[Kind::ControllerRevisions, Kind::Nodes, Kind::Events], &rest[..]].concat());
@@ -80,12 +85,13 @@ fn kinds_that_are_not_there_are_gaps() {
 
     let empty_list = json!({"kind": "EventList", "apiVersion": "v1", "items": null});
     let text = format!("{}{empty_list}", list(&[daemon_set("x", "agent")]));
-    assert_eq!(read(text).unwrap().snapshot.gap(Kind::Events, "x"), None);
+    assert_eq!(read(text).unwrap().into_snapshot().unwrap().gap(Kind::Events, "x"), None);
 }
 
 #[test]
 fn all_pods_are_known_only_where_the_list_was_made_of_all_namespaces() {
-    let complete = |items: &[serde_json::Value]| read(list(items).to_string()).unwrap().snapshot.pods_complete;
+    let complete =
+        |items: &[serde_json::Value]| read(list(items).to_string()).unwrap().into_snapshot().unwrap().pods_complete;
     let none = PodsComplete::On([].into());
     let (own, other) = (pod("x", "p", "DaemonSet"), pod("x", "q", "ReplicaSet"));
     assert_eq!(complete(&[own.clone(), other.clone()]), none, "one namespace");
@@ -93,7 +99,7 @@ fn all_pods_are_known_only_where_the_list_was_made_of_all_namespaces() {
     assert_eq!(complete(&[daemon_set("x", "a"), daemon_set("y", "b")]), none, "no pods at all");
     assert_eq!(complete(&[daemon_set("y", "a"), own.clone(), other.clone()]), PodsComplete::Everywhere);
     let apart = format!("{}{}", own, pod("y", "q", "ReplicaSet"));
-    assert_eq!(read(apart).unwrap().snapshot.pods_complete, none, "single objects");
+    assert_eq!(read(apart).unwrap().into_snapshot().unwrap().pods_complete, none, "single objects");
 }
 
 #[test]
@@ -103,7 +109,7 @@ fn pods_of_a_namespace_that_was_not_dumped_are_a_gap() {
         list(&[daemon_set("x", "agent"), daemon_set("y", "agent")]),
         list(&[pod("x", "agent-1", "DaemonSet")])
     );
-    let snapshot = read(text).unwrap().snapshot;
+    let snapshot = read(text).unwrap().into_snapshot().unwrap();
     assert_eq!(snapshot.gap(Kind::Pods, "x"), None);
     let gap = Gap { kind: Kind::Pods, namespace: Some("y".to_owned()), cause: GapCause::NotInDump };
     assert_eq!(snapshot.gap(Kind::Pods, "y"), Some(&gap));
@@ -115,7 +121,7 @@ fn of_two_versions_the_newer_counts() {
     newer["metadata"]["resourceVersion"] = json!("1001");
     newer["status"]["desiredNumberScheduled"] = json!(7);
     for objects in [[daemon_set("x", "agent"), newer.clone()], [newer, daemon_set("x", "agent")]] {
-        let snapshot = read(list(&objects).to_string()).unwrap().snapshot;
+        let snapshot = read(list(&objects).to_string()).unwrap().into_snapshot().unwrap();
         let desired: Vec<_> = snapshot.daemon_sets.iter().map(|ds| ds.status.desired_number_scheduled).collect();
         assert_eq!(desired, [7]);
     }
@@ -129,14 +135,14 @@ fn a_query_picks_daemon_sets_and_offers_near_names() {
         read(list(&[daemon_set("x", "agent"), daemon_set("x", "proxy"), labelled, node("worker-1")]).to_string());
     let dump = dump.unwrap();
     let names = |query: &Query| -> Vec<String> {
-        let snapshot = dump.read(query).unwrap();
+        let snapshot = dump.clone().read(query).unwrap();
         snapshot.daemon_sets.into_iter().map(|daemon_set| daemon_set.metadata.name).collect()
     };
     assert_eq!(names(&Query::default()), ["agent", "proxy", "logs"]);
     assert_eq!(names(&Query { namespace: Some("y".to_owned()), ..Query::default() }), ["logs"]);
     assert_eq!(names(&Query { names: vec!["proxy".to_owned()], ..Query::default() }), ["proxy"]);
     assert_eq!(names(&Query { selector: "team=a".parse().unwrap(), ..Query::default() }), ["logs"]);
-    let complaint = |query: Query| CommandError::from(dump.read(&query).unwrap_err()).to_string();
+    let complaint = |query: Query| CommandError::from(dump.clone().read(&query).unwrap_err()).to_string();
     assert_eq!(
         complaint(Query { names: vec!["agnet".to_owned()], ..Query::default() }),
         "Error from server (NotFound): daemonsets.apps \"agnet\" not found\nhint: similar names: agent"
@@ -155,24 +161,24 @@ fn objects_of_other_groups_are_left_alone() {
         json!({"apiVersion": "example.com/v1", "kind": "AllowList", "metadata": {"name": "x"}, "items": {"a": 1}});
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "b"}});
     let text = format!("{}{custom}{map}", list(&[kruise, daemon_set("x", "agent"), map.clone()]));
-    assert_eq!(names(&read(text).unwrap().snapshot), ["ds agent"]);
+    assert_eq!(names(&read(text).unwrap().into_snapshot().unwrap()), ["ds agent"]);
     let text = format!("{}---\n{}", yaml(&list(&[map, daemon_set("x", "agent")])), yaml(&custom));
-    assert_eq!(names(&read(text).unwrap().snapshot), ["ds agent"]);
+    assert_eq!(names(&read(text).unwrap().into_snapshot().unwrap()), ["ds agent"]);
 }
 
 #[test]
 fn a_whole_object_says_its_type_even_from_a_typed_list() {
     let text = json!({"kind": "DaemonSetList", "apiVersion": "apps/v1", "items": [untyped(daemon_set("x", "agent"))]});
-    let snapshot = read(text.to_string()).unwrap().snapshot;
+    let snapshot = read(text.to_string()).unwrap().into_snapshot().unwrap();
     assert_eq!(snapshot.daemon_sets[0].object, daemon_set("x", "agent"));
 }
 
 #[test]
 fn the_demo_is_inside_the_program_and_whole() {
     let dump = open("demo", &mut std::io::empty(), None).unwrap();
-    assert_eq!(dump.snapshot.gaps, []);
-    assert_eq!(dump.snapshot.pods_complete, PodsComplete::Everywhere);
-    assert!(dump.snapshot.daemon_sets.len() >= 25);
+    assert_eq!(dump.clone().into_snapshot().unwrap().gaps, []);
+    assert_eq!(dump.clone().into_snapshot().unwrap().pods_complete, PodsComplete::Everywhere);
+    assert!(dump.clone().into_snapshot().unwrap().daemon_sets.len() >= 25);
     assert_eq!(dump.warnings, Vec::<String>::new());
 }
 
@@ -198,5 +204,5 @@ fn one_node_is_read_with_its_pods() {
 fn a_dump_without_daemon_sets_is_read_with_a_warning() {
     let dump = read(list(&[node("a"), pod("x", "p", "ReplicaSet")]).to_string()).unwrap();
     assert_eq!(dump.warnings, ["standard input: holds no DaemonSet of apps/v1, only nodes, pods"]);
-    assert_eq!(dump.snapshot.nodes.len(), 1);
+    assert_eq!(dump.clone().into_snapshot().unwrap().nodes.len(), 1);
 }

@@ -37,7 +37,7 @@ fn written(snapshot: &Snapshot, options: &WriteOptions) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Snapshot {
-    open("-", &mut &*bytes, None).unwrap().snapshot
+    open("-", &mut &*bytes, None).unwrap().into_snapshot().unwrap()
 }
 
 /// Text that YAML readers like to take for something else, and any text at all.
@@ -372,8 +372,8 @@ fn a_dump_of_one_namespace_does_not_answer_for_others() {
     use kubectl_ds::cluster::Query;
     let options = WriteOptions { namespace: Some("x".to_owned()), ..options(Format::Json) };
     let dump = open("-", &mut &*written(&small_snapshot(), &options), None).unwrap();
-    assert_eq!(dump.read(&Query::default()).unwrap().daemon_sets.len(), 2);
-    let error = dump.read(&Query { namespace: Some("y".to_owned()), ..Query::default() }).unwrap_err();
+    assert_eq!(dump.clone().read(&Query::default()).unwrap().daemon_sets.len(), 2);
+    let error = dump.clone().read(&Query { namespace: Some("y".to_owned()), ..Query::default() }).unwrap_err();
     assert_eq!(
         kubectl_ds::error::CommandError::from(error).to_string(),
         "standard input: was made of namespace \"x\" only, and \"y\" is asked for\n\
@@ -390,7 +390,7 @@ fn a_file_is_replaced_as_a_whole_and_gzipped_by_its_name() {
         write_dump_file(&small_snapshot(), &options(Format::Json), &path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap().starts_with(b"\x1f\x8b"), name.ends_with("gz"));
         let dump = open(path.to_str().unwrap(), &mut std::io::empty(), None).unwrap();
-        assert_eq!(dump.snapshot.daemon_sets.len(), 2);
+        assert_eq!(dump.clone().into_snapshot().unwrap().daemon_sets.len(), 2);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside them");
     let error = write_dump_file(&small_snapshot(), &options(Format::Json), &folder.path().join("no/dump.json"));

@@ -46,7 +46,7 @@ fn the_demo_reports_the_same_after_a_snapshot_of_it() {
         let file = path(folder.path(), name);
         let (exit, out, err) = run(&["snapshot", "--from", "demo", "-f", &file], "");
         assert_eq!((exit, out.as_str()), (Exit::Success, ""), "{err}");
-        let demo = open("demo", &mut io::empty(), None).unwrap().snapshot;
+        let demo = open("demo", &mut io::empty(), None).unwrap().into_snapshot().unwrap();
         let counts = format!(
             "{file}: {} daemonsets, {} controllerrevisions, {} nodes, {} pods, {} events\n",
             demo.daemon_sets.len(),
@@ -56,7 +56,7 @@ fn the_demo_reports_the_same_after_a_snapshot_of_it() {
             demo.events.len()
         );
         assert_eq!(err, counts);
-        assert_eq!(open(&file, &mut io::empty(), None).unwrap().snapshot, demo);
+        assert_eq!(open(&file, &mut io::empty(), None).unwrap().into_snapshot().unwrap(), demo);
         for command in [&["coverage", "-o", "json"][..], &["coverage", "--nodes"], &["list", "-o", "yaml"]] {
             let of_demo = run(&[command, &["--from", "demo"]].concat(), "");
             assert_eq!(run(&[command, &["--from", &file]].concat(), ""), of_demo, "{command:?} {name}");

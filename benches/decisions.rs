@@ -91,7 +91,7 @@ fn template(index: usize) -> PodTemplate {
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}},
         "tolerations": [
-            {"key": "dedicated", "operator": "Equal", "value": if index % 2 == 0 { "gpu" } else { "db" }},
+            {"key": "dedicated", "operator": "Equal", "value": if index.is_multiple_of(2) { "gpu" } else { "db" }},
             {"key": "CriticalAddonsOnly", "operator": "Exists"},
         ],
     });

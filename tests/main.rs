@@ -5,6 +5,8 @@ mod api;
 mod architecture;
 #[cfg(feature = "live")]
 mod client;
+#[cfg(feature = "live")]
+mod commands;
 #[cfg(feature = "e2e")]
 mod differential;
 mod dumps;

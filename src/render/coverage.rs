@@ -20,18 +20,21 @@ const COUNT_WIDTH: usize = 9;
 ///
 /// Fails where the output cannot be written.
 pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let (fine, troubled): (Vec<_>, Vec<_>) = report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set));
+    let is_alone = report.daemon_sets.len() == 1;
+    let (fine, troubled): (Vec<_>, Vec<_>) =
+        report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, is_alone));
     for (index, daemon_set) in troubled.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
-        daemon_set_groups(daemon_set, report.daemon_sets.len() == 1, view, out)?;
+        daemon_set_groups(daemon_set, is_alone, view, out)?;
     }
     if !troubled.is_empty() && !fine.is_empty() {
         writeln!(out)?;
     }
     for daemon_set in fine {
-        writeln!(out, "{}", style::well(headline(daemon_set, view)))?;
+        let line = headline(daemon_set, view);
+        writeln!(out, "{}", if daemon_set.counts.eligible == 0 { style::moving(line) } else { style::well(line) })?;
     }
     incomplete(&report.incomplete, view, out)
 }
@@ -66,8 +69,11 @@ pub fn incomplete(incomplete: &[Incomplete], view: &View, out: &mut dyn Write) -
     Ok(())
 }
 
-fn is_one_line(daemon_set: &DaemonSetCoverage) -> bool {
-    daemon_set.groups.is_empty()
+/// Tells whether a line is enough: nothing is wrong, or it is not the question why no node is eligible.
+fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
+    let is_question = is_alone && daemon_set.counts.eligible == 0 && !daemon_set.not_eligible_groups.is_empty();
+    !is_question
+        && daemon_set.groups.is_empty()
         && daemon_set.concerns.is_empty()
         && daemon_set.by.is_none()
         && daemon_set.status.agrees != Some(false)
@@ -78,7 +84,7 @@ pub fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
     let counts = &daemon_set.counts;
     let name = view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
     let mut line = match (counts.eligible, counts.available) {
-        (0, _) => format!("{name}: no node is eligible"),
+        (0, _) => format!("{name}: no node is eligible{}", why_none(daemon_set)),
         (1, 1) => format!("{name}: the one eligible node has an available pod"),
         (1, _) => format!("{name}: the one eligible node has no available pod"),
         (eligible, available) if eligible == available => {
@@ -93,6 +99,18 @@ pub fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
         line.push_str(&format!(" ({} not eligible)", counts.not_eligible));
     }
     line
+}
+
+/// Says in parentheses why no node is eligible, by the codes alone.
+fn why_none(daemon_set: &DaemonSetCoverage) -> String {
+    let mut codes: Vec<Trouble> = Vec::new();
+    for group in &daemon_set.not_eligible_groups {
+        match codes.iter_mut().find(|trouble| trouble.code == group.code) {
+            Some(trouble) => trouble.count += group.count,
+            None => codes.push(Trouble { code: group.code, count: group.count }),
+        }
+    }
+    if codes.is_empty() { String::new() } else { format!(" ({})", troubles(&codes, 2)) }
 }
 
 fn count_with_pods(nodes: usize) -> String {
@@ -207,7 +225,7 @@ fn counts_by(by: &CountsBy, view: &View, out: &mut dyn Write) -> io::Result<()> 
         Column::number("ELIGIBLE", |row: &CountsByRow| row.counts.eligible),
         Column::number("AVAILABLE", |row: &CountsByRow| row.counts.available),
         Column::number("NOT-ELIGIBLE", |row: &CountsByRow| row.counts.not_eligible),
-        Column::text("TROUBLE", |row: &CountsByRow| troubles(&row.troubles, 2)),
+        Column::sentence("TROUBLE", style::trouble, |row: &CountsByRow| troubles(&row.troubles, 2)),
     ];
     table::write(&columns, &by.rows, view, out)
 }
@@ -225,5 +243,5 @@ pub fn troubles(troubles: &[Trouble], most: usize) -> String {
     if troubles.len() > most {
         words.push(format!("+{} more", troubles.len() - most));
     }
-    style::trouble(words.join(", "))
+    words.join(", ")
 }

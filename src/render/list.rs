@@ -15,6 +15,9 @@ use crate::report::list::{ListReport, ListRow};
 /// How many rows without trouble are shown unless all are asked for.
 const MOST_WITHOUT_TROUBLE: usize = 20;
 
+/// The columns that all the usual columns take up with short names.
+const WIDTH_OF_ALL_COLUMNS: usize = 120;
+
 /// Which columns are shown besides the usual ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Columns {
@@ -38,23 +41,31 @@ pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &
     if shown.namespace {
         columns.push(Column::text("NAMESPACE", |row: &ListRow| view.show(&row.namespace)));
     }
-    columns.extend([
-        Column::text("NAME", |row: &ListRow| view.show(&row.name)),
-        Column::number("ELIGIBLE", |row: &ListRow| row.counts.eligible),
-        Column::number("AVAILABLE", |row: &ListRow| row.counts.available),
-        Column::styled_number("MISSING", style::trouble, |row: &ListRow| row.counts.missing),
-        Column::styled_number("MISSCHEDULED", style::trouble, |row: &ListRow| row.counts.misscheduled),
-        Column::styled_number("OUTDATED", style::moving, |row: &ListRow| row.counts.outdated),
-        Column::text("STRATEGY", |row: &ListRow| view.show(&row.strategy)),
-    ]);
+    columns.push(Column::text("NAME", |row: &ListRow| view.show(&row.name)));
+    if !shown.wide && view.limit.is_some_and(|limit| limit < WIDTH_OF_ALL_COLUMNS) {
+        // What is wrong matters more on a narrow screen than how many nodes each wrong has.
+        columns.push(Column::text("AVAILABLE", |row: &ListRow| {
+            format!("{}/{}", row.counts.available, row.counts.eligible)
+        }));
+        columns.push(Column::styled_number("OUTDATED", style::moving, |row: &ListRow| row.counts.outdated));
+    } else {
+        columns.extend([
+            Column::number("ELIGIBLE", |row: &ListRow| row.counts.eligible),
+            Column::number("AVAILABLE", |row: &ListRow| row.counts.available),
+            Column::styled_number("MISSING", style::trouble, |row: &ListRow| row.counts.missing),
+            Column::styled_number("MISSCHEDULED", style::trouble, |row: &ListRow| row.counts.misscheduled),
+            Column::styled_number("OUTDATED", style::moving, |row: &ListRow| row.counts.outdated),
+            Column::text("STRATEGY", |row: &ListRow| view.show(&row.strategy)),
+        ]);
+    }
     if shown.wide {
         columns.push(Column::text("AGE", |row: &ListRow| age(&row.created_at, now)));
-    }
-    columns.push(Column::text("TROUBLE", |row: &ListRow| troubles(&row.troubles, if shown.wide { 5 } else { 1 })));
-    if shown.wide {
         columns.push(Column::text("IMAGES", |row: &ListRow| view.show(&row.images.join(","))));
         columns.push(Column::text("NODE-SELECTOR", |row: &ListRow| view.show(&row.node_selector.join(","))));
     }
+    let most_troubles = if shown.wide { usize::MAX } else { 2 };
+    columns
+        .push(Column::sentence("TROUBLE", style::trouble, move |row: &ListRow| troubles(&row.troubles, most_troubles)));
     if !rows.is_empty() {
         table::write(&columns, rows, view, out)?;
     }

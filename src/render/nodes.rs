@@ -19,7 +19,7 @@ pub fn table(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::R
         Column::text("STATE", |node: &NodeCoverage| state(node.state)),
         Column::text("POD", |node: &NodeCoverage| pod(node, view)),
         Column::text("REASON", reason),
-        Column::sentence("WHAT", |node: &NodeCoverage| what(node, view)),
+        Column::sentence("WHAT", style::plain, |node: &NodeCoverage| what(node, view)),
     ];
     for (index, daemon_set) in report.daemon_sets.iter().enumerate() {
         if index > 0 {

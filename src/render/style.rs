@@ -28,3 +28,8 @@ pub fn context(text: impl Display) -> String {
 pub fn answer(text: impl Display) -> String {
     text.bold().to_string()
 }
+
+/// Leaves text as it is.
+pub fn plain(text: impl Display) -> String {
+    text.to_string()
+}

@@ -12,7 +12,7 @@ use super::view::View;
 const GAP: u16 = 3;
 
 /// The least columns of a sentence that are worth showing.
-const LEAST_SENTENCE: usize = 24;
+const LEAST_SENTENCE: usize = 16;
 
 /// A column: its heading, and what it shows of a row.
 pub struct Column<'a, Row> {
@@ -21,11 +21,12 @@ pub struct Column<'a, Row> {
     cell: Box<dyn Fn(&Row) -> String + 'a>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Shape {
     Text,
     Number,
-    Sentence,
+    /// The style is put on after cutting, which counts characters.
+    Sentence(fn(String) -> String),
 }
 
 impl<'a, Row> Column<'a, Row> {
@@ -34,9 +35,9 @@ impl<'a, Row> Column<'a, Row> {
         Column { heading, shape: Shape::Text, cell: Box::new(cell) }
     }
 
-    /// Makes the last column, of sentences without styles that are cut where the screen ends.
-    pub fn sentence(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
-        Column { heading, shape: Shape::Sentence, cell: Box::new(cell) }
+    /// Makes the last column, of sentences that are cut where the screen ends and then styled.
+    pub fn sentence(heading: &'static str, style: fn(String) -> String, cell: impl Fn(&Row) -> String + 'a) -> Self {
+        Column { heading, shape: Shape::Sentence(style), cell: Box::new(cell) }
     }
 
     /// Makes a column of numbers, aligned on the right.
@@ -62,14 +63,15 @@ impl<'a, Row> Column<'a, Row> {
 pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let mut cells: Vec<Vec<String>> =
         rows.iter().map(|row| layout.iter().map(|column| (column.cell)(row)).collect()).collect();
-    if let (Some(limit), Some(last)) = (view.limit, layout.len().checked_sub(1))
-        && layout[last].shape == Shape::Sentence
-    {
+    if let [before @ .., Column { shape: Shape::Sentence(style), .. }] = layout {
         let widest = |index: usize| cells.iter().map(|row| columns(&strip_str(&row[index]).to_string())).max();
-        let before: usize =
-            (0..last).map(|index| widest(index).unwrap_or(0).max(layout[index].heading.len()) + usize::from(GAP)).sum();
-        let room = limit.saturating_sub(before).max(LEAST_SENTENCE);
-        cells.iter_mut().for_each(|row| row[last] = cut(&row[last], room, view.ascii));
+        let widths =
+            before.iter().enumerate().map(|(index, column)| widest(index).unwrap_or(0).max(column.heading.len()));
+        let taken: usize = widths.map(|width| width + usize::from(GAP)).sum();
+        let room = view.limit.map(|limit| limit.saturating_sub(taken).max(LEAST_SENTENCE));
+        for cell in cells.iter_mut().filter_map(|row| row.last_mut()).filter(|cell| !cell.is_empty()) {
+            *cell = style(room.map_or_else(|| cell.clone(), |room| cut(cell, room, view.ascii)));
+        }
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -77,7 +79,7 @@ pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &m
     table.add_rows(cells);
     for (column, place) in layout.iter().zip(table.column_iter_mut()) {
         place.set_padding((0, GAP));
-        if column.shape == Shape::Number {
+        if matches!(column.shape, Shape::Number) {
             place.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -1,0 +1,163 @@
+//! What is said where the input makes no sense, and the exit code.
+//!
+//! Dumps and manifests that make none are tested in `tests/dumps`.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use super::{SHOP, end, failure, kubectl_ds};
+
+/// A kubeconfig of one context that points at a port of this machine.
+fn kubeconfig(port: u16) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = format!(
+        "{{current-context: here, contexts: [{{name: here, context: {{cluster: one, user: me}}}}], \
+         clusters: [{{name: one, cluster: {{server: 'https://127.0.0.1:{port}'}}}}], users: [{{name: me, user: {{}}}}]}}"
+    );
+    fs::write(&file, text).unwrap();
+    file
+}
+
+fn path(file: &tempfile::NamedTempFile) -> &str {
+    file.path().to_str().unwrap()
+}
+
+#[test]
+fn an_unknown_daemon_set_gets_names_that_look_alike() {
+    assert_eq!(
+        failure(&["coverage", "agnt", "--from", SHOP]),
+        (
+            Some(1),
+            "Error from server (NotFound): daemonsets.apps \"agnt\" not found\nhint: similar names: agent\n".to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_selector_that_cannot_be_read_is_shown() {
+    let hint = "hint: a selector is a list such as app=agent,tier!=test,zone in (a,b),!legacy\n";
+    for (flag, name) in [("-l", "--selector"), ("--node-selector", "--node-selector")] {
+        assert_eq!(
+            failure(&["coverage", flag, "app in (a", "--from", SHOP]),
+            (
+                Some(2),
+                format!(
+                    "error: invalid {name}: unable to parse requirement \"app in (a\": the parenthesis is not closed\n{hint}"
+                )
+            )
+        );
+    }
+}
+
+#[test]
+fn flags_that_exclude_each_other_are_refused() {
+    let cases: [(&[&str], &str); 8] = [
+        (&["coverage", "--node", "a", "--nodes"], "error: the argument '--node <NODE>' cannot be used with '--nodes'"),
+        (
+            &["coverage", "-A", "-n", "x"],
+            "error: the argument '--all-namespaces' cannot be used with '--namespace <NAMESPACE>'",
+        ),
+        (&["coverage", "agent", "-l", "a=b"], "error: names and --selector cannot be given together"),
+        (&["coverage", "--by", "no key"], "error: invalid --by: \"no key\" is no label key"),
+        (&["coverage", "pod/agent"], "error: \"pod/agent\" does not name a DaemonSet"),
+        (&["coverage", "-f", "-", "-o", "name"], "error: -o name does not go with --filename"),
+        (
+            &["list", "--all", "-o", "json"],
+            "error: --all is for tables: -o json, yaml and name always show every DaemonSet",
+        ),
+        (&["--all", "coverage"], "error: flags of `list` go after `list`, and those of another subcommand after it"),
+    ];
+    for (arguments, message) in cases {
+        let (code, err) = failure(&[arguments, &["--from", SHOP]].concat());
+        assert_eq!((code, err.lines().next()), (Some(2), Some(message)), "{arguments:?}");
+    }
+    let (code, err) = failure(&["coverage", "-f", "-", "--from", "-"]);
+    assert_eq!((code, err.as_str()), (Some(2), "error: --from - and --filename - cannot both read standard input\n"));
+    let (code, err) = failure(&["coverage", "--now", "2026-11-20T10:00:00Z"]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("--from"), "{err}");
+}
+
+#[test]
+fn an_unknown_subcommand_gets_one_that_looks_alike() {
+    let (code, err) = failure(&["covrage"]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("unrecognized subcommand 'covrage'") && err.contains("coverage"), "{err}");
+}
+
+#[test]
+fn a_kubeconfig_that_is_not_there_is_named() {
+    let (code, err) = failure(&["list", "--kubeconfig", "/nowhere/config"]);
+    assert_eq!(code, Some(1));
+    assert!(err.starts_with("error: ") && err.contains("/nowhere/config"), "{err}");
+}
+
+#[test]
+fn a_broken_kubeconfig_is_named() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&file, "clusters: [").unwrap();
+    let (code, err) = failure(&["list", "--kubeconfig", path(&file)]);
+    assert_eq!(code, Some(1));
+    assert!(err.starts_with("error: ") && err.contains(path(&file)), "{err}");
+}
+
+#[test]
+fn no_kubeconfig_at_all_says_how_to_go_on() {
+    let (code, err) = failure(&["list"]);
+    assert_eq!(code, Some(1));
+    assert!(err.starts_with("error: ") || err.starts_with("The connection to the server"), "{err}");
+    assert!(err.contains("\nhint: ") || err.contains("did you specify the right host or port"), "{err}");
+}
+
+#[test]
+fn an_unknown_context_gets_the_contexts_there_are() {
+    let file = kubeconfig(1);
+    let (code, err) = failure(&["list", "--kubeconfig", path(&file), "--context", "elsewhere"]);
+    assert_eq!(code, Some(1));
+    assert!(err.starts_with("error: context \"elsewhere\" does not exist") && err.contains("here"), "{err}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let file = kubeconfig(port);
+    let (code, err) = failure(&["list", "--kubeconfig", path(&file)]);
+    assert_eq!(code, Some(1));
+    let message = format!(
+        "The connection to the server 127.0.0.1:{port} was refused - did you specify the right host or port?\n"
+    );
+    assert!(err.starts_with(&message), "{err}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut command = kubectl_ds(&["coverage", "-o", "json", "--from", "demo"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Closed before anything is read: a pipe holds less than the report.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn an_output_that_is_full_is_a_failure() {
+    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+    let mut command = kubectl_ds(&["coverage", "--from", SHOP]);
+    let output = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "error: cannot write the output: No space left on device (os error 28)\n"
+    );
+}
+
+#[test]
+fn help_is_an_answer() {
+    let ended = end(kubectl_ds(&["coverage", "--help"]));
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    assert!(ended.out.contains("Usage: kubectl ds coverage [OPTIONS] [NAME]..."), "{}", ended.out);
+}

@@ -1,0 +1,232 @@
+//! `coverage`.
+
+use super::{NOW, SHOP, end, kubectl_ds, on_shop, run, run_with_input};
+
+#[test]
+fn causes_are_grouped_and_what_is_fine_is_one_line() {
+    assert_eq!(
+        on_shop(&["coverage"]),
+        "\
+shop/agent: 2 of 5 eligible nodes have an available pod
+
+REASON                      NODES    WHICH
+QuotaExceeded                   1    node-e
+    quota few-pods is used up: asks for pods=1, used pods=6, limited to pods=6
+    (30s ago)
+    → raise it or free some: kubectl edit resourcequota few-pods -n shop
+HostPortConflict                1    node-c
+    port 9100/TCP is held by legacy/old-exporter
+    → change the port of one of them, or keep them apart
+CrashLooping                    1    node-d
+    container agent ends with exit 3 after 1s; restarts: 7
+    → kubectl logs -n shop agent-d -c agent -p
+
+1 node is not eligible:
+UntoleratedNoSchedule           1    node-f
+    taint dedicated=batch:NoSchedule is not tolerated
+
+status says 5 desired: agrees
+
+shop/fine: all 2 eligible nodes have an available pod (4 not eligible)
+shop/nowhere: no node is eligible (6 NodeSelectorLabelMissing)
+"
+    );
+}
+
+#[test]
+fn a_daemon_set_that_is_asked_for_alone_says_how_nodes_become_eligible() {
+    assert_eq!(
+        on_shop(&["coverage", "ds/nowhere"]),
+        "\
+shop/nowhere: no node is eligible (6 NodeSelectorLabelMissing)
+
+6 nodes are not eligible:
+NodeSelectorLabelMissing        6    node-a, node-b, node-c, node-d +2 more
+    label disk is missing, needs disk=ssd
+    → if pods belong there: kubectl label node node-a node-b node-c … disk=ssd
+
+status says 0 desired: agrees
+"
+    );
+}
+
+#[test]
+fn a_node_is_explained_in_full() {
+    assert_eq!(
+        on_shop(&["coverage", "agent", "--node", "node-c"]),
+        "\
+node-c should run shop/agent; its pod agent-c is not scheduled: port 9100/TCP is
+held by legacy/old-exporter
+
+ELIGIBLE     yes
+  ok  nodeName          none
+  ok  nodeSelector      kubernetes.io/os=linux matches
+  ok  node affinity     none
+  ok  taint             none
+SCHEDULING   does not fit
+  no  host ports        port 9100/TCP is held by legacy/old-exporter ← this
+  ok  pods              1 of 110
+SCHEDULER SAYS   node(s) didn't have free ports for the requested pod ports
+                 (agrees), 60m ago
+POD   agent-c: Pending, made 60m ago
+  container agent: not started, not ready
+  condition PodScheduled=False (Unschedulable) for 60m: 0/6 nodes are
+    available: 1 node(s) didn't have free ports for the requested pod ports, 5
+    node(s) didn't satisfy plugin(s) [NodeAffinity]. no new claims to
+    deallocate, preemption: 0/6 nodes are available: 1 No preemption victims
+    found for incoming pod, 5 Preemption is not helpful for scheduling.
+
+WHY AND WHAT TO DO
+  HostPortConflict: port 9100/TCP is held by legacy/old-exporter
+  → change the port of one of them, or keep them apart
+"
+    );
+}
+
+#[test]
+fn what_should_run_on_a_node_is_one_table() {
+    assert_eq!(
+        on_shop(&["coverage", "--node", "node-d"]),
+        "\
+node-d should run pods of 2 DaemonSets; 1 of them is available
+
+DAEMONSET    RUNS   STATE       REASON         WHAT
+shop/agent   yes    NotReady    CrashLooping   container agent ends with exit 3…
+shop/fine    yes    Available   -
++ 1 more that are not eligible there (-o wide shows them)
+
+`kubectl ds coverage NAME --node node-d` explains one of them in full
+"
+    );
+    let wide = on_shop(&["coverage", "--node", "node-d", "-o", "wide"]);
+    assert!(wide.contains("shop/nowhere   no     NotEligible"), "{wide}");
+}
+
+#[test]
+fn nodes_have_a_row_each() {
+    let nodes = on_shop(&["coverage", "agent", "--nodes"]);
+    assert_eq!(
+        nodes,
+        "\
+shop/agent: 2 of 5 eligible nodes have an available pod
+NODE     STATE         POD       REASON                  WHAT
+node-a   Available     agent-a   -
+node-b   Available     agent-b   -
+node-c   Pending       agent-c   HostPortConflict        port 9100/TCP is held b…
+node-d   NotReady      agent-d   CrashLooping            container agent ends wi…
+node-e   Missing       -         QuotaExceeded           quota few-pods is used…
+node-f   NotEligible   -         UntoleratedNoSchedule   taint dedicated=batch:N…
+"
+    );
+    assert_eq!(on_shop(&["coverage", "agent", "-o", "wide"]), nodes);
+}
+
+#[test]
+fn nothing_is_cut_in_a_pipe() {
+    let mut command = kubectl_ds(&["coverage", "agent", "--nodes", "--from", SHOP, "--now", NOW]);
+    command.env_remove("COLUMNS");
+    assert!(end(command).out.contains("quota few-pods is used up: asks for pods=1, used pods=6, limited to pods=6"));
+}
+
+#[test]
+fn counts_are_told_apart_by_a_label() {
+    let by = on_shop(&["coverage", "agent", "--by", "topology.kubernetes.io/zone"]);
+    let table = "\
+by topology.kubernetes.io/zone:
+VALUE             ELIGIBLE   AVAILABLE   NOT-ELIGIBLE   TROUBLE
+one                      3           2              0   1 HostPortConflict
+two                      2           0              0   1 QuotaExceeded, 1 Cras…
+(no such label)          0           0              1
+";
+    assert!(by.contains(table), "{by}");
+}
+
+#[test]
+fn nodes_are_chosen_by_their_labels() {
+    let out = on_shop(&["coverage", "agent", "--node-selector", "topology.kubernetes.io/zone=one"]);
+    assert!(out.starts_with("shop/agent: 2 of 3 eligible nodes have an available pod\n"), "{out}");
+    // The status counts every node, so that there is nothing to compare it with.
+    assert!(!out.contains("status says"), "{out}");
+}
+
+#[test]
+fn the_exit_code_answers_where_that_is_asked() {
+    let code = |arguments: &[&str]| run(&[&["coverage", "--from", SHOP], arguments].concat()).code;
+    assert_eq!(code(&[]), Some(0));
+    assert_eq!(code(&["--exit-code"]), Some(3));
+    assert_eq!(code(&["fine", "--exit-code"]), Some(0));
+    assert_eq!(code(&["agent", "--node", "node-a", "--exit-code"]), Some(0));
+    assert_eq!(code(&["agent", "--node", "node-c", "--exit-code"]), Some(3));
+}
+
+#[test]
+fn data_has_every_node_and_a_reason_for_each_that_is_not_available() {
+    let json: serde_json::Value = serde_json::from_str(&on_shop(&["coverage", "-o", "json"])).unwrap();
+    assert_eq!((&json["apiVersion"], &json["kind"]), (&"kubectl-ds/v1".into(), &"CoverageReport".into()));
+    for daemon_set in json["daemonSets"].as_array().unwrap() {
+        let nodes = daemon_set["nodes"].as_array().unwrap();
+        assert_eq!(nodes.len(), 6);
+        for node in nodes {
+            let reasons = node["reasons"].as_array().unwrap();
+            assert_eq!(node["state"] == "Available", reasons.is_empty(), "{node}");
+        }
+    }
+    let yaml: serde_json::Value = serde_saphyr::from_str(&on_shop(&["coverage", "-o", "yaml"])).unwrap();
+    assert_eq!(yaml, json);
+}
+
+#[test]
+fn a_manifest_is_held_against_the_cluster() {
+    let manifest = "
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: shop}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      nodeSelector: {topology.kubernetes.io/zone: one}
+      containers: [{name: agent, image: 'example.com/agent:3', ports: [{containerPort: 9100, hostPort: 9100}]}]
+";
+    let what_if = |flags: &[&str]| {
+        run_with_input(&[&["coverage", "-f", "-", "--from", SHOP, "--now", NOW], flags].concat(), manifest.as_bytes())
+    };
+    let ended = what_if(&[]);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    assert_eq!(
+        ended.out,
+        "\
+shop/agent would run on 3 of 6 nodes, now 5
+
+KEEPS             3   node-a, node-b, node-c
+GAINS             0
+LOSES             2
+"
+    );
+    assert_eq!(what_if(&["--exit-code"]).code, Some(3));
+    let json: serde_json::Value = serde_json::from_str(&what_if(&["-o", "json"]).out).unwrap();
+    assert_eq!(json["doesNotFit"][0]["nodes"], serde_json::json!(["node-c"]));
+}
+
+#[test]
+fn screens_without_unicode_get_ascii() {
+    for arguments in [["coverage"].as_slice(), &["coverage", "agent", "--node", "node-c"], &["coverage", "--nodes"]] {
+        let ascii = on_shop(&[arguments, &["--ascii"]].concat());
+        assert!(ascii.is_ascii(), "{ascii}");
+        let mut command = kubectl_ds(&[arguments, &["--from", SHOP, "--now", NOW]].concat());
+        command.env("LANG", "C");
+        assert_eq!(end(command).out, ascii);
+    }
+}
+
+#[test]
+fn colour_only_adds_to_the_words() {
+    let plain = on_shop(&["coverage"]);
+    let coloured = on_shop(&["coverage", "--color", "always"]);
+    assert!(!plain.contains('\u{1b}') && coloured.contains('\u{1b}'));
+    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
+    let mut command = kubectl_ds(&["coverage", "--from", SHOP, "--now", NOW]);
+    command.env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1");
+    assert_eq!(end(command).out, plain);
+}

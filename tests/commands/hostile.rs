@@ -1,0 +1,92 @@
+//! Text from a cluster that would steer the terminal, in every place where there can be text.
+
+use serde_json::{Value, json};
+
+use super::run_with_input;
+
+/// An escape sequence, a C1 control, a bell, a turn of direction, and a line of its own.
+const HOSTILE: &str = "x\u{1b}[31m\u{9b}2J\u{7}\u{202e}\u{200b}\r\nfake: all is well";
+
+fn cluster() -> Value {
+    let daemon_set = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": HOSTILE, "namespace": HOSTILE, "uid": "u", "generation": 1, "creationTimestamp": "2026-11-20T09:00:00Z"},
+        "spec": {
+            "selector": {"matchLabels": {"a": HOSTILE}},
+            "updateStrategy": {"type": HOSTILE},
+            "template": {"metadata": {"labels": {"a": HOSTILE}}, "spec": {
+                "nodeSelector": {"zone": HOSTILE}, "containers": [{"name": HOSTILE, "image": HOSTILE}],
+            }},
+        },
+        "status": {"observedGeneration": 1, "desiredNumberScheduled": 7},
+    });
+    let node = |name: &str, zone: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"zone": zone}},
+            "spec": {"taints": [{"key": HOSTILE, "value": HOSTILE, "effect": "PreferNoSchedule"}]},
+            "status": {"allocatable": {"cpu": "4", "pods": "9"}, "conditions": [{"type": "Ready", "status": "False", "reason": HOSTILE, "message": HOSTILE}]},
+        })
+    };
+    let owner =
+        json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": HOSTILE, "uid": "u", "controller": true}]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": HOSTILE, "namespace": HOSTILE, "labels": {"a": HOSTILE, "controller-revision-hash": HOSTILE},
+            "ownerReferences": owner, "finalizers": [HOSTILE]},
+        "spec": {"nodeName": HOSTILE, "containers": [{"name": HOSTILE, "image": HOSTILE}], "readinessGates": [{"conditionType": HOSTILE}]},
+        "status": {"phase": "Running", "reason": HOSTILE, "message": HOSTILE,
+            "conditions": [{"type": "Ready", "status": "False", "reason": HOSTILE, "message": HOSTILE}],
+            "containerStatuses": [{"name": HOSTILE, "state": {"waiting": {"reason": HOSTILE, "message": HOSTILE}}, "restartCount": 3,
+                "lastState": {"terminated": {"exitCode": 1, "reason": HOSTILE, "message": HOSTILE}}}]},
+    });
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": HOSTILE},
+        "involvedObject": {"kind": "Pod", "namespace": HOSTILE, "name": HOSTILE}, "reason": HOSTILE, "message": HOSTILE,
+        "type": "Warning", "lastTimestamp": "2026-11-20T09:30:00Z",
+    });
+    let failed = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "f", "namespace": HOSTILE},
+        "involvedObject": {"kind": "DaemonSet", "namespace": HOSTILE, "name": HOSTILE, "uid": "u"},
+        "reason": "FailedCreate", "message": format!("Error creating: {HOSTILE}"), "type": "Warning",
+        "lastTimestamp": "2026-11-20T09:30:00Z",
+    });
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        daemon_set, node(HOSTILE, HOSTILE), node("other", HOSTILE), node("third", "elsewhere"), pod, event, failed,
+    ]})
+}
+
+#[test]
+fn no_command_lets_it_through() {
+    let cluster = cluster().to_string();
+    let commands: [&[&str]; 12] = [
+        &["list"],
+        &["list", "-o", "wide"],
+        &["list", "-o", "name"],
+        &["coverage"],
+        &["coverage", "--nodes"],
+        &["coverage", "-o", "name"],
+        &["coverage", "--by", "zone"],
+        &["coverage", "--node", HOSTILE],
+        &["coverage", "--node", HOSTILE, HOSTILE],
+        &["coverage", "--node", "other", HOSTILE],
+        &["coverage", "--node", "third", HOSTILE],
+        &["coverage", "no-such-name"],
+    ];
+    for arguments in commands {
+        let ended = run_with_input(&[arguments, &["--from", "-"]].concat(), cluster.as_bytes());
+        let printed = ended.out + &ended.err;
+        assert!(printed.contains(r"x\u{1b}[31m\u{9b}2J\u{7}\u{202e}\u{200b}"), "{arguments:?}: {printed}");
+        let bad = printed.chars().find(|c| (c.is_control() && *c != '\n') || matches!(c, '\u{202e}' | '\u{200b}'));
+        assert_eq!(bad, None, "{arguments:?}");
+        assert!(!printed.lines().any(|line| line.starts_with("fake")), "{arguments:?}: {printed}");
+    }
+}
+
+#[test]
+fn data_is_escaped_as_its_format_demands() {
+    for format in ["json", "yaml"] {
+        let ended = run_with_input(&["coverage", "-o", format, "--from", "-"], cluster().to_string().as_bytes());
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        assert!(!ended.out.contains('\u{1b}') && !ended.out.contains('\u{9b}'), "{format}: {}", ended.out);
+    }
+}

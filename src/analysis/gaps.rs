@@ -1,5 +1,6 @@
 //! What could not be read, and what the answer therefore leaves open.
 
+use crate::model::pod::PodSpec;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::coverage::Incomplete;
 
@@ -9,10 +10,15 @@ pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
     snapshot.gaps.iter().filter(matters).filter_map(|gap| sentence(snapshot, gap)).collect()
 }
 
-/// Returns a sentence for everything that could not be read and that matters for pods that are yet to be
-/// made.
-pub fn incomplete_for_new_pods(snapshot: &Snapshot) -> Vec<Incomplete> {
-    let matters = |gap: &&Gap| !matches!(gap.kind, Kind::Events | Kind::ControllerRevisions);
+/// Returns a sentence for everything that could not be read and that matters for pods of this spec that
+/// are yet to be made.
+pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec) -> Vec<Incomplete> {
+    let matters = |gap: &&Gap| match gap.kind {
+        Kind::Events | Kind::ControllerRevisions => false,
+        Kind::RuntimeClasses => spec.runtime_class_name.is_some(),
+        Kind::PriorityClasses => !spec.priority_class_name.is_empty(),
+        _ => true,
+    };
     snapshot.gaps.iter().filter(matters).filter_map(|gap| sentence(snapshot, gap)).collect()
 }
 

@@ -28,7 +28,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "WhatIfReport".to_owned(),
         now: snapshot.now.to_string(),
-        incomplete: gaps::incomplete_for_new_pods(snapshot),
+        incomplete: gaps::incomplete_for_new_pods(snapshot, &proposed.spec.template.spec),
         namespace: proposed.metadata.namespace.clone(),
         name: proposed.metadata.name.clone(),
         exists: proposal.live.is_some(),

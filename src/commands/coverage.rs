@@ -97,6 +97,7 @@ pub fn run(arguments: CoverageArgs, target: TargetArgs, io: &mut Io<'_>, out: &m
     let target = target.resolve(io)?;
     let Settings { question, node_selector, exit_code, output } = arguments.resolve(&target)?;
     let view = View::new(io.width, target.ascii);
+    let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
     let complete = match question {
         Question::WhatIf { manifest } => run_what_if(&target, &manifest, node_selector, output, &view, io, out)?,
         Question::Coverage { names, by, nodes } => {

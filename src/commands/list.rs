@@ -60,6 +60,7 @@ pub fn run(arguments: ListArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut d
         return Ok(Exit::Success);
     }
     let view = View::new(io.width, target.ascii);
+    let view = if settings.output == Some(Output::Wide) { view.unlimited() } else { view };
     let result = match settings.output {
         Some(Output::Name) => render::list::names(&report, out),
         output => {

@@ -129,7 +129,7 @@ fn daemon_set_groups(
     }
     if !daemon_set.groups.is_empty() {
         writeln!(out)?;
-        table_of(&daemon_set.groups, style::trouble, view, out)?;
+        table_of(&daemon_set.groups, view, out)?;
     }
     if let Some(by) = &daemon_set.by {
         writeln!(out)?;
@@ -139,21 +139,27 @@ fn daemon_set_groups(
     status(daemon_set, view, out)
 }
 
-/// Writes groups of nodes, each with its sentence and what to do beneath it.
+/// Writes groups of nodes beneath a heading, each with its sentence and what to do.
+fn table_of(groups: &[ReasonGroup], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES")?;
+    rows_of(groups, true, style::trouble, view, out)
+}
+
+/// Writes groups of nodes, each with its sentence and, where that is wanted, what to do.
 ///
 /// # Errors
 ///
 /// Fails where the output cannot be written.
-pub fn table_of(
+pub fn rows_of(
     groups: &[ReasonGroup],
+    says_what_to_do: bool,
     code_style: fn(String) -> String,
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(out, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES")?;
     groups.iter().try_for_each(|group| {
         head(group, code_style, view, out)?;
-        advice(&group.message, &group.fix, "    ", view, out)
+        advice(&group.message, if says_what_to_do { &group.fix } else { "" }, "    ", view, out)
     })
 }
 
@@ -191,10 +197,7 @@ fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, view: &View, out
     let number = groups.iter().map(|group| group.count).sum();
     let verb = if number == 1 { "is" } else { "are" };
     writeln!(out, "\n{} {verb} not eligible:", count(number, "node"))?;
-    groups.iter().try_for_each(|group| {
-        head(group, style::context, view, out)?;
-        advice(&group.message, if is_alone { &group.fix } else { "" }, "    ", view, out)
-    })
+    rows_of(groups, is_alone, style::context, view, out)
 }
 
 fn status(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {

@@ -14,11 +14,16 @@ pub fn sanitize(text: &str) -> String {
         match c {
             '\n' | '\t' => safe.push(' '),
             '\r' => {}
-            c if c.is_control() || is_invisible(c) => safe.extend(c.escape_unicode()),
+            c if is_unsafe(c) => safe.extend(c.escape_unicode()),
             c => safe.push(c),
         }
     }
     safe
+}
+
+/// Tells whether a character can steer a terminal or deceive its reader.
+pub fn is_unsafe(c: char) -> bool {
+    c.is_control() || is_invisible(c)
 }
 
 /// Tells whether a character takes up no room or turns the direction of text, so that it can deceive.

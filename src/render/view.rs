@@ -23,6 +23,12 @@ impl View {
         View { width: width.unwrap_or(WIDTH_OF_A_PIPE).max(LEAST_WIDTH), limit: width, ascii }
     }
 
+    /// Returns the same view without a limit, for tables that were asked to be wide.
+    #[must_use]
+    pub fn unlimited(self) -> Self {
+        View { limit: None, ..self }
+    }
+
     /// Returns the arrow that points at what to do.
     pub fn arrow(&self) -> &'static str {
         if self.ascii { "->" } else { "→" }

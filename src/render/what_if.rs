@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::coverage::{incomplete, table_of};
+use super::coverage::{incomplete, rows_of};
 use super::style;
 use super::text::{count, some_of};
 use super::view::View;
@@ -42,8 +42,5 @@ fn row(
 
 fn groups(heading: &str, nodes: usize, groups: &[ReasonGroup], view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{heading:<14}{nodes:>5}")?;
-    if groups.is_empty() {
-        return Ok(());
-    }
-    table_of(groups, style::trouble, view, out)
+    rows_of(groups, true, style::trouble, view, out)
 }

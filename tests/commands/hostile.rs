@@ -58,7 +58,7 @@ fn cluster() -> Value {
 #[test]
 fn no_command_lets_it_through() {
     let cluster = cluster().to_string();
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 11] = [
         &["list"],
         &["list", "-o", "wide"],
         &["list", "-o", "name"],
@@ -70,7 +70,6 @@ fn no_command_lets_it_through() {
         &["coverage", "--node", HOSTILE, HOSTILE],
         &["coverage", "--node", "other", HOSTILE],
         &["coverage", "--node", "third", HOSTILE],
-        &["coverage", "no-such-name"],
     ];
     for arguments in commands {
         let ended = run_with_input(&[arguments, &["--from", "-"]].concat(), cluster.as_bytes());
@@ -80,6 +79,13 @@ fn no_command_lets_it_through() {
         assert_eq!(bad, None, "{arguments:?}");
         assert!(!printed.lines().any(|line| line.starts_with("fake")), "{arguments:?}: {printed}");
     }
+}
+
+#[test]
+fn no_error_lets_it_through() {
+    let ended = run_with_input(&["coverage", HOSTILE, "--from", "-"], br#"{"kind": "List", "items": []}"#);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+    assert!(!ended.err.contains('\u{1b}') && !ended.err.contains('\u{202e}'), "{}", ended.err);
 }
 
 #[test]

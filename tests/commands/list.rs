@@ -8,7 +8,7 @@ fn those_in_trouble_come_first() {
         on_shop(&["list"]),
         "\
 NAMESPACE   NAME      AVAILABLE   OUTDATED   TROUBLE
-shop        agent     2/5                0   1 QuotaExceeded, 1 HostPortConfl…
+shop        agent     2/5                0   1 QuotaExceeded, 1 HostPortConflic…
 shop        fine      2/2                0
 shop        nowhere   0/0                0
 "
@@ -18,7 +18,7 @@ shop        nowhere   0/0                0
 #[test]
 fn a_wide_screen_gets_every_column() {
     let mut command = kubectl_ds(&["list", "--from", SHOP]);
-    command.env("COLUMNS", "140");
+    command.env("COLUMNS", "160");
     assert_eq!(
         end(command).out,
         "\

@@ -13,6 +13,7 @@ use super::sentence::Sentence;
 use super::subject::{Subject, revision_hash};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::model::snapshot::{GapCause, Kind};
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::rolling_update::allows_surge;
@@ -53,11 +54,21 @@ fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
         let findings = why_not_eligible(subject, node);
         return Verdict { decision, state: NodeState::NotEligible, findings };
     }
-    let unknown = Finding::new(
-        ReasonCode::Unexplained,
-        "the pods could not be read, so whether it has one is not known",
-        format!("get permission to list pods in namespace {}", subject.daemon_set.metadata.namespace),
-    );
+    let namespace = &subject.daemon_set.metadata.namespace;
+    let gap = subject.index.snapshot.gap(Kind::Pods, namespace);
+    let unknown = if gap.is_some_and(|gap| gap.cause == GapCause::NotInDump) {
+        Finding::new(
+            ReasonCode::Unexplained,
+            format!("the dump has no pods of namespace {namespace}, so whether it has one is not known"),
+            "make the dump with `kubectl ds snapshot -A`",
+        )
+    } else {
+        Finding::new(
+            ReasonCode::Unexplained,
+            "the pods could not be read, so whether it has one is not known",
+            format!("get permission to list pods in namespace {namespace}"),
+        )
+    };
     Verdict { decision, state: NodeState::Unknown, findings: vec![unknown] }
 }
 

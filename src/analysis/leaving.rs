@@ -47,7 +47,7 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
     let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
     let message = Sentence::from("pod ")
         .name(name, "there")
-        .words(" should be gone for ")
+        .words(" should have been gone for ")
         .age(seconds_between(deadline, subject.index.now()));
     if !pod.metadata.finalizers.is_empty() {
         let fix = Sentence::from("whoever set it must remove it; if nobody does: kubectl patch pod -n ")

@@ -28,7 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
             "finalizer_holds_the_pod",
             going("11:50:00", json!({"finalizers": ["example.com/hold"]})),
             (Terminating, R::StuckTerminating),
-            "pod agent-x should be gone for 10m, held by finalizer example.com/hold",
+            "pod agent-x should have been gone for 10m, held by finalizer example.com/hold",
             "whoever set it must remove it; if nobody does: kubectl patch pod -n default agent-x --type=merge -p \
              '{\"metadata\":{\"finalizers\":null}}'",
         ),
@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
                 json!({"metadata": {"deletionTimestamp": at("11:50:00"), "finalizers": ["example.com/hold"]}}),
             ),
             (Terminating, R::StuckTerminating),
-            "pod agent-x should be gone for 10m, held by finalizer example.com/hold",
+            "pod agent-x should have been gone for 10m, held by finalizer example.com/hold",
             "whoever set it must remove it; if nobody does: kubectl patch pod -n default agent-x --type=merge -p \
              '{\"metadata\":{\"finalizers\":null}}'",
         ),
@@ -48,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
             "kubelet_does_not_end_the_pod",
             going("11:50:00", json!({})),
             (Terminating, R::StuckTerminating),
-            "pod agent-x should be gone for 10m, and its kubelet has not ended it",
+            "pod agent-x should have been gone for 10m, and its kubelet has not ended it",
             "see the kubelet's log on the node; as the last resort: kubectl delete pod -n default agent-x --grace-period=0 \
              --force",
         ),

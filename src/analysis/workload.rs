@@ -2,18 +2,53 @@
 
 use crate::model::pod::Pod;
 
-/// Returns `namespace/name` of what a pod belongs to: its controller, a Deployment where it is named
-/// after one, or the pod itself.
+/// The letters of the hashes in names, `SafeEncodeString` of k8s.io/apimachinery/pkg/util/rand/rand.go.
+const HASH_LETTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
+
+/// Returns `namespace/name` of what a pod belongs to: its controller, the Deployment that a ReplicaSet
+/// is named after, a static pod's name without its node, or the pod itself.
 pub fn workload(pod: &Pod) -> String {
-    let namespace = &pod.metadata.namespace;
     let Some(owner) = pod.metadata.controller() else { return full_name(pod) };
-    // A ReplicaSet of a Deployment has the Deployment's name and a hash that its pods carry too.
-    let hash = pod.metadata.labels.get("pod-template-hash");
-    let name = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-')).unwrap_or(&owner.name);
-    format!("{namespace}/{name}")
+    let name = match owner.kind.as_str() {
+        "ReplicaSet" => without_hash(&owner.name),
+        // A static pod is its node's, and named after the two.
+        "Node" => pod.metadata.name.strip_suffix(&format!("-{}", owner.name)).unwrap_or(&pod.metadata.name),
+        _ => &owner.name,
+    };
+    format!("{}/{name}", pod.metadata.namespace)
+}
+
+/// Returns the name of a Deployment from that of its ReplicaSet; other names stay.
+fn without_hash(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((deployment, hash)) if hash.len() >= 6 && hash.chars().all(|c| HASH_LETTERS.contains(c)) => deployment,
+        _ => name,
+    }
 }
 
 /// Returns `namespace/name` of a pod.
 pub fn full_name(pod: &Pod) -> String {
     format!("{}/{}", pod.metadata.namespace, pod.metadata.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::workload;
+
+    #[test]
+    fn a_pod_is_named_after_what_people_made() {
+        let of = |pod: &str, kind: &str, owner: &str| {
+            let owner = json!([{"kind": kind, "name": owner, "uid": "u", "controller": true}]);
+            workload(
+                &from_value(json!({"metadata": {"name": pod, "namespace": "a", "ownerReferences": owner}})).unwrap(),
+            )
+        };
+        assert_eq!(of("web-5d4f9c8b7d-x2x4z", "ReplicaSet", "web-5d4f9c8b7d"), "a/web");
+        assert_eq!(of("web-front-x2x4z", "ReplicaSet", "web-front"), "a/web-front");
+        assert_eq!(of("db-0", "StatefulSet", "db"), "a/db");
+        assert_eq!(of("etcd-node-1", "Node", "node-1"), "a/etcd");
+        assert_eq!(workload(&from_value(json!({"metadata": {"name": "bare", "namespace": "a"}})).unwrap()), "a/bare");
+    }
 }

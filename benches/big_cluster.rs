@@ -4,6 +4,8 @@
 //! `cargo bench --features e2e --bench big_cluster`. Objects are written straight to an API server without
 //! controllers. `KUBECTL_DS_NODES` makes the cluster smaller; there are three pods to a node.
 
+#![expect(clippy::print_stdout, reason = "what a measurement prints is its result")]
+
 #[path = "../tests/support/mod.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
 mod support;

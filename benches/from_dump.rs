@@ -4,6 +4,8 @@
 //! `cargo bench --bench from_dump`. `KUBECTL_DS_NODES` sets the size of the biggest; there are six pods to
 //! a node.
 
+#![expect(clippy::print_stdout, reason = "what a measurement prints is its result")]
+
 mod support;
 
 use std::fs::{self, File};

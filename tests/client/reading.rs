@@ -72,7 +72,9 @@ fn one_node_is_asked_for_with_its_pods_and_those_that_no_node_has() {
 #[test]
 fn a_node_that_is_not_there_comes_with_near_ones() {
     let server = Server::start(|asked| match asked.target.as_str() {
-        target if target.starts_with("/api/v1/nodes?fieldSelector") => protobuf_list("NodeList", &[node("x"); 0], ""),
+        target if target.starts_with("/api/v1/nodes?fieldSelector") => {
+            protobuf_list("NodeList", &Vec::<kubectl_ds::model::node::Node>::new(), "")
+        }
         _ => cluster(asked),
     });
     let query = Query { node: Some("n3".to_owned()), ..agent() };

@@ -8,12 +8,22 @@ use clap_complete::{Shell, generate};
 use super::Failure;
 use crate::error::Exit;
 
-/// Print the completion of a shell, to be sourced
+/// The program that kubectl asks how to complete `kubectl ds`.
+const KUBECTL_COMPLETE_DS: &str = "#!/bin/sh
+# Completes `kubectl ds`: to be named kubectl_complete-ds, executable, in a folder of PATH.
+exec kubectl-ds __complete -- \"$@\"
+";
+
+/// Print what completes the command line: in a shell, or in kubectl
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "To load it: source <(kubectl ds completion bash). It completes `kubectl-ds`.")]
+#[command(after_help = "`kubectl ds <TAB>` needs kubectl's own completion, and a program in PATH:
+  kubectl ds completion kubectl > ~/bin/kubectl_complete-ds
+  chmod +x ~/bin/kubectl_complete-ds
+
+The other scripts complete `kubectl-ds`: source <(kubectl ds completion bash)")]
 pub struct CompletionArgs {
-    /// The shell
-    #[arg(value_name = "SHELL", value_enum)]
+    /// The shell, or kubectl
+    #[arg(value_name = "FOR", value_enum)]
     shell: Target,
 }
 
@@ -24,6 +34,7 @@ enum Target {
     Zsh,
     Fish,
     Powershell,
+    Kubectl,
 }
 
 /// Runs the subcommand.
@@ -38,6 +49,10 @@ pub fn run(arguments: &CompletionArgs, out: &mut dyn Write) -> Result<Exit, Fail
         Target::Zsh => Shell::Zsh,
         Target::Fish => Shell::Fish,
         Target::Powershell => Shell::PowerShell,
+        Target::Kubectl => {
+            out.write_all(KUBECTL_COMPLETE_DS.as_bytes()).map_err(Failure::Output)?;
+            return Ok(Exit::Success);
+        }
     };
     let mut text = Vec::new();
     generate(shell, &mut super::command(), "kubectl-ds", &mut text);

@@ -3,6 +3,7 @@
 //! [`run`] parses the command line, hands the subcommand what every one has in common
 //! ([`target`]), and prints what goes wrong.
 
+pub mod complete;
 pub mod completion;
 pub mod coverage;
 pub mod list;
@@ -44,6 +45,8 @@ enum Subcommands {
     Snapshot(snapshot::SnapshotArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
+    #[command(name = complete::NAME, hide = true)]
+    Complete(complete::CompleteArgs),
 }
 
 /// Why a command ended without its answer.
@@ -96,6 +99,7 @@ fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Fail
         Some(Subcommands::Coverage(arguments)) => coverage::run(arguments, target, io, out),
         Some(Subcommands::Snapshot(arguments)) => snapshot::run(arguments, target, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, out),
+        Some(Subcommands::Complete(arguments)) => complete::run(arguments, out),
         Some(Subcommands::Version(arguments)) => version::run(&arguments, out),
     }
 }

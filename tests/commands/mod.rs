@@ -12,16 +12,16 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// The fixture that most commands are run on; a comment in it says what to notice.
-const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/shop.yaml");
+pub const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/shop.yaml");
 
 /// Half a minute after the last event in the fixture.
 const NOW: &str = "2026-11-20T10:00:00Z";
 
 /// How a command ended.
-struct Ended {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub struct Ended {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
 }
 
 /// Returns the binary with a cleared environment, a width of 80 columns and a locale of UTF-8.
@@ -40,12 +40,12 @@ fn end(mut command: Command) -> Ended {
     }
 }
 
-fn run(arguments: &[&str]) -> Ended {
+pub fn run(arguments: &[&str]) -> Ended {
     end(kubectl_ds(arguments))
 }
 
 /// Runs a command that reads the given standard input.
-fn run_with_input(arguments: &[&str], input: &[u8]) -> Ended {
+pub fn run_with_input(arguments: &[&str], input: &[u8]) -> Ended {
     let mut command = kubectl_ds(arguments);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -60,7 +60,7 @@ fn run_with_input(arguments: &[&str], input: &[u8]) -> Ended {
 }
 
 /// Runs a reading command on the fixture, and returns what it prints; it must succeed quietly.
-fn on_shop(arguments: &[&str]) -> String {
+pub fn on_shop(arguments: &[&str]) -> String {
     let ended = run(&[arguments, &["--from", SHOP, "--now", NOW]].concat());
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{arguments:?}");
     ended.out
@@ -77,7 +77,7 @@ fn failure(arguments: &[&str]) -> (Option<i32>, String) {
 fn every_subcommand_has_a_file_of_tests() {
     // `snapshot` is tested with the dumps that it writes.
     let files = [("tests/commands", ""), ("tests/dumps", "_command")];
-    for subcommand in kubectl_ds::commands::command().get_subcommands() {
+    for subcommand in kubectl_ds::commands::command().get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
         let name = subcommand.get_name();
         let exists = files.iter().any(|(folder, suffix)| {
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(format!("{name}{suffix}.rs")).exists()

@@ -25,7 +25,7 @@ pub struct CoverageArgs {
     /// The DaemonSets; every one in the namespace where none is named
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Explain this one node in full; without NAME, say what should run on it
+    /// Explain this one node in full; without NAME, say what of every namespace should run on it
     #[arg(long, value_name = "NODE", conflicts_with_all = ["nodes", "node_selector", "by"])]
     node: Option<String>,
     /// Show a row per node
@@ -94,7 +94,7 @@ impl CoverageArgs {
 ///
 /// Fails where the source or the manifest cannot be read, or the output not written.
 pub fn run(arguments: CoverageArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let target = target.resolve(io)?;
+    let mut target = target.resolve(io)?;
     let Settings { question, node_selector, exit_code, output } = arguments.resolve(&target)?;
     let view = View::new(io.width, target.ascii);
     let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
@@ -122,6 +122,10 @@ pub fn run(arguments: CoverageArgs, target: TargetArgs, io: &mut Io<'_>, out: &m
             report.daemon_sets.iter().all(|daemon_set| daemon_set.counts.available == daemon_set.counts.eligible)
         }
         Question::Node { names, node } => {
+            // A node is no namespace's: what should run on it is asked of all of them.
+            if names.is_empty() {
+                target.widen();
+            }
             let explain = names.len() == 1 || matches!(output, Some(Output::Json | Output::Yaml));
             let options = Options { detail: Detail::Explain, node: Some(node.clone()), ..Options::default() };
             let query = Query { names, node: Some(node.clone()), ..Query::default() };

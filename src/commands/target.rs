@@ -237,6 +237,13 @@ impl Target {
         Ok(Session { runtime, source, progress, selector: self.selector.clone(), namespace, default_namespace })
     }
 
+    /// Looks in every namespace, unless one was asked for.
+    pub fn widen(&mut self) {
+        if matches!(self.scope, Scope::Default) {
+            self.scope = Scope::All;
+        }
+    }
+
     /// Tells whether the dump is read from standard input.
     pub fn reads_input(&self) -> bool {
         matches!(&self.place, Place::Dump { path, .. } if path == "-")

@@ -23,6 +23,11 @@ pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::
     let is_alone = report.daemon_sets.len() == 1;
     let (fine, troubled): (Vec<_>, Vec<_>) =
         report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, is_alone));
+    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| is_in_trouble(daemon_set)).count();
+    if let (1.., total @ 2..) = (in_trouble, report.daemon_sets.len()) {
+        let verb = if in_trouble == 1 { "has" } else { "have" };
+        writeln!(out, "{}\n", style::answer(format!("{in_trouble} of {total} DaemonSets {verb} trouble")))?;
+    }
     for (index, daemon_set) in troubled.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
@@ -67,6 +72,11 @@ pub fn incomplete(incomplete: &[Incomplete], view: &View, out: &mut dyn Write) -
         }
     }
     Ok(())
+}
+
+/// Tells whether the list of DaemonSets would name a trouble.
+fn is_in_trouble(daemon_set: &DaemonSetCoverage) -> bool {
+    !daemon_set.groups.is_empty() || !daemon_set.concerns.is_empty()
 }
 
 /// Tells whether a line is enough: nothing is wrong, or it is not the question why no node is eligible.

@@ -7,6 +7,8 @@ fn causes_are_grouped_and_what_is_fine_is_one_line() {
     assert_eq!(
         on_shop(&["coverage"]),
         "\
+1 of 3 DaemonSets has trouble
+
 shop/agent: 2 of 5 eligible nodes have an available pod
 
 REASON                      NODES    WHICH

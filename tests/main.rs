@@ -9,6 +9,8 @@ mod client;
 mod commands;
 #[cfg(feature = "e2e")]
 mod differential;
+#[cfg(feature = "live")]
+mod docs;
 mod dumps;
 #[cfg(feature = "e2e")]
 mod e2e;

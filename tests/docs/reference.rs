@@ -1,0 +1,82 @@
+//! docs/reference.md: every flag, as clap knows them.
+
+use std::fmt::Write;
+
+use clap::{Arg, Command};
+
+use super::must_be;
+
+#[test]
+fn the_reference_is_fresh() {
+    must_be("reference.md", &reference());
+}
+
+fn reference() -> String {
+    let mut command = kubectl_ds::commands::command();
+    command.build();
+    let mut text =
+        "# Reference\n\nGenerated from the program; `kubectl ds COMMAND --help` shows the same.\n".to_owned();
+    let subcommands: Vec<&Command> =
+        command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help").collect();
+    for subcommand in &subcommands {
+        section(&mut text, subcommand);
+    }
+    let every = "\n## Flags of every command\n\nThey may stand before the command or after it.\n";
+    text.push_str(every);
+    flags(&mut text, command.get_arguments().filter(|arg| arg.is_global_set()));
+    text
+}
+
+fn section(text: &mut String, command: &Command) {
+    let _ = write!(text, "\n## kubectl ds {}\n\n", command.get_name());
+    let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let _ = writeln!(text, "{about}\n");
+    let positionals: Vec<&Arg> = command.get_positionals().filter(|arg| !arg.is_hide_set()).collect();
+    let words: String = positionals.iter().map(|arg| format!(" {arg}")).collect();
+    let _ = writeln!(text, "    kubectl ds {}{words} [flags]", command.get_name());
+    let own = |arg: &&Arg| !arg.is_global_set();
+    flags(text, positionals.into_iter().chain(command.get_opts().filter(own)).chain(switches(command)));
+}
+
+/// Returns the flags that take no value.
+fn switches(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| {
+        !arg.is_positional() && !arg.get_action().takes_values() && !arg.is_global_set() && arg.get_id() != "help"
+    })
+}
+
+fn flags<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
+    let shown: Vec<&Arg> = arguments.filter(|arg| !arg.is_hide_set() && arg.get_id() != "help").collect();
+    if shown.is_empty() {
+        return;
+    }
+    text.push_str("\n| Flag | What it does |\n|---|---|\n");
+    for arg in shown {
+        let help = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
+        let values: Vec<String> = arg
+            .get_possible_values()
+            .iter()
+            .filter(|value| !value.is_hide_set() && arg.get_action().takes_values())
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        // Some flags name their values in words, for one because not all fit the command.
+        let values = if values.iter().any(|value| help.contains(value)) { Vec::new() } else { values };
+        let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+        let values = if values.is_empty() { String::new() } else { format!(" ({})", values.join(", ")) };
+        let help = help.replace('\n', " ").replace('|', "\\|");
+        let _ = writeln!(text, "| `{}` | {help}{values} |", name(arg).replace('|', "\\|"));
+    }
+}
+
+fn name(arg: &Arg) -> String {
+    if arg.is_positional() {
+        return arg.to_string();
+    }
+    let short = arg.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
+    let long = arg.get_long().unwrap_or_default();
+    let value = match arg.get_value_names() {
+        Some([value, ..]) if arg.get_action().takes_values() => format!(" {value}"),
+        _ => String::new(),
+    };
+    format!("{short}--{long}{value}")
+}

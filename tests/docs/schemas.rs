@@ -1,0 +1,89 @@
+//! docs/schema: what the reports look like, and that real ones look so.
+
+use kubectl_ds::report::coverage::{CoverageReport, WhatIfReport};
+use kubectl_ds::report::list::ListReport;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::validator::problems;
+use super::{must_be, read};
+use crate::commands::{SHOP, on_shop, run};
+
+fn schema<T: JsonSchema>() -> Value {
+    // What is written counts: fields that are left out at times are not required.
+    SchemaSettings::default().for_serialize().into_generator().into_root_schema_for::<T>().to_value()
+}
+
+fn file(name: &str) -> Value {
+    serde_json::from_str(&read(&format!("schema/{name}"))).unwrap()
+}
+
+#[test]
+fn the_schemas_are_fresh() {
+    for (name, schema) in [
+        ("coverage-report.json", schema::<CoverageReport>()),
+        ("what-if-report.json", schema::<WhatIfReport>()),
+        ("list-report.json", schema::<ListReport>()),
+    ] {
+        must_be(&format!("schema/{name}"), &format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()));
+    }
+}
+
+#[test]
+fn real_reports_fit_their_schemas() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/what-if.yaml");
+    let questions: [(&str, &[&str]); 7] = [
+        ("coverage-report.json", &["coverage"]),
+        ("coverage-report.json", &["coverage", "--by", "kubernetes.io/hostname"]),
+        ("coverage-report.json", &["coverage", "--node", "node-d"]),
+        ("coverage-report.json", &["coverage", "--node-selector", "no=such"]),
+        ("list-report.json", &["list"]),
+        ("list-report.json", &["list", "-l", "no=such"]),
+        ("what-if-report.json", &["coverage", "-f", manifest]),
+    ];
+    for (name, question) in questions {
+        let report = on_shop(&[question, &["-o", "json"]].concat());
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(problems(&file(name), &report), Vec::<String>::new(), "{question:?}");
+    }
+}
+
+#[test]
+fn reports_of_the_demo_fit_their_schemas() {
+    for (name, question) in [("coverage-report.json", "coverage"), ("list-report.json", "list")] {
+        let report = run(&[question, "-o", "json", "--from", "demo"]);
+        assert_eq!(report.err, "");
+        let report: Value = serde_json::from_str(&report.out).unwrap();
+        assert_eq!(problems(&file(name), &report), Vec::<String>::new(), "{question}");
+    }
+}
+
+#[test]
+fn a_partial_report_fits_its_schema() {
+    let text = std::fs::read_to_string(SHOP).unwrap().replace("kind: Node", "kind: Other");
+    let report = crate::commands::run_with_input(&["coverage", "-o", "json", "--from", "-"], text.as_bytes());
+    let report: Value = serde_json::from_str(&report.out).unwrap();
+    assert!(!report["incomplete"].as_array().unwrap().is_empty());
+    assert_eq!(problems(&file("coverage-report.json"), &report), Vec::<String>::new());
+}
+
+#[test]
+fn every_field_is_documented() {
+    for name in ["coverage-report.json", "what-if-report.json", "list-report.json"] {
+        let mut missing = Vec::new();
+        undocumented(name, &file(name), &mut missing);
+        assert_eq!(missing, Vec::<String>::new());
+    }
+}
+
+fn undocumented(place: &str, schema: &Value, missing: &mut Vec<String>) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        if property["description"].as_str().is_none_or(str::is_empty) {
+            missing.push(format!("{place}: {name}"));
+        }
+    }
+    for (name, definition) in schema["$defs"].as_object().into_iter().flatten() {
+        undocumented(&format!("{place}: {name}"), definition, missing);
+    }
+}

@@ -133,6 +133,31 @@ fn a_server_that_is_not_there_is_named() {
     assert!(err.starts_with(&message), "{err}");
 }
 
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_with_130_and_prints_no_half_answer() {
+    // It takes the connection, and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = kubeconfig(listener.local_addr().unwrap().port());
+    let mut command = kubectl_ds(&["list", "--kubeconfig", path(&file)]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _connection = listener.accept().unwrap();
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "error: interrupted\n");
+}
+
+#[test]
+fn a_server_that_does_not_answer_in_time_ends_with_4() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = kubeconfig(listener.local_addr().unwrap().port());
+    let (code, err) = failure(&["list", "--kubeconfig", path(&file), "--request-timeout", "200ms"]);
+    assert_eq!(code, Some(4), "{err}");
+    assert!(err.contains("--request-timeout") && err.contains("\nhint: "), "{err}");
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let mut command = kubectl_ds(&["coverage", "-o", "json", "--from", "demo"]);

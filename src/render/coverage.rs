@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, some_of, wrap};
+use super::text::{columns, count, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{
     CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, Trouble,
@@ -38,8 +38,7 @@ pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::
         writeln!(out)?;
     }
     for daemon_set in fine {
-        let line = headline(daemon_set, view);
-        writeln!(out, "{}", if daemon_set.counts.eligible == 0 { style::moving(line) } else { style::well(line) })?;
+        sentence(daemon_set, if daemon_set.counts.eligible == 0 { style::moving } else { style::well }, view, out)?;
     }
     incomplete(&report.incomplete, view, out)
 }
@@ -89,8 +88,26 @@ fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
         && daemon_set.status.agrees != Some(false)
 }
 
-/// Writes the answer in a sentence.
-pub fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
+/// Writes the answer in a sentence, in lines of the screen's width.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn sentence(
+    daemon_set: &DaemonSetCoverage,
+    styled: fn(String) -> String,
+    view: &View,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let lines = wrap(&headline(daemon_set, view), view.width);
+    lines.into_iter().enumerate().try_for_each(|(index, line)| {
+        let indent = if index == 0 { "" } else { "  " };
+        writeln!(out, "{indent}{}", styled(line))
+    })
+}
+
+/// Returns the answer in a sentence.
+fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
     let counts = &daemon_set.counts;
     let name = view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
     let mut line = match (counts.eligible, counts.available) {
@@ -133,7 +150,7 @@ fn daemon_set_groups(
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(out, "{}", style::answer(headline(daemon_set, view)))?;
+    sentence(daemon_set, style::answer, view, out)?;
     for concern in &daemon_set.concerns {
         advice(&format!("{}: {}", concern.code, concern.message), &concern.fix, "", view, out)?;
     }
@@ -191,7 +208,7 @@ fn advice(message: &str, fix: &str, indent: &str, view: &View, out: &mut dyn Wri
     }
     let arrow = view.arrow();
     let hanging = " ".repeat(columns(arrow));
-    for (index, line) in wrap(&view.show(fix), width.saturating_sub(columns(arrow) + 1)).iter().enumerate() {
+    for (index, line) in wrap_fix(&view.show(fix), width.saturating_sub(columns(arrow) + 1)).iter().enumerate() {
         let lead = if index == 0 { arrow } else { &hanging };
         writeln!(out, "{indent}{lead} {line}")?;
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::coverage::incomplete;
 use super::style;
-use super::text::{columns, wrap};
+use super::text::{columns, wrap, wrap_fix};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
@@ -154,7 +154,13 @@ impl Page<'_> {
         for reason in &node.reasons {
             self.indented(&format!("{}: {}", reason.code, reason.message))?;
             if !reason.fix.is_empty() {
-                self.indented(&format!("{} {}", self.view.arrow(), reason.fix))?;
+                let arrow = self.view.arrow();
+                let room = self.view.width.saturating_sub(columns(arrow) + 3);
+                let mut lead = arrow.to_owned();
+                for line in wrap_fix(&self.view.show(&reason.fix), room) {
+                    writeln!(self.out, "  {lead} {line}")?;
+                    lead = " ".repeat(columns(arrow));
+                }
             }
         }
         Ok(())

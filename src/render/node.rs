@@ -57,12 +57,16 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
 fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = |daemon_set: &DaemonSetCoverage| view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-    let layout = [
+    let mut layout = vec![
         Column::text("DAEMONSET", move |(daemon_set, _): &(&DaemonSetCoverage, &NodeCoverage)| name(daemon_set)),
         Column::text("RUNS", move |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| yes_no(row.should_run)),
         Column::text("STATE", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::state(row.state)),
         Column::text("REASON", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::reason(row)),
         Column::sentence("WHAT", style::plain, |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::what(row, view)),
     ];
+    // Where all of them run there, the column says nothing, and the sentences need the room.
+    if rows.iter().all(|(_, row)| row.should_run) {
+        layout.remove(1);
+    }
     table::write(&layout, rows, view, out)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::coverage::{headline, incomplete};
+use super::coverage::{incomplete, sentence};
 use super::style;
 use super::table::{self, Column};
 use super::view::View;
@@ -25,7 +25,7 @@ pub fn table(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::R
         if index > 0 {
             writeln!(out)?;
         }
-        writeln!(out, "{}", style::answer(headline(daemon_set, view)))?;
+        sentence(daemon_set, style::answer, view, out)?;
         if !daemon_set.nodes.is_empty() {
             table::write(&columns, &daemon_set.nodes, view, out)?;
         }

@@ -54,6 +54,19 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Breaks what to do into lines of at most `width` columns. A command that ends it and has no room is a line of
+/// its own and stays whole, however long, so that it can be copied.
+pub fn wrap_fix(fix: &str, width: usize) -> Vec<String> {
+    const COMMAND: &str = "kubectl ";
+    let start = if fix.starts_with(COMMAND) { Some(0) } else { fix.rfind(": kubectl ").map(|at| at + 2) };
+    // What goes on after the command is no part of it: such a text is prose with commands in it.
+    let start = start.filter(|start| columns(fix) > width && !fix[*start..].contains("; "));
+    let Some((prose, command)) = start.map(|start| fix.split_at(start)) else { return wrap(fix, width) };
+    let mut lines = if prose.is_empty() { Vec::new() } else { wrap(prose.trim_end(), width) };
+    lines.push(command.to_owned());
+    lines
+}
+
 /// Lists as many names as fit into `width` columns, at least one, and says how many more there are.
 pub fn some_of(names: &[String], width: usize) -> String {
     let mut text = String::new();
@@ -99,7 +112,7 @@ pub fn count(number: usize, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, sanitize, some_of, wrap};
+    use super::{cut, sanitize, some_of, wrap, wrap_fix};
 
     #[test]
     fn nothing_that_steers_a_terminal_gets_through() {
@@ -115,6 +128,15 @@ mod tests {
     fn lines_break_at_spaces_only() {
         assert_eq!(wrap("one two three-and-more four", 9), ["one two", "three-and-more", "four"]);
         assert_eq!(wrap("", 9), [""]);
+    }
+
+    #[test]
+    fn a_command_to_copy_stays_whole() {
+        assert_eq!(wrap_fix("try it: kubectl get pods", 80), ["try it: kubectl get pods"]);
+        assert_eq!(wrap_fix("if it is gone: kubectl delete pod a", 16), ["if it is gone:", "kubectl delete pod a"]);
+        assert_eq!(wrap_fix("kubectl delete pod a", 9), ["kubectl delete pod a"]);
+        assert_eq!(wrap_fix("see: kubectl get a; or do b", 12), ["see: kubectl", "get a; or do", "b"]);
+        assert_eq!(wrap_fix("wait for it", 8), ["wait for", "it"]);
     }
 
     #[test]

@@ -92,9 +92,9 @@ fn what_should_run_on_a_node_is_one_table() {
         "\
 node-d should run pods of 2 DaemonSets; 1 of them is available
 
-DAEMONSET    RUNS   STATE       REASON         WHAT
-shop/agent   yes    NotReady    CrashLooping   container agent ends with exit 3…
-shop/fine    yes    Available   -
+DAEMONSET    STATE       REASON         WHAT
+shop/agent   NotReady    CrashLooping   container agent ends with exit 3 after…
+shop/fine    Available   -
 + 1 more that are not eligible there (-o wide shows them)
 
 `kubectl ds coverage NAME --node node-d` explains one of them in full
@@ -207,8 +207,8 @@ GAINS             0
 LOSES             2
 NodeSelectorValueMismatch       2    node-d, node-e
     label topology.kubernetes.io/zone is two, needs one
-    → if pods belong there: kubectl label node node-d node-e
-      topology.kubernetes.io/zone=one --overwrite
+    → if pods belong there:
+      kubectl label node node-d node-e topology.kubernetes.io/zone=one --overwrite
 DOES NOT FIT      1
 HostPortConflict                1    node-c
     port 9100/TCP is held by legacy/old-exporter

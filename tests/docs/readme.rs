@@ -1,0 +1,40 @@
+//! What the README shows is what the program prints.
+
+use std::process::Command;
+
+/// Returns what a command of the README prints on a screen of 100 columns.
+fn printed(command: &str) -> String {
+    let arguments = command.strip_prefix("kubectl ds ").expect("the README runs `kubectl ds`");
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
+        .args(arguments.split(' '))
+        .env_clear()
+        .envs([("COLUMNS", "100"), ("LANG", "C.UTF-8")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{command}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn its_output_is_real() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let mut fresh = String::new();
+    let mut shown = 0;
+    for (index, part) in readme.split("```console\n").enumerate() {
+        if index == 0 {
+            fresh.push_str(part);
+            continue;
+        }
+        let (block, rest) = part.split_once("```\n").expect("each block ends");
+        let command = block.lines().next().and_then(|line| line.strip_prefix("$ ")).expect("a command comes first");
+        fresh.push_str(&format!("```console\n$ {command}\n{}```\n{rest}", printed(command)));
+        shown += 1;
+    }
+    assert!(shown >= 2, "the README shows no output");
+    if std::env::var_os("KUBECTL_DS_UPDATE").is_some() {
+        std::fs::write(path, fresh).unwrap();
+    } else {
+        assert!(fresh == readme, "README.md is stale: run `KUBECTL_DS_UPDATE=1 cargo test docs`, and look at what changed");
+    }
+}

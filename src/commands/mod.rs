@@ -82,7 +82,11 @@ pub fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Ex
         // Whoever reads has seen enough, as `head` does; that is no failure of ours.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
         Err(Failure::Output(error)) => print_error(&CommandError::new("cannot write the output").because(error), io),
-        Err(Failure::Error(error)) => print_error(&error, io),
+        Err(Failure::Error(error)) => {
+            // What was printed before it went wrong comes first.
+            let _ = out.flush();
+            print_error(&error, io)
+        }
     }
 }
 
@@ -100,7 +104,7 @@ fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Fail
         Some(Subcommands::Snapshot(arguments)) => snapshot::run(arguments, target, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, out),
         Some(Subcommands::Complete(arguments)) => complete::run(arguments, out),
-        Some(Subcommands::Version(arguments)) => version::run(&arguments, out),
+        Some(Subcommands::Version(arguments)) => version::run(&arguments, target, io, out),
     }
 }
 

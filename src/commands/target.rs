@@ -251,6 +251,21 @@ impl Target {
 }
 
 impl Session {
+    /// Returns the version of the server, or nothing for a dump.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the server cannot be asked, and where somebody interrupts.
+    pub fn server_version(&self, io: &mut Io<'_>) -> Result<Option<String>, Failure> {
+        match &self.source {
+            Source::Live(live) => {
+                let ask = async { Ok(Some(live.server_version().await?)) };
+                self.runtime.block_on(until_interrupted(ask, io, &self.progress))
+            }
+            Source::File(_) => Ok(None),
+        }
+    }
+
     /// Reads what a query asks for, and then the pods that the answer turns out to need.
     ///
     /// The selector is filled in, and the namespace unless the query has one. `needs_all_pods_on`

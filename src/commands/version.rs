@@ -7,44 +7,63 @@ use serde::Serialize;
 
 use super::Failure;
 use super::output::{self, Output};
+use super::target::TargetArgs;
 use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::render::text::sanitize;
 
 /// The Kubernetes release whose rules are ported.
 const KUBERNETES: &str = "1.36.3";
 
-/// Print the version
+/// Print the version of kubectl-ds, of the rules it goes by, and of the server
 #[derive(Debug, Clone, Args)]
 pub struct VersionArgs {
-    /// Only the version of kubectl-ds; the cluster is never asked, so this changes nothing
-    #[arg(long, hide = true)]
+    /// Do not ask the server
+    #[arg(long)]
     client: bool,
     /// How to print: json or yaml
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
 }
 
-/// Which kubectl-ds this is.
+/// Which kubectl-ds this is, and which server it talks to.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Version {
-    client_version: &'static str,
-    kubernetes_rules: &'static str,
+    client_version: String,
+    kubernetes_rules: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_version: Option<String>,
 }
 
 /// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
-pub fn run(arguments: &VersionArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let VersionArgs { client: _, output } = arguments;
+/// Fails where the server cannot be asked, after what is known without it, or the output not written.
+pub fn run(arguments: &VersionArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let VersionArgs { client, output } = arguments;
     if matches!(output, Some(Output::Wide | Output::Name)) {
         return Err(CommandError::usage("version prints -o json or -o yaml only").into());
     }
-    let version = Version { client_version: env!("CARGO_PKG_VERSION"), kubernetes_rules: KUBERNETES };
+    let server_version =
+        if *client { Ok(None) } else { target.resolve(io)?.open(io).and_then(|session| session.server_version(io)) };
+    let (server_version, failure) = match server_version {
+        Ok(version) => (version, None),
+        Err(failure) => (None, Some(failure)),
+    };
+    let version = Version {
+        client_version: format!("v{}", env!("CARGO_PKG_VERSION")),
+        kubernetes_rules: format!("v{KUBERNETES}"),
+        server_version,
+    };
     if !output::print_data(*output, &version, out)? {
-        writeln!(out, "Client Version: v{}\nKubernetes rules: v{}", version.client_version, version.kubernetes_rules)
+        let Version { client_version, kubernetes_rules, server_version } = version;
+        writeln!(out, "Client Version: {client_version}\nKubernetes rules: {kubernetes_rules}")
             .map_err(Failure::Output)?;
+        if let Some(server_version) = server_version {
+            writeln!(out, "Server Version: {}", sanitize(&server_version)).map_err(Failure::Output)?;
+        }
     }
-    Ok(Exit::Success)
+    failure.map_or(Ok(Exit::Success), Err)
 }

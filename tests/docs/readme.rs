@@ -35,6 +35,9 @@ fn its_output_is_real() {
     if std::env::var_os("KUBECTL_DS_UPDATE").is_some() {
         std::fs::write(path, fresh).unwrap();
     } else {
-        assert!(fresh == readme, "README.md is stale: run `KUBECTL_DS_UPDATE=1 cargo test docs`, and look at what changed");
+        assert!(
+            fresh == readme,
+            "README.md is stale: run `KUBECTL_DS_UPDATE=1 cargo test docs`, and look at what changed"
+        );
     }
 }

@@ -67,6 +67,21 @@ impl Live {
         self.transport.take_warnings()
     }
 
+    /// Returns the version of the server, such as `v1.36.3`.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the server cannot be asked.
+    pub async fn server_version(&self) -> Result<String, ReadError> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct ServerVersion {
+            git_version: String,
+        }
+        let version: ServerVersion = self.transport.get_object("get /version", "/version").await?;
+        Ok(version.git_version)
+    }
+
     /// Reads what the query asks for; see [`super::Source::read`].
     pub(super) async fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
         read::Reader::new(self, query).snapshot().await

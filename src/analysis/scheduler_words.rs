@@ -106,6 +106,8 @@ pub fn code_of(reason: &str) -> ReasonCode {
         "non-existent pv",
         "ephemeral volume controller",
         "volume zone",
+        // The words of 1.30.
+        "volume node affinity conflict",
     ]) {
         ReasonCode::VolumeUnsatisfiable
     } else if has(&["topology spread constraints", "pod affinity rules", "anti-affinity"]) {
@@ -176,6 +178,7 @@ mod tests {
             ("node(s) had no available disk", ReasonCode::VolumeUnsatisfiable),
             ("node(s) exceed max volume count", ReasonCode::VolumeUnsatisfiable),
             ("node(s) didn't match PersistentVolume's node affinity", ReasonCode::VolumeUnsatisfiable),
+            ("node(s) had volume node affinity conflict", ReasonCode::VolumeUnsatisfiable),
             ("node(s) didn't find available persistent volumes to bind", ReasonCode::VolumeUnsatisfiable),
             ("pod has unbound immediate PersistentVolumeClaims", ReasonCode::VolumeUnsatisfiable),
             ("node(s) didn't match pod topology spread constraints", ReasonCode::PodAffinityBlocked),

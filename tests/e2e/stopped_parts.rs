@@ -1,24 +1,34 @@
 //! What is reported while a part of the control plane is down.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::control_plane::{ControlPlane, Options, Part};
 use crate::support::faulty_cluster::Settled;
 
-const NODE: &str = "{apiVersion: v1, kind: Node, metadata: {name: a, labels: {type: kwok}}}";
+fn node() -> String {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": {"type": "kwok"}}}).to_string()
+}
 
 fn daemon_set(name: &str) -> String {
-    format!(
-        "{{apiVersion: apps/v1, kind: DaemonSet, metadata: {{name: {name}, namespace: default}}, spec: {{\
-         selector: {{matchLabels: {{app: {name}}}}}, template: {{metadata: {{labels: {{app: {name}}}}}, \
-         spec: {{containers: [{{name: agent, image: agent}}]}}}}}}}}"
-    )
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "agent", "image": "agent"}]},
+            },
+        },
+    })
+    .to_string()
 }
 
 #[test]
 fn a_spec_that_the_controller_has_not_seen_and_a_pod_without_a_scheduler_are_named() {
     let cluster = ControlPlane::start(Options::whole());
-    cluster.create(NODE);
+    cluster.create(&node());
     cluster.create(&daemon_set("changed"));
     cluster.wait_until("the pod is ready", || {
         (cluster.get(&["ds", "changed"])["status"]["numberReady"] == 1).then_some(())

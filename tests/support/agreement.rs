@@ -230,6 +230,7 @@ fn codes_for_schedulers_words(words: &str) -> &'static [&'static str] {
         ("ersistentVolumeClaim", &["VolumeUnsatisfiable"]),
         ("ersistentvolumeclaim", &["VolumeUnsatisfiable"]),
         ("PersistentVolume's node affinity", &["VolumeUnsatisfiable"]),
+        ("volume node affinity conflict", &["VolumeUnsatisfiable"]),
         ("anti-affinity rules", &["PodAffinityBlocked"]),
         ("topology spread constraints", &["PodAffinityBlocked"]),
         ("cannot allocate all claims", &["DeviceClaimUnsatisfied"]),

@@ -5,6 +5,7 @@ use std::fs;
 use std::ops::Deref;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -16,40 +17,53 @@ use super::expectations::{EXPECTATIONS, Expectation};
 use super::objects::{by_name, condition, owner, said_about};
 use super::say;
 
-/// A DaemonSet that only some releases can have.
+/// A trouble that only some releases can have.
 struct Since {
     minor: u32,
-    file: &'static str,
+    /// The manifest that only those releases take, where it is not the trouble alone that is missing.
+    file: Option<&'static str>,
     daemon_set: &'static str,
     why: &'static str,
 }
 
 const SINCE: &[Since] = &[
     Since {
+        minor: 33,
+        file: None,
+        daemon_set: STALE,
+        why: "the controller of 1.30 looks at every change of a node's labels, so that no status is stale",
+    },
+    Since {
         minor: 34,
-        file: "devices.yaml",
+        file: Some("devices.yaml"),
         daemon_set: "networking/smartnic-agent",
         why: "resource.k8s.io/v1 is there since 1.34",
     },
     Since {
         minor: 35,
-        file: "comparisons.yaml",
+        file: Some("comparisons.yaml"),
         daemon_set: "lab/reliability-probe",
         why: "tolerations compare numbers since 1.35",
     },
     Since {
         minor: 36,
-        file: "features.yaml",
+        file: Some("features.yaml"),
         daemon_set: "lab/restarts-together",
         why: "the scheduler looks at declared features since 1.36",
     },
 ];
 
+/// The DaemonSet whose status is stale for good.
+pub const STALE: &str = "lab/rack-lights";
+
+/// Tells whether the release that is tested against can give a DaemonSet's trouble.
+pub fn can_be_had(daemon_set: &str) -> bool {
+    SINCE.iter().all(|since| since.daemon_set != daemon_set || kubernetes_is_at_least(since.minor))
+}
+
 /// Returns the expectations that the release which is tested against can meet.
 pub fn expectations() -> impl Iterator<Item = &'static Expectation> {
-    EXPECTATIONS.iter().filter(|expectation| {
-        SINCE.iter().all(|since| since.daemon_set != expectation.daemon_set || kubernetes_is_at_least(since.minor))
-    })
+    EXPECTATIONS.iter().filter(|expectation| can_be_had(expectation.daemon_set))
 }
 
 /// What a cluster was like at one moment.
@@ -127,8 +141,10 @@ impl Deref for FaultyCluster {
 pub fn faulty_cluster() -> FaultyCluster {
     static CLUSTER: OnceLock<(ControlPlane, Settled)> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
+    static TRIED: AtomicBool = AtomicBool::new(false);
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let (control_plane, settled) = CLUSTER.get_or_init(|| {
+        assert!(!TRIED.swap(true, Ordering::Relaxed), "it did not settle; the first test that failed says why");
         let cluster = start();
         let settled = Settled::at_once(&cluster);
         (cluster, settled)
@@ -195,7 +211,7 @@ fn create_objects(cluster: &ControlPlane) {
     }
     for since in SINCE {
         if kubernetes_is_at_least(since.minor) {
-            cluster.create(&manifest(since.file));
+            since.file.iter().for_each(|file| cluster.create(&manifest(file)));
         } else {
             say(&format!("left out {} on Kubernetes {}: {}", since.daemon_set, kubernetes(), since.why));
         }

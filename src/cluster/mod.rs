@@ -6,6 +6,7 @@
 pub mod dump_header;
 pub mod error;
 pub mod file;
+mod json_document;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod manifest;

@@ -4,18 +4,17 @@
 //! never kept. In JSON an item's kind may stand after its fields, so items are found first, as
 //! parts of the text, and decoded once their kind is known.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::dump_header::Header;
 use super::error::ReadError;
+use super::json_document::{Head, JsonDocument};
 use super::text::{self, Format};
 use super::yaml::{self, Allowance, ValueSeed};
 use crate::model::controller_revision::ControllerRevision;
@@ -344,9 +343,9 @@ pub(super) fn json_error(name: &str, error: &serde_json::Error) -> ReadError {
 
 /// An object's type, or a list's.
 #[derive(Debug, Clone, Copy)]
-struct Type<'a> {
-    api_version: &'a str,
-    kind: &'a str,
+pub(super) struct Type<'a> {
+    pub(super) api_version: &'a str,
+    pub(super) kind: &'a str,
 }
 
 impl<'a> Type<'a> {
@@ -367,102 +366,6 @@ impl<'a> Type<'a> {
             let (api_version, name, _) = kind.api_names();
             name == self.kind && api_version == self.api_version
         })
-    }
-}
-
-/// A JSON document: a list whose items are parts of the text yet, or anything else.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct JsonDocument<'a> {
-    #[serde(default, borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(default, borrow)]
-    kind: Cow<'a, str>,
-    #[serde(default, borrow)]
-    items: JsonItems<'a>,
-    #[serde(default, borrow)]
-    snapshot: Option<&'a RawValue>,
-}
-
-/// The field `items`: an array, or, in an object that is no list, whatever it likes.
-#[derive(Default)]
-struct JsonItems<'a>(Option<Vec<&'a RawValue>>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for JsonItems<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items;
-        impl<'de> Visitor<'de> for Items {
-            type Value = JsonItems<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a list of objects")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<JsonItems<'de>, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = sequence.next_element()? {
-                    items.push(item);
-                }
-                Ok(JsonItems(Some(items)))
-            }
-
-            fn visit_unit<E: serde::de::Error>(self) -> Result<JsonItems<'de>, E> {
-                Ok(JsonItems(Some(Vec::new())))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonItems<'de>, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(JsonItems(None))
-            }
-
-            fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<JsonItems<'de>, E> {
-                Ok(JsonItems(None))
-            }
-        }
-        deserializer.deserialize_any(Items)
-    }
-}
-
-/// An item's own `apiVersion` and `kind`.
-#[derive(Debug, Default)]
-struct Head {
-    api_version: String,
-    kind: String,
-}
-
-impl From<&Type<'_>> for Head {
-    fn from(type_: &Type<'_>) -> Self {
-        Head { api_version: type_.api_version.to_owned(), kind: type_.kind.to_owned() }
-    }
-}
-
-impl Head {
-    /// Looks for both fields, and no further once it has them: they mostly come first.
-    fn of(object: &str) -> Self {
-        struct Peek<'a>(&'a mut Head);
-        impl<'de> Visitor<'de> for Peek<'_> {
-            type Value = ();
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-                while self.0.api_version.is_empty() || self.0.kind.is_empty() {
-                    match map.next_key::<Cow<'_, str>>()?.as_deref() {
-                        Some("apiVersion") => self.0.api_version = map.next_value()?,
-                        Some("kind") => self.0.kind = map.next_value()?,
-                        Some(_) => drop(map.next_value::<IgnoredAny>()?),
-                        None => break,
-                    }
-                }
-                Ok(())
-            }
-        }
-        let mut head = Head::default();
-        // Leaving before the end counts as an error; what is wrong with the object shows when it is decoded.
-        let _ = serde_json::Deserializer::from_str(object).deserialize_map(Peek(&mut head));
-        head
     }
 }
 

@@ -16,4 +16,5 @@ pub mod pod;
 pub mod quantity;
 pub mod selector;
 pub mod snapshot;
+pub mod template;
 pub mod time;

@@ -1,6 +1,7 @@
 //! Plain data that a command answers with: what the tables are made of, and what `-o json` prints.
 
 pub mod age;
+pub mod change;
 pub mod coverage;
 pub mod list;
 pub mod reason;

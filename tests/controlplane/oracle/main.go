@@ -8,6 +8,8 @@
 //	{"eligibility": {"daemonSet": …, "nodes": […]}}  nodes are indices or whole nodes
 //	{"room":        {"pod": …, "node": …, "pods": […]}}
 //	{"manage":      {"daemonSet": …, "node": …, "pods": […], "hash": …, "inBackoff": …, "now": …}}
+//	{"template":    {"podTemplate": …}}
+//	{"schema":      {}}                              the types that a pod template is made of
 package main
 
 import (
@@ -27,12 +29,16 @@ type line struct {
 	Eligibility *eligibilityCase `json:"eligibility,omitempty"`
 	Room        *roomCase        `json:"room,omitempty"`
 	Manage      *manageCase      `json:"manage,omitempty"`
+	Template    *templateCase    `json:"template,omitempty"`
+	Schema      *struct{}        `json:"schema,omitempty"`
 }
 
 type answer struct {
 	Eligibility *eligibilityAnswer `json:"eligibility,omitempty"`
 	Room        *roomAnswer        `json:"room,omitempty"`
 	Manage      *manageAnswer      `json:"manage,omitempty"`
+	Template    json.RawMessage    `json:"template,omitempty"`
+	Schema      schema             `json:"schema,omitempty"`
 	Error       string             `json:"error,omitempty"`
 }
 
@@ -113,6 +119,10 @@ func solve(text []byte, pool []*v1.Node, manager *manager) (result answer) {
 		result.Room, err = task.Room.solve()
 	case task.Manage != nil:
 		result.Manage, err = task.Manage.solve(manager)
+	case task.Template != nil:
+		result.Template, err = task.Template.solve()
+	case task.Schema != nil:
+		result.Schema = podTemplateSchema()
 	default:
 		err = fmt.Errorf("a case of no known kind")
 	}

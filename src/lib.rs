@@ -20,6 +20,7 @@ pub mod commands;
 pub mod error;
 pub mod io;
 pub mod model;
+pub mod plan;
 pub mod render;
 pub mod report;
 pub mod scheduling;

@@ -40,6 +40,23 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "plan",
+        &[
+            "kube::",
+            "clap::",
+            "tokio::",
+            "std::fs",
+            "std::env",
+            "std::io",
+            "crate::scheduling",
+            "crate::report",
+            "crate::analysis",
+            "crate::render",
+            "crate::cluster",
+            "crate::commands",
+        ],
+    ),
+    (
         "report",
         &[
             "kube::",

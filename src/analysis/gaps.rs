@@ -59,6 +59,7 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Events => "why pods were not made, scheduled or started may stay open",
         // Whether there is none or it could not be read, the lease only ever adds to an answer.
         Kind::Leases => return None,
+        Kind::AdvancedDaemonSets => "Advanced DaemonSets of OpenKruise are left out",
         Kind::LimitRanges => "requests that a LimitRange would add are not counted",
         Kind::RuntimeClasses => "what a runtime class would add to pods is not counted",
         Kind::PriorityClasses => "priorities are not known",

@@ -115,6 +115,11 @@ impl ReadError {
         self
     }
 
+    /// Tells whether the object has changed since it was read.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, ReadError::Api { code: 409, .. })
+    }
+
     /// Tells whether the message is printed as it is, without `error: ` before it.
     pub fn stands_alone(&self) -> bool {
         matches!(

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::Query;
 use super::dump_header::Pods;
 use super::error::ReadError;
 use super::names;
 use super::newest_time::newest_time;
 use super::objects::{Objects, Origin};
 use super::text::{self, STANDARD_INPUT};
+use super::{HistoryQuery, Query};
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 
 /// The path that names the dump inside the program.
@@ -135,6 +135,7 @@ impl Dump {
         let mut snapshot = Snapshot {
             now: Timestamp::UNIX_EPOCH,
             daemon_sets: objects.daemon_sets,
+            advanced_daemon_sets: objects.advanced_daemon_sets,
             controller_revisions: objects.controller_revisions,
             nodes: objects.nodes,
             pods: objects.pods,
@@ -183,6 +184,34 @@ impl Dump {
         snapshot.nodes.retain(|node| query.node_selector.matches(&node.metadata.labels));
         snapshot.daemon_sets.retain(|daemon_set| query.wants(&daemon_set.metadata));
         Ok(snapshot)
+    }
+
+    /// Hands out DaemonSets with their revisions and pods; see [`super::Source::read_history`].
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Dump::read`] does.
+    pub fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
+        let whole = Query { namespace: query.namespace.clone(), ..Query::default() };
+        let mut snapshot = self.read(&whole)?;
+        let known = |snapshot: &Snapshot| -> Vec<String> {
+            let all = snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets);
+            all.map(|daemon_set| daemon_set.metadata.name.clone()).collect()
+        };
+        let existing = known(&snapshot);
+        query.choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets);
+        match &query.name {
+            Some(name) if snapshot.daemon_sets.is_empty() && snapshot.advanced_daemon_sets.is_empty() => {
+                let existing = existing.iter().map(String::as_str);
+                Err(names::unknown_daemon_set_of(query.flavors, name, query.namespace.as_deref(), existing))
+            }
+            _ => Ok(snapshot),
+        }
+    }
+
+    /// Makes the error of a change that is asked of a dump.
+    pub(super) fn refuse_write(&self) -> ReadError {
+        ReadError::file(&self.name, "is a dump, which cannot be changed")
     }
 
     fn check_node(&self, node: &str, snapshot: &Snapshot) -> Result<(), ReadError> {

@@ -15,11 +15,13 @@ pub mod newest_time;
 pub mod objects;
 pub mod redact;
 pub mod text;
+pub mod write;
 pub mod write_dump;
 pub mod yaml;
 
 use std::collections::BTreeSet;
 
+use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::ObjectMeta;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
@@ -53,6 +55,52 @@ impl Query {
     }
 }
 
+/// What is asked of a source about templates and revisions.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HistoryQuery {
+    /// The namespace of the DaemonSets; every one where absent.
+    pub namespace: Option<String>,
+    /// The name of the DaemonSet; all of them where absent.
+    pub name: Option<String>,
+    /// Labels that the DaemonSets must have.
+    pub selector: LabelSelector,
+    /// Whose DaemonSets.
+    pub flavors: Flavors,
+}
+
+/// Whose DaemonSets are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Flavors {
+    /// Kubernetes' own.
+    Apps,
+    /// OpenKruise's.
+    Advanced,
+    /// Both; of a name, Kubernetes' own, and where there is none OpenKruise's.
+    #[default]
+    Any,
+}
+
+impl HistoryQuery {
+    /// Tells whether the query asks for a DaemonSet: by namespace, name and labels.
+    pub fn wants(&self, metadata: &ObjectMeta) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace)
+            && self.name.as_ref().is_none_or(|name| *name == metadata.name)
+            && self.selector.matches(&metadata.labels)
+    }
+
+    /// Keeps of what a name matches the DaemonSets that it means: Kubernetes' own go before OpenKruise's.
+    pub(crate) fn choose(&self, daemon_sets: &mut Vec<DaemonSet>, advanced_daemon_sets: &mut Vec<DaemonSet>) {
+        for (flavor, daemon_sets) in [(Flavors::Apps, &mut *daemon_sets), (Flavors::Advanced, advanced_daemon_sets)] {
+            let is_wanted = self.flavors == Flavors::Any || self.flavors == flavor;
+            daemon_sets.retain(|daemon_set| is_wanted && self.wants(&daemon_set.metadata));
+        }
+        if self.name.is_some() {
+            let namespaces: BTreeSet<_> = daemon_sets.iter().map(|own| own.metadata.namespace.clone()).collect();
+            advanced_daemon_sets.retain(|advanced| !namespaces.contains(&advanced.metadata.namespace));
+        }
+    }
+}
+
 /// Where snapshots come from.
 #[derive(Debug)]
 pub enum Source {
@@ -77,6 +125,22 @@ impl Source {
             #[cfg(feature = "live")]
             Source::Live(live) => live.read(query).await,
             Source::File(dump) => dump.read(query),
+        }
+    }
+
+    /// Reads DaemonSets with their revisions and pods, and nothing else.
+    ///
+    /// Revisions that only match a DaemonSet's selector are there too, whosever they are.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the source cannot be read at all, the DaemonSets are forbidden, or the one that is asked
+    /// for by name is not there.
+    pub async fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
+        match self {
+            #[cfg(feature = "live")]
+            Source::Live(live) => live.read_history(query).await,
+            Source::File(dump) => dump.read_history(query),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Names that are not there, and those that may have been meant.
 
-use super::Query;
 use super::error::ReadError;
+use super::{Flavors, Query};
 use crate::model::daemon_set::DaemonSet;
 
 /// How many near names are offered at most.
@@ -13,12 +13,22 @@ pub fn unknown_daemon_set<'a>(
     namespace: Option<&str>,
     existing: impl IntoIterator<Item = &'a str>,
 ) -> ReadError {
-    ReadError::NotFound {
-        resource: "daemonsets.apps",
-        name: name.to_owned(),
-        namespace: namespace.map(str::to_owned),
-        near: near(name, existing),
-    }
+    unknown_daemon_set_of(Flavors::Apps, name, namespace, existing)
+}
+
+/// Makes the error for a DaemonSet of some flavor that is not there, with the near ones of those that are.
+pub fn unknown_daemon_set_of<'a>(
+    flavors: Flavors,
+    name: &str,
+    namespace: Option<&str>,
+    existing: impl IntoIterator<Item = &'a str>,
+) -> ReadError {
+    let resource = match flavors {
+        Flavors::Apps | Flavors::Any => "daemonsets.apps",
+        Flavors::Advanced => "daemonsets.apps.kruise.io",
+    };
+    let (name, near) = (name.to_owned(), near(name, existing));
+    ReadError::NotFound { resource, name, namespace: namespace.map(str::to_owned), near }
 }
 
 /// Makes the error for a node that is not there, with the near ones of those that are.

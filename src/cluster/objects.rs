@@ -18,7 +18,7 @@ use super::json_document::{Head, JsonDocument};
 use super::text::{self, Format};
 use super::yaml::{self, Allowance, ValueSeed};
 use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
@@ -33,6 +33,8 @@ const IDLE_NAMESPACES: [&str; 2] = ["kube-node-lease", "kube-public"];
 pub struct Objects {
     /// DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
+    /// OpenKruise's Advanced DaemonSets.
+    pub advanced_daemon_sets: Vec<DaemonSet>,
     /// Revisions.
     pub controller_revisions: Vec<ControllerRevision>,
     /// Nodes.
@@ -207,10 +209,13 @@ impl Objects {
             objects.last().ok_or_else(|| D::Error::custom("nothing was kept"))
         }
         /// Reads a whole object; in a typed list it does not say its type itself.
-        fn whole<'de, D: Deserializer<'de>>(kind: Kind, deserializer: D) -> Result<Value, D::Error> {
-            let (api_version, kind, _) = kind.api_names();
+        fn whole<'de, D: Deserializer<'de>>(known: Kind, deserializer: D) -> Result<Value, D::Error> {
+            let (api_version, kind, _) = known.api_names();
             let mut object = Map::deserialize(deserializer)?;
-            object.insert("apiVersion".to_owned(), api_version.into());
+            // They are served in two versions, and are written back in the one they came in.
+            if known != Kind::AdvancedDaemonSets || !object.contains_key("apiVersion") {
+                object.insert("apiVersion".to_owned(), api_version.into());
+            }
             object.insert("kind".to_owned(), kind.into());
             Ok(Value::Object(object))
         }
@@ -219,6 +224,11 @@ impl Objects {
                 let object = whole(kind, deserializer)?;
                 self.daemon_sets.push(DaemonSet::from_object(object).map_err(D::Error::custom)?);
                 self.daemon_sets.last().map(|daemon_set| &daemon_set.metadata)
+            }
+            Kind::AdvancedDaemonSets => {
+                let object = whole(kind, deserializer)?;
+                self.advanced_daemon_sets.push(DaemonSet::from_object(object).map_err(D::Error::custom)?);
+                self.advanced_daemon_sets.last().map(|daemon_set| &daemon_set.metadata)
             }
             Kind::ControllerRevisions => {
                 let object = whole(kind, deserializer)?;
@@ -281,6 +291,7 @@ impl Objects {
     /// Sorts every kind by namespace and name, and keeps the newest version of what is there twice.
     pub fn keep_newest(&mut self) {
         newest(&mut self.daemon_sets, |object| &object.metadata);
+        newest(&mut self.advanced_daemon_sets, |object| &object.metadata);
         newest(&mut self.controller_revisions, |object| &object.metadata);
         newest(&mut self.nodes, |object| &object.metadata);
         newest(&mut self.pods, |object| &object.metadata);
@@ -362,6 +373,9 @@ impl<'a> Type<'a> {
 
     /// Returns the kind, where it is one that a snapshot holds.
     fn known(self) -> Option<Kind> {
+        if self.kind == "DaemonSet" && self.api_version.starts_with(ADVANCED_GROUP) {
+            return Some(Kind::AdvancedDaemonSets);
+        }
         Kind::ALL.into_iter().find(|kind| {
             let (api_version, name, _) = kind.api_names();
             name == self.kind && api_version == self.api_version

@@ -180,11 +180,16 @@ struct Typed<'a, T> {
 impl Serialize for Items<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(None)?;
-        for kind in Kind::ALL {
+        for kind in Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets]) {
             let snapshot = self.snapshot;
             match kind {
                 Kind::DaemonSets => {
                     for daemon_set in sorted(&snapshot.daemon_sets, |object| &object.metadata) {
+                        self.whole(&mut items, kind, &daemon_set.object)?;
+                    }
+                }
+                Kind::AdvancedDaemonSets => {
+                    for daemon_set in sorted(&snapshot.advanced_daemon_sets, |object| &object.metadata) {
                         self.whole(&mut items, kind, &daemon_set.object)?;
                     }
                 }
@@ -220,8 +225,8 @@ impl Items<'_> {
         }
         let mut object = object.clone();
         if let Some(fields) = object.as_object_mut() {
-            fields.insert("apiVersion".to_owned(), api_version.into());
-            fields.insert("kind".to_owned(), kind.into());
+            fields.entry("apiVersion").or_insert_with(|| api_version.into());
+            fields.entry("kind").or_insert_with(|| kind.into());
         }
         if let Some(redactor) = self.redactor {
             redactor.redact(&mut object);

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::daemon_set::{annotations, drop_nulls};
 use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
+use super::template::Template;
+use super::time::Time;
 
 /// A revision: one template, with a number that says how recent it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,5 +46,106 @@ impl ControllerRevision {
     /// Returns the hash that pods of this revision carry, empty where the label is missing.
     pub fn hash(&self) -> &str {
         self.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
+    }
+
+    /// Decodes the whole template from the revision's data, which is a patch of a DaemonSet:
+    /// `{"spec": {"template": {…, "$patch": "replace"}}}`, as `getPatch` of
+    /// pkg/controller/daemon/update.go, release 1.36.3, and OpenKruise's controller write it.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a fragment that says what is wrong, where the data holds no template that pods could be made
+    /// from. Fields that are not known are kept.
+    pub fn template(&self) -> Result<Template, String> {
+        let template = match self.object.pointer("/data/spec/template") {
+            Some(template @ Value::Object(_)) => template,
+            Some(other) => return Err(format!("its data has a spec.template that is {}", type_of(other))),
+            None if self.object.get("data").is_none_or(Value::is_null) => return Err("it has no data".to_owned()),
+            None => return Err("its data has no spec.template".to_owned()),
+        };
+        let containers = template.pointer("/spec/containers").and_then(Value::as_array);
+        if containers.is_none_or(|containers| !containers.iter().all(Value::is_object) || containers.is_empty()) {
+            return Err("its template has no containers".to_owned());
+        }
+        Ok(Template::new(template.clone()))
+    }
+
+    /// Returns when the controller last numbered the revision, which is when it was last rolled out.
+    ///
+    /// A revision that is rolled out again keeps its name and the time it was made, and gets the highest number.
+    /// So it is the time of whoever owns the number, as the managed fields tell.
+    pub fn rolled_out_at(&self) -> Option<Timestamp> {
+        let managers = self.object.pointer("/metadata/managedFields").and_then(Value::as_array)?;
+        // A dump whose secrets were taken out says who wrote, not which fields.
+        let numbers = |entry: &&Value| {
+            entry.get("fieldsV1").and_then(Value::as_object).is_none_or(|fields| fields.contains_key("f:revision"))
+        };
+        let times = managers.iter().filter(numbers).filter_map(|entry| entry.get("time"));
+        times.filter_map(|time| Time::deserialize(time).ok()?.get()).max()
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::ControllerRevision;
+
+    fn revision(object: Value) -> ControllerRevision {
+        ControllerRevision::from_object(object).unwrap()
+    }
+
+    #[test]
+    fn the_template_is_the_patch_without_its_directive_and_nulls() {
+        let data = json!({"spec": {"template": {
+            "$patch": "replace",
+            "metadata": {"creationTimestamp": null, "labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "a", "image": "a:1"}], "fromTheFuture": {"x": 1}},
+        }}});
+        assert_eq!(
+            revision(json!({"data": data})).template().unwrap().value(),
+            &json!({"metadata": {"labels": {"app": "a"}},
+                "spec": {"containers": [{"name": "a", "image": "a:1"}], "fromTheFuture": {"x": 1}}})
+        );
+    }
+
+    #[test]
+    fn data_that_holds_no_template_says_what_it_holds() {
+        for (object, problem) in [
+            (json!({}), "it has no data"),
+            (json!({"data": null}), "it has no data"),
+            (json!({"data": {"spec": 5}}), "its data has no spec.template"),
+            (json!({"data": "text"}), "its data has no spec.template"),
+            (json!({"data": {"spec": {"template": [1]}}}), "its data has a spec.template that is a list"),
+            (json!({"data": {"spec": {"template": {"spec": {}}}}}), "its template has no containers"),
+            (json!({"data": {"spec": {"template": {"spec": {"containers": [1]}}}}}), "its template has no containers"),
+        ] {
+            assert_eq!(revision(object.clone()).template().unwrap_err(), problem, "{object}");
+        }
+    }
+
+    #[test]
+    fn rolled_out_is_when_the_number_was_given() {
+        let entry = |time: &str, fields: Value| json!({"manager": "m", "time": time, "fieldsV1": fields});
+        let managed = json!([
+            entry("2026-11-01T00:00:00Z", json!({"f:data": {}, "f:revision": {}})),
+            entry("2026-11-09T00:00:00Z", json!({"f:metadata": {}})),
+        ]);
+        let with = |managed: Value| revision(json!({"metadata": {"managedFields": managed}})).rolled_out_at();
+        assert_eq!(with(managed).unwrap().to_string(), "2026-11-01T00:00:00Z");
+        assert_eq!(with(json!([{"time": "2026-11-02T00:00:00Z"}])).unwrap().to_string(), "2026-11-02T00:00:00Z");
+        assert_eq!(with(json!([])), None);
+        assert_eq!(revision(json!({})).rolled_out_at(), None);
     }
 }

@@ -9,10 +9,23 @@ use super::int_or_percent::IntOrPercent;
 use super::metadata::ObjectMeta;
 use super::pod::{Container, PodSpec};
 use super::selector::LabelSelector;
+use super::template::Template;
 use super::wire::null_is_default;
 
 /// The annotation that numbers the templates of a DaemonSet; see [`DaemonSet::template_generation`].
 const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
+
+/// The API group of OpenKruise's Advanced DaemonSets, as API versions begin with it.
+pub const ADVANCED_GROUP: &str = "apps.kruise.io/";
+
+/// Whose DaemonSet it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavor {
+    /// Kubernetes' own, apps/v1.
+    Apps,
+    /// OpenKruise's Advanced DaemonSet, apps.kruise.io.
+    Advanced,
+}
 
 /// A DaemonSet: the slim fields that rules read, and the whole object for diffs and writes.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +54,8 @@ pub struct DaemonSetSpec {
     pub update_strategy: UpdateStrategy,
     /// How long in seconds a pod must be ready to count as available.
     pub min_ready_seconds: i64,
+    /// How many revisions besides the current one are kept; 10 where absent.
+    pub revision_history_limit: Option<i64>,
 }
 
 /// What a pod is made from.
@@ -79,6 +94,14 @@ pub struct RollingUpdate {
     pub max_unavailable: Option<IntOrPercent>,
     /// How many nodes may have a second pod; 0 where absent.
     pub max_surge: Option<IntOrPercent>,
+    /// Of an Advanced DaemonSet: how many pods stay on the old revision; none where absent.
+    pub partition: Option<IntOrPercent>,
+    /// Of an Advanced DaemonSet: whether pods are left as they are.
+    #[serde(deserialize_with = "null_is_default")]
+    pub paused: bool,
+    /// Of an Advanced DaemonSet: `Standard` or `InPlaceIfPossible`; empty where absent.
+    #[serde(deserialize_with = "null_is_default")]
+    pub rolling_update_type: String,
 }
 
 impl UpdateStrategy {
@@ -141,6 +164,21 @@ impl DaemonSet {
         let annotations = annotations(&slim);
         spec.apply_defaults();
         Ok(DaemonSet { metadata, annotations, spec, status, object })
+    }
+
+    /// Returns the group and version that the object came in, such as `apps/v1`.
+    pub fn api_version(&self) -> &str {
+        self.object.get("apiVersion").and_then(Value::as_str).unwrap_or("apps/v1")
+    }
+
+    /// Returns whose DaemonSet it is.
+    pub fn flavor(&self) -> Flavor {
+        if self.api_version().starts_with(ADVANCED_GROUP) { Flavor::Advanced } else { Flavor::Apps }
+    }
+
+    /// Returns the pod template, whole.
+    pub fn template(&self) -> Template {
+        Template::new(self.object.pointer("/spec/template").cloned().unwrap_or_default())
     }
 
     /// Returns the number of the live template, by which pods without a known hash are updated.

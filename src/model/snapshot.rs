@@ -21,6 +21,9 @@ pub struct Snapshot {
     pub now: Timestamp,
     /// The DaemonSets that were asked for.
     pub daemon_sets: Vec<DaemonSet>,
+    /// The Advanced DaemonSets of OpenKruise that were asked for. Only what is about templates and revisions
+    /// looks at them.
+    pub advanced_daemon_sets: Vec<DaemonSet>,
     /// The revisions in the DaemonSets' namespaces, other owners' among them.
     pub controller_revisions: Vec<ControllerRevision>,
     /// The nodes.
@@ -73,10 +76,13 @@ pub enum Kind {
     PriorityClasses,
     /// Leases.
     Leases,
+    /// OpenKruise's Advanced DaemonSets. Few clusters have them, so that they are no part of [`Kind::ALL`], and
+    /// a dump without them lacks nothing.
+    AdvancedDaemonSets,
 }
 
 impl Kind {
-    /// Every kind, in the order in which a snapshot is written.
+    /// Every kind that each cluster has, in the order in which a snapshot is written.
     pub const ALL: [Kind; 9] = [
         Kind::DaemonSets,
         Kind::ControllerRevisions,
@@ -101,6 +107,7 @@ impl Kind {
             Kind::RuntimeClasses => ("node.k8s.io/v1", "RuntimeClass", "runtimeclasses"),
             Kind::PriorityClasses => ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
             Kind::Leases => ("coordination.k8s.io/v1", "Lease", "leases"),
+            Kind::AdvancedDaemonSets => ("apps.kruise.io/v1beta1", "DaemonSet", "daemonsets.apps.kruise.io"),
         }
     }
 
@@ -139,6 +146,7 @@ impl Snapshot {
         Snapshot {
             now,
             daemon_sets: Vec::new(),
+            advanced_daemon_sets: Vec::new(),
             controller_revisions: Vec::new(),
             nodes: Vec::new(),
             pods: Vec::new(),

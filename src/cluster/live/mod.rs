@@ -4,12 +4,15 @@
 //! `credentials` runs their plugin, `proxy` chooses the way, `connection` makes the client.
 //! [`Live`] asks for what a query needs, all at once: `list` takes lists apart while they
 //! arrive (`protobuf`, `json_items`) over a `transport` that has patience, and `keep` drops
-//! what no answer is made of. What goes wrong is put into words by `failure`.
+//! what no answer is made of; `history` asks for revisions alone, and `advanced` for OpenKruise's
+//! DaemonSets. `write` sends patches. What goes wrong is put into words by `failure`.
 #![expect(clippy::disallowed_types, reason = "this is the one place that talks to an API server")]
 
+mod advanced;
 mod connection;
 mod credentials;
 mod failure;
+mod history;
 mod json_items;
 mod keep;
 mod kubeconfig;
@@ -20,6 +23,7 @@ mod protobuf;
 mod proxy;
 mod read;
 mod transport;
+mod write;
 
 pub use options::{ConnectOptions, parse_timeout};
 pub use progress::{OnProgress, Progress};
@@ -28,8 +32,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::Query;
 use super::error::ReadError;
+use super::{HistoryQuery, Query};
 use crate::model::snapshot::Snapshot;
 use progress::Tally;
 use transport::Transport;
@@ -85,6 +89,11 @@ impl Live {
     /// Reads what the query asks for; see [`super::Source::read`].
     pub(super) async fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
         read::Reader::new(self, query).snapshot().await
+    }
+
+    /// Reads DaemonSets with their revisions and pods; see [`super::Source::read_history`].
+    pub(super) async fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
+        history::read(self, query).await
     }
 
     /// Adds every pod of these nodes; see [`super::Source::read_pods_on`].

@@ -8,6 +8,7 @@ use futures::stream::{StreamExt, TryStreamExt};
 use serde_json::Value;
 
 use super::Live;
+use super::advanced;
 use super::keep::{Others, Owners, keep_node};
 use super::list::{self, Item, List};
 use crate::cluster::Query;
@@ -36,9 +37,9 @@ const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manage
 
 /// One reading of a cluster.
 pub(super) struct Reader<'a> {
-    live: &'a Live,
-    query: &'a Query,
-    gaps: RefCell<Vec<Gap>>,
+    pub(super) live: &'a Live,
+    pub(super) query: &'a Query,
+    pub(super) gaps: RefCell<Vec<Gap>>,
 }
 
 impl<'a> Reader<'a> {
@@ -72,10 +73,23 @@ impl<'a> Reader<'a> {
         (snapshot.pods, snapshot.pods_complete) = pods;
         (snapshot.nodes, snapshot.leases, snapshot.limit_ranges) = (nodes, leases, limit_ranges);
         (snapshot.runtime_classes, snapshot.priority_classes) = (runtime_classes, priority_classes);
-        snapshot.gaps = self.gaps.into_inner();
-        snapshot.gaps.sort_by(|one, other| (one.kind, &one.namespace).cmp(&(other.kind, &other.namespace)));
-        snapshot.gaps.dedup();
+        if self.query.everything {
+            snapshot.advanced_daemon_sets = advanced::list(&self).await?;
+            let owners = Owners::new(&snapshot.advanced_daemon_sets, true);
+            snapshot
+                .controller_revisions
+                .extend(self.controller_revisions(&snapshot.advanced_daemon_sets, &owners).await?);
+        }
+        snapshot.gaps = self.take_gaps();
         Ok(snapshot)
+    }
+
+    /// Returns what could not be read so far, each gap once.
+    pub(super) fn take_gaps(&self) -> Vec<Gap> {
+        let mut gaps = self.gaps.take();
+        gaps.sort_by(|one, other| (one.kind, &one.namespace).cmp(&(other.kind, &other.namespace)));
+        gaps.dedup();
+        gaps
     }
 
     /// Tells whether objects that are fine are wanted whole: for a dump, or to explain one node.
@@ -106,7 +120,7 @@ impl<'a> Reader<'a> {
         Ok(daemon_sets)
     }
 
-    async fn list_daemon_sets(&self) -> Result<Vec<DaemonSet>, ReadError> {
+    pub(super) async fn list_daemon_sets(&self) -> Result<Vec<DaemonSet>, ReadError> {
         // Near names are looked for among all of them, so that labels are compared here.
         let label_selector = if self.query.names.is_empty() { self.query.selector.to_string() } else { String::new() };
         let list = List { namespace: self.query.namespace.clone(), label_selector, ..List::default() };
@@ -114,7 +128,7 @@ impl<'a> Reader<'a> {
         objects.into_iter().map(daemon_set).collect()
     }
 
-    async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ReadError> {
+    pub(super) async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ReadError> {
         let mut path = list::collection(Kind::DaemonSets, Some(namespace));
         path.push('/');
         list::escape(name, &mut path);
@@ -206,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the DaemonSets' own pods: by selector where few are asked for, else by namespace.
-    async fn own_pods(
+    pub(super) async fn own_pods(
         &self,
         daemon_sets: &[DaemonSet],
         owners: &Owners,
@@ -355,7 +369,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Lists a kind, or notes that it is forbidden. A kind that the server does not know is empty.
-    async fn list_or_gap<T: Item, U>(
+    pub(super) async fn list_or_gap<T: Item, U>(
         &self,
         kind: Kind,
         list: List,
@@ -372,7 +386,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn note_forbidden(&self, kind: Kind, namespace: Option<String>) {
+    pub(super) fn note_forbidden(&self, kind: Kind, namespace: Option<String>) {
         self.gaps.borrow_mut().push(Gap { kind, namespace, cause: GapCause::Forbidden(permission(kind)) });
     }
 }
@@ -436,7 +450,7 @@ fn add_missing(pods: &mut Vec<Pod>, found: Vec<Pod>) {
     pods.extend(found.into_iter().filter(|pod| known.insert(key(pod))));
 }
 
-fn is_forbidden(error: &ReadError) -> bool {
+pub(super) fn is_forbidden(error: &ReadError) -> bool {
     matches!(error, ReadError::Api { code: 403, .. })
 }
 
@@ -454,7 +468,7 @@ fn daemon_set(object: Value) -> Result<DaemonSet, ReadError> {
 }
 
 /// Adds what items of a list leave out: their kind.
-fn complete(mut object: Value, kind: Kind) -> Value {
+pub(super) fn complete(mut object: Value, kind: Kind) -> Value {
     let (api_version, kind, _) = kind.api_names();
     if let Value::Object(fields) = &mut object {
         fields.entry("apiVersion").or_insert_with(|| api_version.into());
@@ -463,6 +477,6 @@ fn complete(mut object: Value, kind: Kind) -> Value {
     object
 }
 
-fn broken(kind: Kind, error: &serde_json::Error) -> ReadError {
+pub(super) fn broken(kind: Kind, error: &serde_json::Error) -> ReadError {
     ReadError::Answer { request: format!("list {}", kind.resource()), problem: error.to_string() }
 }

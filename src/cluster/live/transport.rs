@@ -47,6 +47,16 @@ impl std::fmt::Debug for Transport {
     }
 }
 
+/// What is sent.
+struct Question<'a> {
+    /// The path, with its query.
+    path: &'a str,
+    /// What may be answered with.
+    accept: &'static str,
+    /// The JSON Patch, where something is to be changed.
+    patch: Option<Bytes>,
+}
+
 /// An answer whose body is still to come.
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
@@ -75,11 +85,45 @@ impl Transport {
     ///
     /// Fails where the server cannot be reached, or answers with anything but success.
     pub(super) async fn get(&self, request: &str, path: &str, accept: &'static str) -> Result<Answer<'_>, ReadError> {
+        let question = Question { path, accept, patch: None };
+        self.ask(request, question, |status| {
+            matches!(
+                status,
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+            )
+        })
+        .await
+    }
+
+    /// Sends a JSON Patch, and reads the object that it gives.
+    ///
+    /// It is sent again only where the server says that it has not looked at it.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Transport::get_object`] does. Where the connection is lost, nobody knows what became of it.
+    pub(super) async fn patch_object<T: serde::de::DeserializeOwned>(
+        &self,
+        request: &str,
+        path: &str,
+        patch: Vec<u8>,
+    ) -> Result<T, ReadError> {
+        let question = Question { path, accept: JSON, patch: Some(patch.into()) };
+        self.ask(request, question, |status| status == StatusCode::TOO_MANY_REQUESTS).await?.object().await
+    }
+
+    /// Asks, and once more after a pause where the server is too busy to answer.
+    async fn ask(
+        &self,
+        request: &str,
+        question: Question<'_>,
+        is_busy: impl Fn(StatusCode) -> bool,
+    ) -> Result<Answer<'_>, ReadError> {
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         let mut patience = PATIENCE;
         let mut pause = FIRST_PAUSE;
         loop {
-            let response = self.within(deadline, self.send(path, accept)).await??;
+            let response = self.within(deadline, self.send(&question)).await??;
             self.note_warnings(response.headers());
             let status = response.status();
             if status.is_success() {
@@ -89,15 +133,11 @@ impl Transport {
                 let (request, body) = (request.to_owned(), response.into_body());
                 return Ok(Answer { transport: self, request, content_type, body, deadline });
             }
-            let busy = matches!(
-                status,
-                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
-            );
             let wait = match retry_after(response.headers()) {
                 Some(wait) => wait.max(SHORTEST_PAUSE),
                 None => pause.min(patience),
             };
-            if !busy || patience.is_zero() || wait > patience {
+            if !is_busy(status) || patience.is_zero() || wait > patience {
                 let body = self.within(deadline, refusal(response.into_body())).await?;
                 return Err(failure::refused(status, &body));
             }
@@ -118,16 +158,18 @@ impl Transport {
         request: &str,
         path: &str,
     ) -> Result<T, ReadError> {
-        let mut answer = self.get(request, path, JSON).await?;
-        let mut text = Vec::new();
-        while let Some(bytes) = answer.next().await? {
-            text.extend_from_slice(&bytes);
-        }
-        serde_json::from_slice(&text).map_err(|error| answer.broken(error.to_string()))
+        self.get(request, path, JSON).await?.object().await
     }
 
-    async fn send(&self, path: &str, accept: &'static str) -> Result<Response<Body>, ReadError> {
-        let request = Request::get(path).header(ACCEPT, accept).body(Body::empty());
+    async fn send(&self, question: &Question<'_>) -> Result<Response<Body>, ReadError> {
+        let Question { path, accept, patch } = question;
+        let request = match patch {
+            None => Request::get(*path).header(ACCEPT, *accept).body(Body::empty()),
+            Some(patch) => Request::patch(*path)
+                .header(ACCEPT, *accept)
+                .header(CONTENT_TYPE, "application/json-patch+json")
+                .body(Body::from(patch.clone())),
+        };
         let request = request.map_err(|error| ReadError::config(format!("cannot ask for {path:?}: {error}")))?;
         self.client.send(request).await.map_err(|error| failure::connection(&self.server, &error))
     }
@@ -182,6 +224,19 @@ impl Answer<'_> {
                 }
             }
         }
+    }
+
+    /// Reads the body as one object in JSON.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the connection is lost, and where the body is no such JSON.
+    async fn object<T: serde::de::DeserializeOwned>(mut self) -> Result<T, ReadError> {
+        let mut text = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            text.extend_from_slice(&bytes);
+        }
+        serde_json::from_slice(&text).map_err(|error| self.broken(error.to_string()))
     }
 
     /// Makes the error of an answer that is not what it should be.

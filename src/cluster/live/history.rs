@@ -1,0 +1,100 @@
+//! Asks for DaemonSets with their revisions and pods, and nothing else.
+
+use std::collections::BTreeSet;
+
+use futures::future::try_join_all;
+use serde_json::Value;
+
+use super::Live;
+use super::advanced;
+use super::keep::Owners;
+use super::list::List;
+use super::read::{Reader, broken, complete};
+use crate::cluster::error::ReadError;
+use crate::cluster::{Flavors, HistoryQuery, Query, names};
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::snapshot::{Kind, Snapshot};
+
+pub(super) async fn read(live: &Live, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
+    let HistoryQuery { namespace, name, selector, flavors } = query;
+    let names = name.iter().cloned().collect();
+    let reading = Query { namespace: namespace.clone(), names, selector: selector.clone(), ..Query::default() };
+    let reader = Reader::new(live, &reading);
+    let mut snapshot = Snapshot::empty(live.now);
+    (snapshot.daemon_sets, snapshot.advanced_daemon_sets) = match (namespace, name) {
+        (Some(namespace), Some(name)) => by_name(&reader, *flavors, namespace, name).await?,
+        _ => {
+            let (mut own, mut advanced) = match flavors {
+                Flavors::Apps => (reader.list_daemon_sets().await?, Vec::new()),
+                Flavors::Advanced => (Vec::new(), advanced::list(&reader).await?),
+                Flavors::Any => futures::try_join!(reader.list_daemon_sets(), advanced::list(&reader))?,
+            };
+            let existing: Vec<String> =
+                own.iter().chain(&advanced).map(|daemon_set| daemon_set.metadata.name.clone()).collect();
+            query.choose(&mut own, &mut advanced);
+            if let (Some(name), true) = (name, own.is_empty() && advanced.is_empty()) {
+                return Err(names::unknown_daemon_set_of(*flavors, name, None, existing.iter().map(String::as_str)));
+            }
+            (own, advanced)
+        }
+    };
+    let all: Vec<DaemonSet> = snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets).cloned().collect();
+    let owners = Owners::new(&all, false);
+    (snapshot.controller_revisions, snapshot.pods) =
+        futures::try_join!(controller_revisions(&reader, &all), reader.own_pods(&all, &owners, ""))?;
+    snapshot.gaps = reader.take_gaps();
+    Ok(snapshot)
+}
+
+async fn by_name(
+    reader: &Reader<'_>,
+    flavors: Flavors,
+    namespace: &str,
+    name: &str,
+) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ReadError> {
+    let not_found = match flavors {
+        Flavors::Advanced => None,
+        Flavors::Apps | Flavors::Any => match reader.daemon_set(namespace, name).await {
+            Ok(daemon_set) => return Ok((vec![daemon_set], Vec::new())),
+            Err(error @ ReadError::NotFound { .. }) if flavors == Flavors::Any => Some(error),
+            Err(error) => return Err(error),
+        },
+    };
+    if let Some(daemon_set) = advanced::get(reader, namespace, name).await? {
+        return Ok((Vec::new(), vec![daemon_set]));
+    }
+    match not_found {
+        Some(error) => Err(error),
+        None => {
+            let existing = advanced::list(reader).await?;
+            let existing = existing.iter().map(|daemon_set| daemon_set.metadata.name.as_str());
+            Err(names::unknown_daemon_set_of(flavors, name, Some(namespace), existing))
+        }
+    }
+}
+
+/// Reads the revisions that the DaemonSets' selectors match, whosever they are.
+async fn controller_revisions(
+    reader: &Reader<'_>,
+    daemon_sets: &[DaemonSet],
+) -> Result<Vec<ControllerRevision>, ReadError> {
+    let keep = |object: Value| {
+        let object = complete(object, Kind::ControllerRevisions);
+        Some(ControllerRevision::from_object(object).map_err(|error| broken(Kind::ControllerRevisions, &error)))
+    };
+    let lists: Vec<List> = match daemon_sets {
+        [DaemonSet { metadata, spec, .. }] => vec![List {
+            namespace: Some(metadata.namespace.clone()),
+            label_selector: spec.selector.to_string(),
+            ..List::default()
+        }],
+        several => {
+            let namespaces: BTreeSet<_> = several.iter().map(|daemon_set| &daemon_set.metadata.namespace).collect();
+            let of = |namespace: &String| List { namespace: Some(namespace.clone()), ..List::default() };
+            namespaces.into_iter().map(of).collect()
+        }
+    };
+    let lists = lists.into_iter().map(|list| reader.list_or_gap(Kind::ControllerRevisions, list, keep));
+    try_join_all(lists).await?.into_iter().flatten().collect()
+}

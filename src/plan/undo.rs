@@ -1,0 +1,44 @@
+//! Goes back to the template of a revision.
+
+use super::{Write, replace};
+use crate::model::daemon_set::DaemonSet;
+use crate::model::template::Template;
+
+/// Plans to give a DaemonSet the template of a revision, whole: what the revision lacks is gone.
+///
+/// Nothing but the template is changed, as `Rollback` of k8s.io/kubectl/pkg/polymorphichelpers/rollback.go,
+/// release 1.36.3, does; a JSON Patch works for custom resources too, which refuse its strategic merge patch.
+pub fn undo(daemon_set: &DaemonSet, template: &Template) -> Write {
+    Write::new(daemon_set, vec![replace(["spec", "template"], template.value().clone())])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, to_value};
+
+    use super::{DaemonSet, Template, undo};
+
+    #[test]
+    fn the_template_is_replaced_whole_and_only_on_the_version_that_was_read() {
+        let object = json!({
+            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "DaemonSet",
+            "metadata": {"namespace": "team", "name": "agent", "resourceVersion": "7"},
+            "spec": {"minReadySeconds": 5, "template": {"spec": {"containers": [{"name": "a", "image": "a:2"}]}}},
+        });
+        let daemon_set = DaemonSet::from_object(object.clone()).unwrap();
+        let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a"}]}});
+        let write = undo(&daemon_set, &Template::new(template.clone()));
+        assert_eq!(write.api_version, "apps.kruise.io/v1alpha1");
+        assert_eq!(
+            to_value(write.patch()).unwrap(),
+            json!([
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+                {"op": "replace", "path": "/spec/template", "value": template},
+            ])
+        );
+        let mut after = object.clone();
+        after["spec"]["template"] = template;
+        assert_eq!(write.applied_to(&object).unwrap(), after);
+        assert_eq!(to_value(write.locked_on("8").patch()).unwrap()[0]["value"], "8");
+    }
+}

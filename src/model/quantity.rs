@@ -56,6 +56,59 @@ impl Quantity {
         let nanos = scale.nanos(whole, fraction).map_or(limit, |nanos| nanos.min(limit));
         Some(if negative { -nanos } else { nanos })
     }
+
+    /// Returns the amount rounded up to thousandths, or nothing where the text is no quantity.
+    pub fn round_up_to_milli(&self) -> Option<Quantity> {
+        let nanos = self.nanos()?;
+        let milli = NANOS / 1_000;
+        let rounded = div_ceil(nanos.abs(), milli) * milli * nanos.signum();
+        Some(Quantity::new(decimal(rounded)))
+    }
+
+    /// Returns the one spelling that all spellings of this amount have in common, or nothing where the text is no
+    /// quantity: the shorter of the decimal and the binary one.
+    ///
+    /// Kubernetes keeps whether an amount was written in decimal or binary units, which is no difference in meaning.
+    pub fn canonical(&self) -> Option<String> {
+        let nanos = self.nanos()?;
+        let decimal = decimal(nanos);
+        Some(binary(nanos).filter(|binary| binary.len() < decimal.len()).unwrap_or(decimal))
+    }
+
+    /// Returns the one decimal spelling of this amount, or nothing where the text is no quantity.
+    pub fn canonical_decimal(&self) -> Option<String> {
+        self.nanos().map(decimal)
+    }
+}
+
+/// Writes billionths with the largest decimal suffix that leaves no fraction.
+fn decimal(nanos: i128) -> String {
+    if nanos == 0 {
+        return "0".to_owned();
+    }
+    let suffixes = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    let mut number = nanos;
+    let mut suffix = 0;
+    while number % 1_000 == 0 && suffix + 1 < suffixes.len() {
+        number /= 1_000;
+        suffix += 1;
+    }
+    format!("{number}{}", suffixes[suffix])
+}
+
+/// Writes billionths with the largest binary suffix that leaves no fraction, where there is one.
+fn binary(nanos: i128) -> Option<String> {
+    let suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let mut number = nanos / NANOS;
+    let mut suffix = 0;
+    if nanos % NANOS != 0 || nanos == 0 {
+        return None;
+    }
+    while number % 1_024 == 0 && suffix + 1 < suffixes.len() {
+        number /= 1_024;
+        suffix += 1;
+    }
+    Some(format!("{number}{}", suffixes[suffix]))
 }
 
 /// What one unit of a suffix stands for.

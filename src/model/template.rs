@@ -1,6 +1,10 @@
 //! Pod templates in JSON: what is written back, and what it means.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+
+use super::quantity::Quantity;
+use super::template_defaults;
+use super::template_types::{Kind, PodTemplateSpec, Type};
 
 /// A pod template as JSON: every field is kept, also those that this program does not know.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,9 +13,10 @@ pub struct Template {
 }
 
 impl Template {
-    /// Takes a template without what never means anything: nulls, and the `$patch` of a revision's data.
+    /// Takes a template without what never means anything: nulls, which Go reads as absent, and the `$patch` of a
+    /// revision's data.
     pub fn new(mut value: Value) -> Self {
-        drop_noise(&mut value);
+        drop_noise(&mut value, Some(&PodTemplateSpec));
         Template { value }
     }
 
@@ -20,25 +25,126 @@ impl Template {
         &self.value
     }
 
-    /// Returns the template in the one form that all spellings of it have in common.
+    /// Returns the template in the one form that all spellings of it have in common, but for the order of lists.
+    ///
+    /// The API's defaults are filled in, amounts are in one spelling, and what means the same as nothing is gone.
+    /// Fields that are not known, and values of a wrong type, stay as they are.
     pub fn normal(&self) -> Value {
-        self.value.clone()
+        normal(&PodTemplateSpec, &self.value)
     }
 
     /// Tells whether two templates mean the same, whatever their spelling.
     pub fn same_meaning(&self, other: &Template) -> bool {
-        self.normal() == other.normal()
+        let arranged = |template: &Template| arranged(&PodTemplateSpec, &template.normal());
+        self.value == other.value || arranged(self) == arranged(other)
     }
 }
 
-/// Removes nulls, which Go reads as absent, and directives to a strategic merge patch.
-fn drop_noise(value: &mut Value) {
+/// Removes nulls and directives to a strategic merge patch; in a map of texts, Go reads a null as an empty text.
+fn drop_noise(value: &mut Value, of: Option<&Type>) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, field| !field.is_null() && name != "$patch");
-            fields.values_mut().for_each(drop_noise);
+            for (name, field) in fields {
+                match of.and_then(|of| Some(&of.field(name)?.kind)) {
+                    Some(Kind::Texts) => replace_nulls(field, &json!("")),
+                    Some(Kind::Quantities) => replace_nulls(field, &json!("0")),
+                    Some(Kind::Struct(of) | Kind::Optional(of) | Kind::List(of, _)) => drop_noise(field, Some(of)),
+                    _ => drop_noise(field, None),
+                }
+            }
         }
-        Value::Array(items) => items.iter_mut().for_each(drop_noise),
+        Value::Array(items) => items.iter_mut().for_each(|item| drop_noise(item, of)),
         _ => {}
     }
+}
+
+fn replace_nulls(map: &mut Value, with: &Value) {
+    if let Value::Object(map) = map {
+        map.values_mut().filter(|value| value.is_null()).for_each(|value| *value = with.clone());
+    }
+}
+
+fn normal(of: &Type, value: &Value) -> Value {
+    let Value::Object(given) = value else { return value.clone() };
+    let mut fields = Map::new();
+    for (name, value) in given {
+        let value = of.field(name).map_or_else(|| Some(value.clone()), |field| normal_field(&field.kind, value));
+        fields.extend(value.map(|value| (name.clone(), value)));
+    }
+    for field in of.fields {
+        // A struct that is no pointer is there in any case, and may have defaults.
+        if let Kind::Struct(of) = field.kind
+            && !fields.contains_key(field.name)
+        {
+            let value = normal(of, &json!({}));
+            fields.extend(Some(value).filter(|value| *value != json!({})).map(|value| (field.name.to_owned(), value)));
+        }
+    }
+    template_defaults::apply(of.name, &mut fields);
+    Value::Object(fields)
+}
+
+/// Returns the normal form of a field's value, or nothing where it means the same as nothing.
+fn normal_field(kind: &Kind, value: &Value) -> Option<Value> {
+    let value = match (kind, value) {
+        (Kind::Optional(of), _) => return Some(normal(of, value)),
+        (Kind::Struct(of), _) => normal(of, value),
+        (Kind::List(of, _), Value::Array(entries)) => entries.iter().map(|entry| normal(of, entry)).collect(),
+        (Kind::Quantities, Value::Object(amounts)) => {
+            amounts.iter().map(|(name, amount)| (name.clone(), resource_amount(name, amount))).collect()
+        }
+        (Kind::OptionalQuantity, _) => return Some(canonical(value, Quantity::canonical)),
+        (Kind::Quantity, _) => match canonical(value, Quantity::canonical) {
+            Value::String(zero) if zero == "0" => return None,
+            value => value,
+        },
+        _ => value.clone(),
+    };
+    let means_nothing = match (kind, &value) {
+        (Kind::Value, Value::Bool(given)) => !given,
+        (Kind::Value, Value::String(text)) => text.is_empty(),
+        (Kind::Value | Kind::IntOrString, Value::Number(number)) => number.as_f64() == Some(0.0),
+        (Kind::Values | Kind::List(..), Value::Array(items)) => items.is_empty(),
+        (Kind::Texts | Kind::Quantities | Kind::Struct(_), Value::Object(fields)) => fields.is_empty(),
+        _ => false,
+    };
+    (!means_nothing).then_some(value)
+}
+
+/// Returns an amount of a resource in its one spelling: in thousandths at the finest, and never a binary one of cpu.
+///
+/// Ported from `SetDefaults_ResourceList`, pkg/apis/core/v1/defaults.go, release 1.36.3.
+fn resource_amount(resource: &str, amount: &Value) -> Value {
+    canonical(amount, |amount| {
+        let amount = amount.round_up_to_milli()?;
+        if resource == "cpu" { amount.canonical_decimal() } else { amount.canonical() }
+    })
+}
+
+/// Spells an amount anew; what is no amount stays as it is.
+fn canonical(value: &Value, spell: impl Fn(&Quantity) -> Option<String>) -> Value {
+    let quantity = match value {
+        Value::String(text) => Quantity::new(text),
+        Value::Number(number) => Quantity::new(number.to_string()),
+        _ => return value.clone(),
+    };
+    spell(&quantity).map_or_else(|| value.clone(), Value::String)
+}
+
+/// Returns a value in normal form with its lists in an order that all orders of the same meaning have in common.
+pub fn arranged(of: &Type, value: &Value) -> Value {
+    let Value::Object(fields) = value else { return value.clone() };
+    let arrange = |(name, value): (&String, &Value)| {
+        let value = match (of.field(name).map(|field| &field.kind), value) {
+            (Some(Kind::Struct(of) | Kind::Optional(of)), _) => arranged(of, value),
+            (Some(Kind::List(of, key)), Value::Array(entries)) => {
+                let entries: Vec<Value> = entries.iter().map(|entry| arranged(of, entry)).collect();
+                key.arrange(&entries).into()
+            }
+            _ => value.clone(),
+        };
+        (name.clone(), value)
+    };
+    Value::Object(fields.iter().map(arrange).collect())
 }

@@ -1,0 +1,144 @@
+//! What the API server fills in where a pod template says nothing.
+
+use serde_json::{Map, Value, json};
+
+use super::image::default_pull_policy;
+use super::template_types::{Kind, Volume};
+
+/// A default of the API.
+enum Default {
+    Text(&'static str),
+    Number(i64),
+    False,
+    NoFields,
+}
+
+use Default::{False, NoFields, Number, Text};
+
+/// The constant defaults of each type, by the field's name in JSON.
+///
+/// They are those of `SetObjectDefaults_DaemonSet`, pkg/apis/apps/v1/zz_generated.defaults.go, and of the functions of
+/// pkg/apis/core/v1/defaults.go that it calls, release 1.36.3. What a pod gets and its template does not, such as the
+/// node's ports under `hostNetwork` and requests from limits, is not among them.
+const DEFAULTS: &[(&str, &[(&str, Default)])] = &[
+    (
+        "PodSpec",
+        &[
+            ("dnsPolicy", Text("ClusterFirst")),
+            ("restartPolicy", Text("Always")),
+            ("schedulerName", Text("default-scheduler")),
+            ("securityContext", NoFields),
+            ("terminationGracePeriodSeconds", Number(30)),
+        ],
+    ),
+    ("Container", CONTAINER),
+    ("EphemeralContainer", CONTAINER),
+    ("ContainerPort", &[("protocol", Text("TCP"))]),
+    ("ObjectFieldSelector", &[("apiVersion", Text("v1"))]),
+    ("FileKeySelector", &[("optional", False)]),
+    (
+        "Probe",
+        &[
+            ("timeoutSeconds", Number(1)),
+            ("periodSeconds", Number(10)),
+            ("successThreshold", Number(1)),
+            ("failureThreshold", Number(3)),
+        ],
+    ),
+    ("HTTPGetAction", &[("path", Text("/")), ("scheme", Text("HTTP"))]),
+    ("GRPCAction", &[("service", Text(""))]),
+    ("HostPathVolumeSource", &[("type", Text(""))]),
+    ("SecretVolumeSource", &[("defaultMode", Number(0o644))]),
+    ("ConfigMapVolumeSource", &[("defaultMode", Number(0o644))]),
+    ("DownwardAPIVolumeSource", &[("defaultMode", Number(0o644))]),
+    ("ProjectedVolumeSource", &[("defaultMode", Number(0o644))]),
+    ("ServiceAccountTokenProjection", &[("expirationSeconds", Number(3600))]),
+    ("ISCSIVolumeSource", &[("iscsiInterface", Text("default"))]),
+    ("RBDVolumeSource", &[("pool", Text("rbd")), ("user", Text("admin")), ("keyring", Text("/etc/ceph/keyring"))]),
+    (
+        "AzureDiskVolumeSource",
+        &[("cachingMode", Text("ReadWrite")), ("fsType", Text("ext4")), ("readOnly", False), ("kind", Text("Shared"))],
+    ),
+    ("ScaleIOVolumeSource", &[("storageMode", Text("ThinProvisioned")), ("fsType", Text("xfs"))]),
+    ("PersistentVolumeClaimSpec", &[("volumeMode", Text("Filesystem"))]),
+];
+
+/// What `SetDefaults_Container` fills in, but for the pull policy.
+const CONTAINER: &[(&str, Default)] =
+    &[("terminationMessagePath", Text("/dev/termination-log")), ("terminationMessagePolicy", Text("File"))];
+
+/// Annotations that stood for init containers once and are dropped on the way in and out.
+///
+/// Ported from `dropInitContainerAnnotations`, pkg/apis/core/v1/conversion.go, release 1.36.3.
+const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
+    "pod.beta.kubernetes.io/init-containers",
+    "pod.alpha.kubernetes.io/init-containers",
+    "pod.beta.kubernetes.io/init-container-statuses",
+    "pod.alpha.kubernetes.io/init-container-statuses",
+];
+
+/// Fills in the defaults of a type; what means the same as nothing is to be gone from the fields before.
+pub(super) fn apply(of: &str, fields: &mut Map<String, Value>) {
+    let defaults = DEFAULTS.iter().find(|(name, _)| *name == of).map_or(&[][..], |(_, defaults)| *defaults);
+    for (name, default) in defaults {
+        fields.entry(*name).or_insert_with(|| default.value());
+    }
+    match of {
+        "Container" | "EphemeralContainer" => fill_pull_policy(fields, "image", "imagePullPolicy"),
+        "ImageVolumeSource" => fill_pull_policy(fields, "reference", "pullPolicy"),
+        "Volume" => fill_volume_source(fields),
+        "PodSpec" => mirror_service_account(fields),
+        "PodTemplateSpec" => drop_init_container_annotations(fields),
+        _ => {}
+    }
+}
+
+impl Default {
+    fn value(&self) -> Value {
+        match self {
+            Text(text) => json!(text),
+            Number(number) => json!(number),
+            False => json!(false),
+            NoFields => json!({}),
+        }
+    }
+}
+
+fn fill_pull_policy(fields: &mut Map<String, Value>, image: &str, policy: &str) {
+    if !fields.contains_key(policy) {
+        let image = fields.get(image).and_then(Value::as_str).unwrap_or_default();
+        fields.insert(policy.to_owned(), default_pull_policy(image).into());
+    }
+}
+
+/// Makes an empty directory of a volume without a source: `SetDefaults_Volume`.
+///
+/// A field that is not known may well be the source, so that nothing is filled in beside one.
+fn fill_volume_source(fields: &mut Map<String, Value>) {
+    let is_no_source = |name: &String| Volume.field(name).is_some_and(|field| !matches!(field.kind, Kind::Optional(_)));
+    if fields.keys().all(is_no_source) {
+        fields.insert("emptyDir".to_owned(), NoFields.value());
+    }
+}
+
+/// Keeps the old and the new name of the service account equal; the new one decides.
+///
+/// Ported from `Convert_v1_PodSpec_To_core_PodSpec`, pkg/apis/core/v1/conversion.go, release 1.36.3.
+fn mirror_service_account(fields: &mut Map<String, Value>) {
+    if let Some(name) = fields.get("serviceAccountName").or(fields.get("serviceAccount")).cloned() {
+        fields.insert("serviceAccountName".to_owned(), name.clone());
+        fields.insert("serviceAccount".to_owned(), name);
+    }
+}
+
+fn drop_init_container_annotations(fields: &mut Map<String, Value>) {
+    let Some(Value::Object(metadata)) = fields.get_mut("metadata") else { return };
+    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return };
+    annotations.retain(|name, _| !INIT_CONTAINER_ANNOTATIONS.contains(&name.as_str()));
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+    if metadata.is_empty() {
+        fields.remove("metadata");
+    }
+}

@@ -6,6 +6,7 @@
 pub mod complete;
 pub mod completion;
 pub mod coverage;
+pub mod external_diff;
 pub mod list;
 pub mod output;
 pub mod snapshot;

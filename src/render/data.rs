@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::text::is_unsafe;
+use super::tree::Tree;
+use super::yaml;
 
 /// Writes a report as JSON, indented as kubectl does.
 ///
@@ -32,16 +34,9 @@ pub fn json(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
 
 /// Writes a report as YAML that YAML 1.1 readers, kubectl among them, read as the same values.
 ///
-/// Where it would hold characters that could steer a terminal, it is written as JSON, which is YAML too.
-///
 /// # Errors
 ///
 /// Fails where the output cannot be written.
 pub fn yaml(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    let options = serde_saphyr::ser_options! { min_fold_chars: usize::MAX, folded_wrap_chars: usize::MAX };
-    let text = serde_saphyr::to_string_with_options(report, options).map_err(io::Error::other)?;
-    if text.contains(|c: char| c != '\n' && is_unsafe(c)) {
-        return json(report, out);
-    }
-    out.write_all(text.as_bytes())
+    out.write_all(yaml::text(&Tree::of(report)?, false).as_bytes())
 }

@@ -3,9 +3,11 @@
 //! A renderer writes styled text for a [`view::View`]; whoever prints it takes the styles out where
 //! colour is not wanted. Every string that comes from a cluster goes through [`text::sanitize`].
 
+pub mod changes;
 pub mod coverage;
 pub mod data;
 pub mod explanation;
+pub mod line_diff;
 pub mod list;
 pub mod node;
 pub mod nodes;
@@ -13,5 +15,9 @@ pub mod progress;
 pub mod style;
 pub mod table;
 pub mod text;
+pub mod tree;
+pub mod unified;
 pub mod view;
 pub mod what_if;
+pub mod words;
+pub mod yaml;

@@ -33,3 +33,13 @@ pub fn answer(text: impl Display) -> String {
 pub fn plain(text: impl Display) -> String {
     text.to_string()
 }
+
+/// Marks a word that is not there any more, within a line that is marked already.
+pub fn removed_word(text: impl Display) -> String {
+    text.red().bold().reversed().to_string()
+}
+
+/// Marks a word that was not there before, within a line that is marked already.
+pub fn added_word(text: impl Display) -> String {
+    text.green().bold().reversed().to_string()
+}

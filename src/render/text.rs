@@ -21,6 +21,20 @@ pub fn sanitize(text: &str) -> String {
     safe
 }
 
+/// Makes a line of text safe for a terminal and keeps its spaces and tabs, which mean something in a script.
+pub fn escape(line: &str) -> String {
+    let mut safe = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            '\t' => safe.push(c),
+            '\r' => safe.push_str("\\r"),
+            c if is_unsafe(c) => safe.extend(c.escape_unicode()),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
 /// Tells whether a character can steer a terminal or deceive its reader.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control() || is_invisible(c)

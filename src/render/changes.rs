@@ -1,0 +1,247 @@
+//! What changed between two pod templates: a line a change, or a block beneath its path.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use super::line_diff::{Mark, hunks};
+use super::style;
+use super::text::{columns, escape};
+use super::tree::Tree;
+use super::unified::line;
+use super::view::View;
+use super::words;
+use super::yaml;
+use crate::report::change::{Change, Op};
+
+/// The space between two columns.
+const GAP: &str = "  ";
+
+/// How far what stands beneath a path is indented, its mark apart.
+const INDENT: &str = "    ";
+
+/// How many lines are shown around the lines of a script that differ.
+const CONTEXT: usize = 2;
+
+/// Writes changes with their marks, paths and values. No value is ever cut: what has no room on the line of its path
+/// is written beneath it.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn write(changes: &[Change], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let rows: Vec<Row> = changes.iter().map(|change| Row::new(change, view)).collect();
+    let widths = Widths::of(&rows, view);
+    rows.iter().try_for_each(|row| row.write(&widths, view, out))
+}
+
+/// A change as it is shown.
+struct Row {
+    op: Op,
+    path: String,
+    shape: Shape,
+}
+
+/// How the values of a change are shown.
+enum Shape {
+    /// On the line of the path.
+    Short(Vec<String>),
+    /// Beneath it, a line a value.
+    Long(Vec<String>),
+    /// Beneath it, as a block of lines.
+    Block(Mark, Block),
+    /// Beneath it, as lines that differ.
+    Difference(Block, Block),
+}
+
+impl Row {
+    fn new(change: &Change, view: &View) -> Row {
+        let shape = match (&change.from, &change.to) {
+            (Some(from), Some(to)) if is_block(from) || is_block(to) => {
+                Shape::Difference(Block::of(from, view), Block::of(to, view))
+            }
+            (Some(value), None) if is_block(value) => Shape::Block(Mark::From, Block::of(value, view)),
+            (None, Some(value)) if is_block(value) => Shape::Block(Mark::To, Block::of(value, view)),
+            (from, to) => Shape::Short([from, to].into_iter().flatten().map(|value| word(value, view)).collect()),
+        };
+        let mut row = Row { op: change.op, path: view.show(&change.path), shape };
+        if let Shape::Short(values) = &mut row.shape {
+            let values = std::mem::take(values);
+            let taken: usize = values.iter().map(|value| GAP.len() + columns(value)).sum();
+            let arrow = if values.len() > 1 { GAP.len() + columns(view.arrow()) } else { 0 };
+            let fits = 2 + columns(&row.path) + taken + arrow <= view.width;
+            row.shape = if fits { Shape::Short(values) } else { Shape::Long(values) };
+        }
+        row
+    }
+
+    fn write(&self, widths: &Widths, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        let mark = match self.op {
+            Op::Add => style::well("+"),
+            Op::Remove => style::trouble("-"),
+            Op::Replace => style::moving("~"),
+        };
+        write!(out, "{mark} {}", self.path)?;
+        match &self.shape {
+            Shape::Short(values) => self.write_short(values, widths, view, out),
+            Shape::Long(values) => {
+                writeln!(out)?;
+                let marks = match self.op {
+                    Op::Add => [Mark::To, Mark::To],
+                    Op::Remove | Op::Replace => [Mark::From, Mark::To],
+                };
+                let pieces = match values.as_slice() {
+                    [from, to] => {
+                        let (from, to) = words::compare(from, to);
+                        vec![owned(&from), owned(&to)]
+                    }
+                    values => values.iter().map(|value| vec![(false, value.clone())]).collect(),
+                };
+                marks
+                    .iter()
+                    .zip(&pieces)
+                    .try_for_each(|(mark, pieces)| writeln!(out, "{}", line(*mark, INDENT, pieces)))
+            }
+            Shape::Block(mark, block) => {
+                writeln!(out, "{}", block.head.map(|head| format!("{GAP}{head}")).unwrap_or_default())?;
+                block
+                    .lines
+                    .iter()
+                    .try_for_each(|text| writeln!(out, "{}", line(*mark, INDENT, &[(false, text.clone())])))
+            }
+            Shape::Difference(from, to) => {
+                let head = from.head.filter(|_| from.head == to.head);
+                writeln!(out, "{}", head.map(|head| format!("{GAP}{head}")).unwrap_or_default())?;
+                for (mark, block) in [(Mark::From, from), (Mark::To, to)] {
+                    if let Some(head) = block.head.filter(|_| from.head != to.head) {
+                        writeln!(out, "{}", line(mark, GAP, &[(false, head.to_owned())]))?;
+                    }
+                }
+                write_difference(from, to, out)
+            }
+        }
+    }
+
+    /// Writes values on the line of the path, in columns as far as there is room for columns.
+    fn write_short(&self, values: &[String], widths: &Widths, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        let taken: usize = values.iter().map(|value| GAP.len() + columns(value)).sum();
+        let arrow = if values.len() > 1 { GAP.len() + columns(view.arrow()) } else { 0 };
+        let mut room = view.width.saturating_sub(2 + columns(&self.path) + taken + arrow);
+        let mut pad = |text: &str, width: usize| {
+            let missing = Some(width.saturating_sub(columns(text))).filter(|missing| *missing <= room).unwrap_or(0);
+            room -= missing;
+            " ".repeat(missing)
+        };
+        write!(out, "{}{GAP}", pad(&self.path, widths.path))?;
+        match (self.op, values) {
+            (Op::Replace, [from, to]) => {
+                let padding = pad(from, widths.from);
+                let (from, to) = (style::trouble(from), style::well(to));
+                writeln!(out, "{from}{padding}{GAP}{}{GAP}{to}", view.arrow())
+            }
+            (Op::Remove, values) => writeln!(out, "{}", style::trouble(values.join(GAP))),
+            (_, values) => writeln!(out, "{}", style::well(values.join(GAP))),
+        }
+    }
+}
+
+fn owned(pieces: &[words::Piece<'_>]) -> Vec<(bool, String)> {
+    pieces.iter().map(|(differs, piece)| (*differs, (*piece).to_owned())).collect()
+}
+
+/// Writes the lines that differ, and says which they are where more than those are left out.
+fn write_difference(from: &Block, to: &Block, out: &mut dyn Write) -> io::Result<()> {
+    let lines = |block: &Block| block.lines.clone();
+    let (from, to) = (lines(from), lines(to));
+    let (from, to): (Vec<&str>, Vec<&str>) =
+        (from.iter().map(String::as_str).collect(), to.iter().map(String::as_str).collect());
+    for hunk in hunks(&from, &to, CONTEXT) {
+        if hunk.start > 0 {
+            writeln!(out, "{GAP}{}", style::context(hunk.place))?;
+        }
+        for (mark, pieces) in hunk.lines {
+            writeln!(out, "{}", line(mark, INDENT, &pieces))?;
+        }
+    }
+    Ok(())
+}
+
+/// How wide the columns are.
+struct Widths {
+    path: usize,
+    from: usize,
+}
+
+impl Widths {
+    /// Measures what stands on a line. What is far longer than the rest does not move the rest.
+    fn of(rows: &[Row], view: &View) -> Widths {
+        let mut widths = Widths { path: 0, from: 0 };
+        for row in rows {
+            let Shape::Short(values) = &row.shape else { continue };
+            let path = columns(&row.path);
+            widths.path = widths.path.max(if path <= view.width * 3 / 5 { path } else { 0 });
+            if let [from, _] = values.as_slice() {
+                let from = columns(from);
+                widths.from = widths.from.max(if from <= view.width / 3 { from } else { 0 });
+            }
+        }
+        widths
+    }
+}
+
+/// A value as lines.
+struct Block {
+    /// How YAML marks text of several lines, and what it ends with.
+    head: Option<&'static str>,
+    lines: Vec<String>,
+}
+
+impl Block {
+    fn of(value: &Value, view: &View) -> Block {
+        match value {
+            Value::String(text) if text.contains('\n') => {
+                let head = match yaml::block_end(text) {
+                    "-" => "|-",
+                    "+" => "|+",
+                    _ => "|",
+                };
+                // Not as YAML, which has to put a script with one odd character in a single line.
+                let lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
+                Block { head: Some(head), lines: lines.map(|line| shown(line, view)).collect() }
+            }
+            value => {
+                let text = yaml::text(&Tree::customary(value), view.ascii);
+                Block { head: None, lines: text.lines().map(str::to_owned).collect() }
+            }
+        }
+    }
+}
+
+/// Makes a line of a script safe, and keeps its spaces.
+fn shown(line: &str, view: &View) -> String {
+    let line = escape(line);
+    if view.ascii && !line.is_ascii() {
+        line.chars().map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() }).collect()
+    } else {
+        line
+    }
+}
+
+/// Tells whether a value needs lines of its own.
+fn is_block(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.trim_end_matches('\n').contains('\n'),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// Writes a value in a word: strings plain where they cannot pass for anything else.
+fn word(value: &Value, view: &View) -> String {
+    match value {
+        Value::String(text) if !text.contains(char::is_whitespace) && yaml::is_plain(text, view.ascii) => text.clone(),
+        Value::String(text) => yaml::quoted(text, view.ascii),
+        value => value.to_string(),
+    }
+}

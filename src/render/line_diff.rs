@@ -1,0 +1,98 @@
+//! Two texts compared line by line, in hunks with the words that differ.
+
+use std::time::Duration;
+
+use similar::{DiffOp, TextDiff};
+
+use super::words;
+
+/// How long is spent at most on texts that have next to nothing in common.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The most bytes of changed lines that are compared word by word.
+const MOST_COMPARED: usize = 64 << 10;
+
+/// What became of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It is in both texts.
+    Both,
+    /// It is in the first text only.
+    From,
+    /// It is in the second text only.
+    To,
+}
+
+/// A line of a hunk, without its line end, in pieces; of each, whether the other text lacks it.
+pub type Line = (Mark, Vec<(bool, String)>);
+
+/// Changed lines that are near each other, and the lines around them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunk {
+    /// Where it begins and how many lines it has, in the first text and the second, as in `@@ -1,7 +1,7 @@`.
+    pub place: String,
+    /// The number of its first line in the first text, from 0.
+    pub start: usize,
+    /// Its lines.
+    pub lines: Vec<Line>,
+}
+
+/// Compares two texts, each a line an entry.
+pub fn hunks(from: &[&str], to: &[&str], context: usize) -> Vec<Hunk> {
+    let difference = TextDiff::configure().timeout(PATIENCE).diff_slices(from, to);
+    let mut hunks = Vec::new();
+    for operations in difference.grouped_ops(context) {
+        let (Some(first), Some(last)) = (operations.first(), operations.last()) else { continue };
+        let (start, new_start) = (first.old_range().start, first.new_range().start);
+        let place =
+            format!("@@ -{} +{} @@", range(start, last.old_range().end), range(new_start, last.new_range().end));
+        let lines = operations.iter().flat_map(|operation| lines(operation, from, to)).collect();
+        hunks.push(Hunk { place, start, lines });
+    }
+    hunks
+}
+
+/// Writes a range of lines as unified diffs do: one of no lines is named by the line before it.
+fn range(start: usize, end: usize) -> String {
+    match end - start {
+        0 => format!("{start},0"),
+        1 => format!("{}", start + 1),
+        length => format!("{},{length}", start + 1),
+    }
+}
+
+fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<Line> {
+    let (old, new) = (&from[operation.old_range()], &to[operation.new_range()]);
+    match operation {
+        DiffOp::Equal { .. } => old.iter().map(|line| (Mark::Both, vec![(false, (*line).to_owned())])).collect(),
+        DiffOp::Replace { .. } => {
+            let (old, new) = (old.join("\n"), new.join("\n"));
+            let (old, new) = if old.len() + new.len() > MOST_COMPARED {
+                (vec![(false, old.as_str())], vec![(false, new.as_str())])
+            } else {
+                words::compare(&old, &new)
+            };
+            split(Mark::From, &old).into_iter().chain(split(Mark::To, &new)).collect()
+        }
+        DiffOp::Delete { .. } | DiffOp::Insert { .. } => {
+            let whole = |mark| move |line: &&str| (mark, vec![(false, (*line).to_owned())]);
+            old.iter().map(whole(Mark::From)).chain(new.iter().map(whole(Mark::To))).collect()
+        }
+    }
+}
+
+/// Divides pieces that go over several lines at the line ends.
+fn split(mark: Mark, pieces: &[words::Piece<'_>]) -> Vec<Line> {
+    let mut lines = vec![(mark, Vec::new())];
+    for (differs, piece) in pieces {
+        for (index, part) in piece.split('\n').enumerate() {
+            if index > 0 {
+                lines.push((mark, Vec::new()));
+            }
+            if let (Some((_, parts)), false) = (lines.last_mut(), part.is_empty()) {
+                parts.push((*differs, part.to_owned()));
+            }
+        }
+    }
+    lines
+}

@@ -1,0 +1,181 @@
+//! YAML that kubectl reads back as the same values, and that cannot steer a terminal.
+//!
+//! It looks as kubectl's own does. Strings with characters that could steer a terminal, or deceive its reader, are
+//! in double quotes, where YAML has escapes for them; the serializers that there are leave such characters as they
+//! are, and only a JSON document would be safe.
+
+use std::fmt::Write as _;
+
+use super::text::is_unsafe;
+use super::tree::Tree;
+
+/// How many columns each level is indented.
+const STEP: usize = 2;
+
+/// How long a key may be that is written before a colon; the YAML of kubectl gives up at 1,024 bytes.
+const LONGEST_KEY: usize = 500;
+
+/// Writes a tree as YAML; in ASCII only, where that is all that the reader's screen can show.
+pub fn text(tree: &Tree, ascii: bool) -> String {
+    let mut writer = Writer { text: String::new(), ascii };
+    match tree {
+        Tree::Fields(fields) if !fields.is_empty() => writer.fields(fields, 0),
+        Tree::List(items) if !items.is_empty() => writer.items(items, 0),
+        other => writer.scalar(other, None),
+    }
+    writer.text
+}
+
+/// Tells whether a string means itself where it stands without quotes.
+///
+/// YAML 1.1, which kubectl reads, and 1.2 differ in what else `yes`, `1_000` or `0o7` are: whatever is something else in
+/// either is not plain.
+pub fn is_plain(text: &str, ascii: bool) -> bool {
+    // The serializer knows what else a word could be; with these options it writes no line anew.
+    let options = serde_saphyr::ser_options! { min_fold_chars: usize::MAX, folded_wrap_chars: usize::MAX };
+    !text.contains(|c: char| c == '\n' || is_escaped(c, ascii))
+        && serde_saphyr::to_string_with_options(&text, options)
+            .is_ok_and(|written| written.strip_suffix('\n') == Some(text))
+}
+
+/// Writes a string in double quotes, with escapes for what could steer a terminal.
+///
+/// This is JSON too, as long as no character is beyond U+FFFF or has a short escape of YAML's own.
+pub fn quoted(text: &str, ascii: bool) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        let _ = match c {
+            '"' => quoted.write_str("\\\""),
+            '\\' => quoted.write_str("\\\\"),
+            '\n' => quoted.write_str("\\n"),
+            '\r' => quoted.write_str("\\r"),
+            '\t' => quoted.write_str("\\t"),
+            c if !is_escaped(c, ascii) => quoted.write_char(c),
+            c => match u32::from(c) {
+                code @ ..=0xffff => write!(quoted, "\\u{code:04x}"),
+                code => write!(quoted, "\\U{code:08x}"),
+            },
+        };
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Tells whether a character is written as an escape. Line ends and tabs are fine: they are part of scripts.
+fn is_escaped(c: char, ascii: bool) -> bool {
+    // Readers refuse the last two.
+    (is_unsafe(c) && c != '\n' && c != '\t') || (ascii && !c.is_ascii()) || matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+struct Writer {
+    text: String,
+    ascii: bool,
+}
+
+impl Writer {
+    fn indent(&mut self, columns: usize) {
+        self.text.extend(std::iter::repeat_n(' ', columns));
+    }
+
+    /// Writes fields, the first of them where the writer stands, the others indented.
+    fn fields(&mut self, fields: &[(String, Tree)], columns: usize) {
+        for (index, (key, value)) in fields.iter().enumerate() {
+            if index > 0 {
+                self.indent(columns);
+            }
+            let key =
+                if is_plain(key, self.ascii) && !key.contains(':') { key.clone() } else { quoted(key, self.ascii) };
+            if key.len() > LONGEST_KEY {
+                let _ = writeln!(self.text, "? {key}");
+                self.indent(columns);
+            } else {
+                self.text.push_str(&key);
+            }
+            self.text.push(':');
+            match value {
+                Tree::Fields(fields) if !fields.is_empty() => {
+                    self.text.push('\n');
+                    self.indent(columns + STEP);
+                    self.fields(fields, columns + STEP);
+                }
+                Tree::List(items) if !items.is_empty() => {
+                    self.text.push('\n');
+                    self.indent(columns);
+                    self.items(items, columns);
+                }
+                scalar => {
+                    self.text.push(' ');
+                    self.scalar(scalar, Some(columns));
+                }
+            }
+        }
+    }
+
+    /// Writes items, the first of them where the writer stands, the others indented.
+    fn items(&mut self, items: &[Tree], columns: usize) {
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                self.indent(columns);
+            }
+            self.text.push_str("- ");
+            match item {
+                Tree::Fields(fields) if !fields.is_empty() => self.fields(fields, columns + STEP),
+                Tree::List(items) if !items.is_empty() => self.items(items, columns + STEP),
+                scalar => self.scalar(scalar, Some(columns)),
+            }
+        }
+    }
+
+    /// Writes what fits on a line, or a block of text beneath a parent that is indented so far.
+    fn scalar(&mut self, scalar: &Tree, parent: Option<usize>) {
+        match (scalar, parent) {
+            (Tree::Scalar(value), _) => {
+                let _ = write!(self.text, "{value}");
+            }
+            (Tree::List(_), _) => self.text.push_str("[]"),
+            (Tree::Fields(_), _) => self.text.push_str("{}"),
+            (Tree::Text(text), Some(columns)) if is_block(text, self.ascii) => return self.block(text, columns + STEP),
+            (Tree::Text(text), _) if is_plain(text, self.ascii) => self.text.push_str(text),
+            (Tree::Text(text), _) => self.text.push_str(&quoted(text, self.ascii)),
+        }
+        self.text.push('\n');
+    }
+
+    /// Writes text of several lines as such.
+    fn block(&mut self, text: &str, columns: usize) {
+        self.text.push('|');
+        // What the text begins with could pass for more or for less indentation.
+        if text.starts_with([' ', '\t', '\n']) {
+            let _ = write!(self.text, "{STEP}");
+        }
+        self.text.push_str(block_end(text));
+        self.text.push('\n');
+        for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+            if !line.is_empty() {
+                self.indent(columns);
+                self.text.push_str(line);
+            }
+            self.text.push('\n');
+        }
+    }
+}
+
+/// Returns what the head of a block says of the line ends that its text ends with.
+pub fn block_end(text: &str) -> &'static str {
+    match text.strip_suffix('\n') {
+        None => "-",
+        Some(rest) if rest.ends_with('\n') => "+",
+        Some(_) => "",
+    }
+}
+
+/// Tells whether text can be written line by line and be read back the same.
+fn is_block(text: &str, ascii: bool) -> bool {
+    let lines = || text.strip_suffix('\n').unwrap_or(text).split('\n');
+    // Lines that only look empty are where readers disagree.
+    text.contains('\n')
+        && !text.contains(|c: char| is_escaped(c, ascii))
+        && lines().any(|line| !line.is_empty())
+        && !lines().any(|line| !line.is_empty() && line.trim().is_empty())
+}

@@ -7,7 +7,19 @@ use crate::report::coverage::Incomplete;
 /// Returns a sentence for everything that could not be read and that matters for pods that exist.
 pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
     let matters = |gap: &&Gap| !matches!(gap.kind, Kind::LimitRanges | Kind::RuntimeClasses | Kind::PriorityClasses);
-    snapshot.gaps.iter().filter(matters).filter_map(|gap| sentence(snapshot, gap)).collect()
+    snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
+}
+
+/// Returns a sentence for everything that could not be read and that matters for the revisions of the
+/// DaemonSets of a namespace.
+pub fn incomplete_for_history(snapshot: &Snapshot, namespace: &str) -> Vec<Incomplete> {
+    let left_open = |kind: Kind| match kind {
+        Kind::Pods => Some("which pods are on which revision is not known"),
+        Kind::ControllerRevisions => Some("no revision is known"),
+        _ => None,
+    };
+    let gaps = [Kind::Pods, Kind::ControllerRevisions].into_iter().filter_map(|kind| snapshot.gap(kind, namespace));
+    gaps.filter_map(|gap| Some(sentence(gap, left_open(gap.kind)?))).collect()
 }
 
 /// Returns a sentence for everything that could not be read and that matters for pods of this spec that
@@ -19,11 +31,10 @@ pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec) -> Vec<Incom
         Kind::PriorityClasses => !spec.priority_class_name.is_empty(),
         _ => true,
     };
-    snapshot.gaps.iter().filter(matters).filter_map(|gap| sentence(snapshot, gap)).collect()
+    snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
 }
 
-fn sentence(snapshot: &Snapshot, gap: &Gap) -> Option<Incomplete> {
-    let left_open = left_open(snapshot, gap)?;
+fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
     let resource = gap.kind.resource();
     let place = match &gap.namespace {
         Some(namespace) => format!(" in namespace {namespace}"),
@@ -40,7 +51,7 @@ fn sentence(snapshot: &Snapshot, gap: &Gap) -> Option<Incomplete> {
         ),
         GapCause::NotInDump => (None, format!("the dump has no {resource}{place}: {left_open}")),
     };
-    Some(Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message })
+    Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message }
 }
 
 /// Says what a gap leaves open, or nothing where no answer depends on it.

@@ -12,7 +12,7 @@ use super::error::ReadError;
 use super::objects::json_error;
 use super::text::{self, Format, STANDARD_INPUT};
 use super::yaml;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::int_or_percent::IntOrPercent;
 
 /// Reads the DaemonSet of a manifest, from a file or, for `-`, from standard input.
@@ -29,12 +29,8 @@ pub fn read_daemon_set(
     asked_namespace: Option<&str>,
     default_namespace: &str,
 ) -> Result<DaemonSet, ReadError> {
-    let (name, text) = if path == "-" {
-        (STANDARD_INPUT, text::read(STANDARD_INPUT, stdin)?)
-    } else {
-        (path, text::read_file(Path::new(path))?)
-    };
-    let mut object = only_daemon_set(name, objects(name, text::without_mark(&text))?)?;
+    let (name, text) = read_text(path, stdin)?;
+    let mut object = only_daemon_set(name, objects(name, text::without_mark(&text))?, false)?;
     let given = text_at(&object, "/metadata/namespace");
     if given.is_empty() {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -53,6 +49,28 @@ pub fn read_daemon_set(
     }
     Err(ReadError::file(name, format!("the DaemonSet {label:?} is invalid: {}", problems.join("; ")))
         .hint("the API server would refuse it too; `kubectl apply --dry-run=server` checks everything"))
+}
+
+/// Reads the pod template of the one DaemonSet in a manifest, an Advanced DaemonSet's too, from a file or, for
+/// `-`, from standard input.
+///
+/// # Errors
+///
+/// Fails where the manifest cannot be read, and where it holds no DaemonSet, several, or one without a template.
+pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<Value, ReadError> {
+    let (name, text) = read_text(path, stdin)?;
+    let mut object = only_daemon_set(name, objects(name, text::without_mark(&text))?, true)?;
+    match object.pointer_mut("/spec/template").map(Value::take) {
+        Some(template @ Value::Object(_)) => Ok(template),
+        _ => Err(ReadError::file(name, "its DaemonSet has no spec.template")),
+    }
+}
+
+fn read_text<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, String), ReadError> {
+    if path == "-" {
+        return Ok((STANDARD_INPUT, text::read(STANDARD_INPUT, stdin)?));
+    }
+    Ok((path, text::read_file(Path::new(path))?))
 }
 
 /// Returns every object, those in lists too.
@@ -84,13 +102,14 @@ fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn only_daemon_set(name: &str, objects: Vec<Value>) -> Result<Value, ReadError> {
+fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Result<Value, ReadError> {
     let mut others: BTreeMap<String, usize> = BTreeMap::new();
     let mut daemon_sets = Vec::new();
     for object in objects {
         let api_version = text_at(&object, "/apiVersion");
         match (api_version, text_at(&object, "/kind")) {
             ("apps/v1", "DaemonSet") => daemon_sets.push(object),
+            (version, "DaemonSet") if advanced_too && version.starts_with(ADVANCED_GROUP) => daemon_sets.push(object),
             (_, "") => {}
             (_, kind) => {
                 let label = if kind == "DaemonSet" { format!("{api_version} DaemonSet") } else { kind.to_owned() };

@@ -7,6 +7,7 @@ pub mod complete;
 pub mod completion;
 pub mod coverage;
 pub mod external_diff;
+pub mod history;
 pub mod list;
 pub mod output;
 pub mod snapshot;
@@ -43,6 +44,7 @@ struct Cli {
 enum Subcommands {
     Coverage(coverage::CoverageArgs),
     List(list::ListArgs),
+    History(history::HistoryArgs),
     Snapshot(snapshot::SnapshotArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -102,6 +104,7 @@ fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Fail
         None => list::run(list, target, io, out),
         Some(Subcommands::List(arguments)) => list::run(arguments, target, io, out),
         Some(Subcommands::Coverage(arguments)) => coverage::run(arguments, target, io, out),
+        Some(Subcommands::History(arguments)) => history::run(arguments, target, io, out),
         Some(Subcommands::Snapshot(arguments)) => snapshot::run(arguments, target, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, out),
         Some(Subcommands::Complete(arguments)) => complete::run(arguments, out),

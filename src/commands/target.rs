@@ -8,15 +8,19 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use super::Failure;
+use crate::cluster::error::ReadError;
 use crate::cluster::live::{self, ConnectOptions};
-use crate::cluster::{Query, Source, file};
+use crate::cluster::write::Sending;
+use crate::cluster::{Flavors, HistoryQuery, Query, Source, file};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
+use crate::plan::Write;
 use crate::render::progress::Progress;
 use crate::render::text::sanitize;
 
@@ -260,7 +264,7 @@ impl Session {
         match &self.source {
             Source::Live(live) => {
                 let ask = async { Ok(Some(live.server_version().await?)) };
-                self.runtime.block_on(until_interrupted(ask, io, &self.progress))
+                self.runtime.block_on(until_interrupted(ask, io, Some(&self.progress)))
             }
             Source::File(_) => Ok(None),
         }
@@ -290,7 +294,69 @@ impl Session {
             }
             Ok(snapshot)
         };
-        let snapshot = self.runtime.block_on(until_interrupted(work, io, &self.progress))?;
+        let snapshot = self.runtime.block_on(until_interrupted(work, io, Some(&self.progress)))?;
+        self.hand_on_warnings(io)?;
+        Ok(snapshot)
+    }
+
+    /// Reads DaemonSets with their revisions and pods.
+    ///
+    /// The selector is filled in, and the namespace.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the source cannot be read, and where somebody interrupts.
+    pub fn read_history(&self, query: HistoryQuery, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
+        let query = HistoryQuery { namespace: self.namespace.clone(), selector: self.selector.clone(), ..query };
+        let work = async { Ok(self.source.read_history(&query).await?) };
+        let snapshot = self.runtime.block_on(until_interrupted(work, io, Some(&self.progress)))?;
+        self.hand_on_warnings(io)?;
+        Ok(snapshot)
+    }
+
+    /// Sends a change, and returns the object that the server made of it, or why it refused.
+    ///
+    /// # Errors
+    ///
+    /// Fails where somebody interrupts.
+    pub fn write(&self, write: &Write, sending: Sending, io: &mut Io<'_>) -> Result<Result<Value, ReadError>, Failure> {
+        let work = async { Ok(self.source.write(write, sending).await) };
+        let answer = self.runtime.block_on(until_interrupted(work, io, None))?;
+        self.hand_on_warnings(io)?;
+        Ok(answer)
+    }
+
+    /// Reads a DaemonSet with its revisions and pods again and again until there is an answer; returns nothing
+    /// where there is none in time.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the source cannot be read, and where somebody interrupts.
+    pub fn watch<T>(
+        &self,
+        query: &HistoryQuery,
+        patience: Duration,
+        io: &mut Io<'_>,
+        answer: impl Fn(&Snapshot) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
+        let work = async {
+            let end = tokio::time::Instant::now() + patience;
+            let mut pause = Duration::from_millis(50);
+            loop {
+                if let Some(found) = answer(&self.source.read_history(query).await?) {
+                    return Ok(Some(found));
+                }
+                if tokio::time::Instant::now() + pause > end {
+                    return Ok(None);
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+        };
+        self.runtime.block_on(until_interrupted(work, io, None))
+    }
+
+    fn hand_on_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         let warnings = match &self.source {
             Source::Live(live) => live.take_warnings(),
             Source::File(dump) => dump.warnings.clone(),
@@ -298,7 +364,7 @@ impl Session {
         for warning in warnings {
             writeln!(io.err, "warning: {}", sanitize(&warning)).map_err(Failure::Output)?;
         }
-        Ok(snapshot)
+        Ok(())
     }
 
     /// Says that there is nothing to report on, as kubectl says it.
@@ -312,11 +378,12 @@ impl Session {
     }
 }
 
-/// Waits for work to be done, or for somebody to press Ctrl-C, and meanwhile shows how far it has come.
+/// Waits for work to be done, or for somebody to press Ctrl-C, and meanwhile shows how far it has come,
+/// where that is known.
 async fn until_interrupted<T>(
     work: impl Future<Output = Result<T, Failure>>,
     io: &mut Io<'_>,
-    progress: &Progress,
+    progress: Option<&Progress>,
 ) -> Result<T, Failure> {
     let mut work = pin!(work);
     let mut interrupted = pin!(tokio::signal::ctrl_c());
@@ -330,9 +397,10 @@ async fn until_interrupted<T>(
             _ = &mut interrupted => {
                 break Err(CommandError { exit: Exit::Interrupted, ..CommandError::new("interrupted") }.into());
             }
-            _ = ticks.tick(), if io.err_is_terminal => {
+            _ = ticks.tick(), if io.err_is_terminal && progress.is_some() => {
                 shown = true;
-                let _ = write!(io.err, "\r\x1b[K{}", progress.line()).and_then(|()| io.err.flush());
+                let line = progress.map(Progress::line).unwrap_or_default();
+                let _ = write!(io.err, "\r\x1b[K{line}").and_then(|()| io.err.flush());
             }
         }
     };
@@ -368,6 +436,26 @@ pub fn parse_name(text: &str) -> Result<String, CommandError> {
             Ok(name.to_owned())
         }
         _ => Err(CommandError::usage(format!("{text:?} does not name a DaemonSet")).hint("give NAME or ds/NAME")),
+    }
+}
+
+/// Returns whose DaemonSet was given, and its name: as [`parse_name`], or `ads/NAME` for an Advanced DaemonSet.
+///
+/// # Errors
+///
+/// Fails where something else than a DaemonSet is named.
+pub fn parse_name_of_any(text: &str) -> Result<(Flavors, String), CommandError> {
+    match text.split_once('/') {
+        None => Ok((Flavors::Any, text.to_owned())),
+        Some((
+            "ads" | "daemon" | "advanceddaemonset" | "daemonset.apps.kruise.io" | "daemonsets.apps.kruise.io",
+            name,
+        )) if !name.is_empty() => Ok((Flavors::Advanced, name.to_owned())),
+        Some(_) => match parse_name(text) {
+            Ok(name) => Ok((Flavors::Apps, name)),
+            Err(error) => Err(CommandError { hints: Vec::new(), ..error }
+                .hint("give NAME, ds/NAME, or ads/NAME for an Advanced DaemonSet")),
+        },
     }
 }
 

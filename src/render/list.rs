@@ -86,7 +86,7 @@ pub fn names(report: &ListReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes how long ago a point in time was.
-fn age(at: &str, now: Option<Timestamp>) -> String {
+pub(super) fn age(at: &str, now: Option<Timestamp>) -> String {
     match (at.parse::<Timestamp>(), now) {
         (Ok(at), Some(now)) => format_age(seconds_between(at, now)),
         _ => "<unknown>".to_owned(),

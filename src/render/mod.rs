@@ -7,6 +7,7 @@ pub mod changes;
 pub mod coverage;
 pub mod data;
 pub mod explanation;
+pub mod history;
 pub mod line_diff;
 pub mod list;
 pub mod node;

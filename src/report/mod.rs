@@ -3,5 +3,7 @@
 pub mod age;
 pub mod change;
 pub mod coverage;
+pub mod history;
 pub mod list;
+pub mod plan;
 pub mod reason;

@@ -1,0 +1,143 @@
+//! What will undo a change of a template by itself, or keep it from having an effect: to be said before it is made.
+
+use serde_json::Value;
+
+use super::difference::difference;
+use super::revisions::controller_of;
+use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::int_or_percent::IntOrPercent;
+use crate::model::template::Template;
+use crate::report::plan::{Warning, WarningCode};
+
+/// The annotation in which `kubectl apply` keeps the manifest that it was last given.
+const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Returns who manages the DaemonSet by other means, and may put back what it changed.
+pub fn managers(daemon_set: &DaemonSet) -> Vec<Warning> {
+    let label = |key: &str| daemon_set.metadata.labels.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    let annotation = |key: &str| daemon_set.annotations.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    let writes = |names: &[&str]| field_managers(daemon_set).any(|manager| names.contains(&manager));
+    let mut warnings = Vec::new();
+    let mut warn = |code, message: String| warnings.push(Warning { code, message });
+
+    if let Some(owner) = daemon_set.metadata.controller() {
+        let message = format!(
+            "{} {} controls this object and may put its own template back; change it there",
+            owner.kind, owner.name
+        );
+        warn(WarningCode::Owner, message);
+    }
+    // `app_group/kind:namespace/name`: the application's name ends at the first colon.
+    let argo_application = annotation("argocd.argoproj.io/tracking-id")
+        .and_then(|id| id.split(':').next())
+        .or_else(|| label("argocd.argoproj.io/instance"));
+    if argo_application.is_some() || writes(&["argocd-controller", "argocd-application-controller"]) {
+        let application =
+            argo_application.map_or_else(|| "Argo CD".to_owned(), |name| format!("Argo CD application {name:?}"));
+        let message = format!("{application} manages this object and may put its own template back; change it in Git");
+        warn(WarningCode::ArgoCd, message);
+    }
+    let flux = ["kustomize", "helm"].into_iter().find_map(|toolkit| {
+        let name = label(&format!("{toolkit}.toolkit.fluxcd.io/name"))?;
+        let namespace = label(&format!("{toolkit}.toolkit.fluxcd.io/namespace")).unwrap_or_default();
+        let kind = if toolkit == "helm" { "HelmRelease" } else { "Kustomization" };
+        Some(format!("Flux {kind} \"{namespace}/{name}\""))
+    });
+    let is_flux = flux.is_some();
+    if is_flux || writes(&["kustomize-controller", "helm-controller"]) {
+        let flux = flux.unwrap_or_else(|| "Flux".to_owned());
+        let message = format!("{flux} manages this object and may put its own template back; change it in Git");
+        warn(WarningCode::Flux, message);
+    }
+    let release = annotation("meta.helm.sh/release-name");
+    let is_helm = label("app.kubernetes.io/managed-by") == Some("Helm") || writes(&["helm", "Helm"]);
+    if !is_flux && (release.is_some() || is_helm) {
+        let release = release.map_or_else(|| "Helm".to_owned(), |name| format!("Helm release {name:?}"));
+        let message = format!("{release} made this object: the next `helm upgrade` puts its chart's template back");
+        warn(WarningCode::Helm, message);
+    }
+    for manager in appliers(daemon_set) {
+        if !["argocd-controller", "kustomize-controller", "helm-controller", "helm", "Helm"].contains(&manager) {
+            let message = format!(
+                "{manager:?} manages fields of the template by server-side apply: its next apply puts its values \
+                 back, or meets a conflict"
+            );
+            warnings.push(Warning { code: WarningCode::ServerSideApply, message });
+        }
+    }
+    warnings
+}
+
+/// Returns who owns fields of the template by server-side apply.
+fn appliers(daemon_set: &DaemonSet) -> Vec<&str> {
+    let managers = daemon_set.object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let applies = |entry: &&Value| {
+        entry.get("operation").and_then(Value::as_str) == Some("Apply")
+            && entry.pointer("/fieldsV1/f:spec/f:template").is_some()
+    };
+    managers.into_iter().flatten().filter(applies).filter_map(|entry| entry.get("manager")?.as_str()).collect()
+}
+
+/// Returns what the next `kubectl apply` will put back, where it was given another template than this one.
+pub fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Option<Warning> {
+    let manifest: Value = serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()?;
+    let applied = Template::new(manifest.pointer("/spec/template")?.clone());
+    let back = difference(template, &applied).len();
+    (back > 0).then(|| Warning {
+        code: WarningCode::LastApplied,
+        message: "the manifest that was last applied has another template: the next `kubectl apply` of it puts that \
+                  one back; change the manifest too"
+            .to_owned(),
+    })
+}
+
+/// Returns what keeps a new template from reaching every pod.
+pub fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |code, message: String| warnings.push(Warning { code, message });
+    let strategy = &daemon_set.spec.update_strategy;
+    let rolling = &strategy.rolling_update;
+    if strategy.is_on_delete() {
+        let message = "the update strategy is OnDelete: nothing restarts by itself, each pod stays as it is until it \
+                       is deleted";
+        warn(WarningCode::OnDelete, message.to_owned());
+    } else if daemon_set.flavor() == Flavor::Advanced {
+        if rolling.paused {
+            let message = "the rolling update is paused (spec.updateStrategy.rollingUpdate.paused): pods stay as \
+                           they are until it goes on; new pods get the new template";
+            warn(WarningCode::Paused, message.to_owned());
+        }
+        if let Some(partition) = rolling.partition.filter(|partition| !is_zero(*partition)) {
+            let kept = match partition {
+                IntOrPercent::Int(1) => "1 pod".to_owned(),
+                IntOrPercent::Int(number) => format!("{number} pods"),
+                IntOrPercent::Percent(percent) => format!("{percent}% of the pods"),
+            };
+            warn(WarningCode::Partition, format!("the partition keeps {kept} as they are"));
+        }
+        if restarts_only && rolling.rolling_update_type == "InPlaceIfPossible" {
+            let message = "the update type is InPlaceIfPossible: a change of annotations alone is written into the \
+                           running pods, and no container restarts";
+            warn(WarningCode::InPlace, message.to_owned());
+        }
+    }
+    if daemon_set.spec.revision_history_limit == Some(0) {
+        let message = format!(
+            "revisionHistoryLimit is 0: {} deletes the present revision once no pod is left on it, and there is no \
+             way back",
+            controller_of(daemon_set)
+        );
+        warn(WarningCode::NoHistory, message);
+    }
+    warnings
+}
+
+fn is_zero(amount: IntOrPercent) -> bool {
+    matches!(amount, IntOrPercent::Int(0) | IntOrPercent::Percent(0))
+}
+
+/// Returns the names under which fields of the object were written.
+fn field_managers(daemon_set: &DaemonSet) -> impl Iterator<Item = &str> {
+    let managers = daemon_set.object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    managers.into_iter().flatten().filter_map(|entry| entry.get("manager")?.as_str())
+}

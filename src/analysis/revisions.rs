@@ -1,0 +1,169 @@
+//! The revisions of a DaemonSet: which are its own, which one the live template is, and how people name them.
+
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
+use crate::model::metadata::OwnerReference;
+use crate::model::snapshot::Snapshot;
+use crate::model::template::Template;
+use crate::report::history::{DaemonSetName, SkippedRevision};
+
+/// The revisions of one DaemonSet.
+#[derive(Debug)]
+pub struct Revisions<'a> {
+    /// The DaemonSet.
+    pub daemon_set: &'a DaemonSet,
+    /// Its template.
+    pub live: Template,
+    /// The revisions, the newest first.
+    pub all: Vec<Revision<'a>>,
+    /// Revisions that the selector matches and that are none of the DaemonSet's.
+    pub skipped: Vec<SkippedRevision>,
+}
+
+/// A revision with its template.
+#[derive(Debug)]
+pub struct Revision<'a> {
+    /// The revision.
+    pub object: &'a ControllerRevision,
+    /// Its template, or why it cannot be read.
+    pub template: Result<Template, String>,
+    /// Whether the live template means the same, and no newer revision's does.
+    pub is_current: bool,
+}
+
+impl Revision<'_> {
+    /// Returns the number.
+    pub fn number(&self) -> i64 {
+        self.object.revision
+    }
+}
+
+/// How a template is named: a number, so many back, the live one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Address {
+    /// The revision of this number.
+    Number(i64),
+    /// So many revisions before the current one.
+    Back(usize),
+    /// The template of the DaemonSet itself.
+    Live,
+}
+
+/// Why an address leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unknown {
+    /// There is no such revision.
+    NoSuchRevision,
+    /// The template of that revision cannot be read; a fragment says why.
+    Unreadable(i64, String),
+}
+
+impl<'a> Revisions<'a> {
+    /// Finds the revisions of a DaemonSet in a snapshot.
+    ///
+    /// As `controlledHistories` of pkg/controller/daemon/update.go, release 1.36.3, does, it takes those that the
+    /// DaemonSet controls, and those without a controller that it is about to adopt.
+    pub fn of(daemon_set: &'a DaemonSet, snapshot: &'a Snapshot) -> Self {
+        let live = daemon_set.template();
+        let (mut all, mut skipped) = (Vec::new(), Vec::new());
+        let in_namespace =
+            |revision: &&ControllerRevision| revision.metadata.namespace == daemon_set.metadata.namespace;
+        for object in snapshot.controller_revisions.iter().filter(in_namespace) {
+            let matches = daemon_set.spec.selector.matches(&object.metadata.labels);
+            match object.metadata.controller() {
+                Some(owner) if owner.uid == daemon_set.metadata.uid => {
+                    all.push(Revision { object, template: object.template(), is_current: false });
+                }
+                None if matches && !daemon_set.metadata.is_terminating() && !object.metadata.is_terminating() => {
+                    all.push(Revision { object, template: object.template(), is_current: false });
+                }
+                owner if matches => {
+                    let reason = owner.map_or_else(|| "it has no owner".to_owned(), belongs_to);
+                    skipped.push(SkippedRevision { name: object.metadata.name.clone(), reason });
+                }
+                _ => {}
+            }
+        }
+        all.sort_by(|one, other| {
+            (other.number(), &one.object.metadata.name).cmp(&(one.number(), &other.object.metadata.name))
+        });
+        skipped.sort_by(|one, other| one.name.cmp(&other.name));
+        let is_live = |revision: &&mut Revision<'_>| {
+            revision.template.as_ref().is_ok_and(|template| template.same_meaning(&live))
+        };
+        if let Some(current) = all.iter_mut().find(is_live) {
+            current.is_current = true;
+        }
+        Revisions { daemon_set, live, all, skipped }
+    }
+
+    /// Returns the revision that the live template is; nothing where the controller has made none of it yet.
+    pub fn current(&self) -> Option<&Revision<'a>> {
+        self.all.iter().find(|revision| revision.is_current)
+    }
+
+    /// Returns the revision of a number.
+    pub fn number(&self, number: i64) -> Option<&Revision<'a>> {
+        self.all.iter().find(|revision| revision.number() == number)
+    }
+
+    /// Returns the revision that is so many before the current one; before the live template, where it is none yet.
+    pub fn back(&self, steps: usize) -> Option<&Revision<'a>> {
+        match self.all.iter().position(|revision| revision.is_current) {
+            Some(current) => self.all.get(current + steps),
+            None => self.all.get(steps.checked_sub(1)?),
+        }
+    }
+
+    /// Returns the revision that is the default to go back to: the newest whose template can be read and means
+    /// something else than the live one.
+    pub fn default_target(&self) -> Option<(&Revision<'a>, &Template)> {
+        self.all.iter().find_map(|revision| {
+            let template = revision.template.as_ref().ok()?;
+            (!template.same_meaning(&self.live)).then_some((revision, template))
+        })
+    }
+
+    /// Returns the template that an address names, and the revision unless it is the live template alone.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such revision, or its template cannot be read.
+    pub fn find(&self, address: Address) -> Result<(Option<&Revision<'a>>, &Template), Unknown> {
+        let revision = match address {
+            Address::Live => return Ok((self.current(), &self.live)),
+            Address::Number(number) => self.number(number),
+            Address::Back(steps) => self.back(steps),
+        };
+        let revision = revision.ok_or(Unknown::NoSuchRevision)?;
+        match &revision.template {
+            Ok(template) => Ok((Some(revision), template)),
+            Err(problem) => Err(Unknown::Unreadable(revision.number(), problem.clone())),
+        }
+    }
+}
+
+/// Names a DaemonSet for a report.
+pub fn name_of(daemon_set: &DaemonSet) -> DaemonSetName {
+    DaemonSetName {
+        api_version: daemon_set.api_version().to_owned(),
+        namespace: daemon_set.metadata.namespace.clone(),
+        name: daemon_set.metadata.name.clone(),
+    }
+}
+
+/// Returns the controller that makes the revisions of a DaemonSet, for sentences.
+pub fn controller_of(daemon_set: &DaemonSet) -> &'static str {
+    match daemon_set.flavor() {
+        Flavor::Apps => "the DaemonSet controller",
+        Flavor::Advanced => "the OpenKruise controller",
+    }
+}
+
+fn belongs_to(owner: &OwnerReference) -> String {
+    let kind = match owner.kind.as_str() {
+        "DaemonSet" if owner.api_version.starts_with(ADVANCED_GROUP) => "Advanced DaemonSet",
+        kind => kind,
+    };
+    format!("it belongs to {kind} {}", owner.name)
+}

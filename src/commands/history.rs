@@ -1,0 +1,408 @@
+//! `history`: the revisions of a DaemonSet, and how two templates differ.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Failure;
+use super::external_diff;
+use super::output::{self, Output};
+use super::target::{TargetArgs, parse_name_of_any};
+use crate::analysis::history::{diff, histories, side};
+use crate::analysis::revisions::{Address, Revision, Revisions, Unknown};
+use crate::cluster::{Flavors, HistoryQuery, manifest};
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::model::snapshot::Snapshot;
+use crate::model::template::Template;
+use crate::render::unified::{self, Labelled};
+use crate::render::view::View;
+use crate::render::{self, data};
+use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, RevisionDiff};
+
+/// The variable in which kubectl, too, is told of a program that compares two files.
+const EXTERNAL_DIFF: &str = "KUBECTL_EXTERNAL_DIFF";
+
+/// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
+///
+/// With --diff: how two templates differ, by default the current one and the one before it. A and B are
+/// revisions (`3`), so many back (`-1`, `-2`), `live` for the template of the DaemonSet itself, or a manifest
+/// for B. A alone is compared with the current template.
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise. Where absent, every one in the namespace
+    name: Option<String>,
+    /// Compare two templates: A with the current one, A with B, or the one before with the current one
+    #[arg(long, value_name = "A[..B]", num_args = 0..=1, default_missing_value = "", allow_negative_numbers = true)]
+    #[arg(conflicts_with = "revision")]
+    diff: Option<String>,
+    /// Show the differences as lines of YAML, with so many lines around them
+    #[arg(long, value_name = "LINES", num_args = 0..=1, default_missing_value = "3", requires = "diff")]
+    unified: Option<usize>,
+    /// Exit with 1 if there is a difference, and with 2 if something went wrong, as diff does
+    #[arg(long, requires = "diff")]
+    exit_code: bool,
+    /// Show one revision; with -o yaml or json a DaemonSet with its template, to be applied again
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    revision: Option<String>,
+    /// How to print: wide, json, yaml or name
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    output: Option<Output>,
+}
+
+struct Settings {
+    flavors: Flavors,
+    name: Option<String>,
+    question: Question,
+    exit_code: bool,
+    output: Option<Output>,
+}
+
+/// What is asked.
+enum Question {
+    /// The revisions.
+    Table,
+    /// One revision's template.
+    Template(Address),
+    /// How two templates differ; in lines with so many around, where those were asked for.
+    Diff { sides: Sides, unified: Option<usize> },
+}
+
+/// The templates to compare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Sides {
+    /// The current one with the one before it.
+    Newest,
+    /// Those of two addresses.
+    Two(Address, Address),
+    /// That of an address with that of a manifest.
+    Manifest(Address, String),
+}
+
+impl HistoryArgs {
+    fn resolve(self) -> Result<Settings, CommandError> {
+        let HistoryArgs { mut name, mut diff, unified, exit_code, revision, output } = self;
+        // `history --diff agent`: what stands after --diff need not belong to it.
+        if name.is_none()
+            && let Some(text) = diff.as_ref().filter(|text| !text.is_empty() && !text.contains(".."))
+            && address(text).is_none()
+        {
+            name = diff.replace(String::new());
+        }
+        let (flavors, name) = match name {
+            Some(name) => parse_name_of_any(&name).map(|(flavors, name)| (flavors, Some(name)))?,
+            None => (Flavors::Any, None),
+        };
+        let question = match (diff, revision) {
+            (Some(text), _) => Question::Diff { sides: sides(&text)?, unified },
+            (None, Some(text)) => Question::Template(address(&text).ok_or_else(|| unknown_address(&text))?),
+            (None, None) => Question::Table,
+        };
+        let takes_output = match (&question, output) {
+            (Question::Table, _) | (_, None | Some(Output::Json | Output::Yaml)) => true,
+            (Question::Diff { .. } | Question::Template(_), Some(Output::Wide | Output::Name)) => false,
+        };
+        if !takes_output {
+            return Err(CommandError::usage("-o wide and -o name are for the table of revisions"));
+        }
+        if unified.is_some() && output.is_some() {
+            return Err(CommandError::usage("--unified is text: leave out -o"));
+        }
+        Ok(Settings { flavors, name, question, exit_code, output })
+    }
+}
+
+/// Reads what stands after `--diff`.
+fn sides(text: &str) -> Result<Sides, CommandError> {
+    let of = |text: &str| address(text).ok_or_else(|| unknown_address(text));
+    match text.split_once("..") {
+        None if text.is_empty() => Ok(Sides::Newest),
+        None => Ok(Sides::Two(of(text)?, Address::Live)),
+        Some((_, "")) => Err(CommandError::usage(format!("nothing to compare with after {text:?}"))
+            .hint("write A..B, such as 2..4, 2..live or 2..agent.yaml; A alone is compared with the current one")),
+        Some((from, to)) => Ok(match address(to) {
+            Some(to) => Sides::Two(of(from)?, to),
+            None => Sides::Manifest(of(from)?, to.to_owned()),
+        }),
+    }
+}
+
+/// Reads a number, so many back, or `live`; nothing where it is none of these.
+fn address(text: &str) -> Option<Address> {
+    match (text, text.strip_prefix('-')) {
+        ("live", _) => Some(Address::Live),
+        (_, Some(steps)) => steps.parse().ok().filter(|steps| *steps > 0).map(Address::Back),
+        _ => text.parse().ok().map(Address::Number),
+    }
+}
+
+fn unknown_address(text: &str) -> CommandError {
+    CommandError::usage(format!("{text:?} names no revision"))
+        .hint("give a number such as 3, so many back such as -1, or live")
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// Fails where the source cannot be read, what is asked for is not there, or the output cannot be written.
+pub fn run(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let as_diff = arguments.exit_code;
+    match answer(arguments, target, io, out) {
+        // 1 says that there is a difference; what went wrong is 2 then.
+        Err(Failure::Error(error)) if as_diff && error.exit == Exit::Error => {
+            Err(CommandError { exit: Exit::Usage, ..error }.into())
+        }
+        result => result,
+    }
+}
+
+fn answer(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let Settings { flavors, name, question, exit_code, output } = arguments.resolve()?;
+    let target = target.resolve(io)?;
+    let session = target.open(io)?;
+    let snapshot = session.read_history(HistoryQuery { name: name.clone(), flavors, ..HistoryQuery::default() }, io)?;
+    let view = View::new(io.width, target.ascii);
+    let (sides, unified) = match question {
+        Question::Table => {
+            let reports = histories(&snapshot);
+            if reports.is_empty() && output.is_none_or(|output| output == Output::Wide) {
+                session.say_none_found(io)?;
+            }
+            print_table(reports, name.is_some(), output, &view, out)?;
+            return Ok(Exit::Success);
+        }
+        Question::Template(address) => {
+            let revisions = only_one(&snapshot, "--revision")?;
+            print_template(&revisions, address, output, &view, out)?;
+            return Ok(Exit::Success);
+        }
+        Question::Diff { sides, unified } => (sides, unified),
+    };
+    if sides.reads_input() && target.reads_input() {
+        return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
+    }
+    let revisions = only_one(&snapshot, "--diff")?;
+    let manifest = match &sides {
+        Sides::Manifest(_, path) => Some(Template::new(manifest::read_template(path, io.input)?)),
+        _ => None,
+    };
+    let (from, to) = choose(&revisions, &sides, manifest.as_ref())?;
+    // A manifest leaves to the API what it does not say: only the full forms can be compared line by line.
+    let lines = |template: &Template| match &manifest {
+        Some(_) => template.normal(),
+        None => template.value().clone(),
+    };
+    let labelled = |side: &DiffSide, template: &Template| Labelled {
+        label: format!("{}.{}", revisions.daemon_set.metadata.name, side.label.replace(' ', "-")),
+        value: lines(template),
+    };
+    let (left, right) = (labelled(&from.0, from.1), labelled(&to.0, to.1));
+    let report = diff(&revisions, from, to);
+    let external = io.variable(EXTERNAL_DIFF).map(str::to_owned);
+    let differ = match (unified, external) {
+        _ if output::print_data(output, &report, out)? => !report.changes.is_empty(),
+        (Some(context), _) => print_lines(&report, &left, &right, context, &view, out)?,
+        (None, Some(program)) => external_diff::run(&program, &left, &right, io, out)?,
+        (None, None) => {
+            render::history::diff(&report, &view, out).map_err(Failure::Output)?;
+            !report.changes.is_empty()
+        }
+    };
+    Ok(if exit_code && differ { Exit::Error } else { Exit::Success })
+}
+
+impl Sides {
+    fn reads_input(&self) -> bool {
+        matches!(self, Sides::Manifest(_, path) if path == "-")
+    }
+}
+
+fn print_table(
+    reports: Vec<HistoryReport>,
+    is_named: bool,
+    output: Option<Output>,
+    view: &View,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let printed = match reports.as_slice() {
+        [report] if is_named => output::print_data(output, report, out)?,
+        _ => {
+            let list = HistoryReportList {
+                api_version: "kubectl-ds/v1".to_owned(),
+                kind: "HistoryReportList".to_owned(),
+                items: reports.clone(),
+            };
+            output::print_data(output, &list, out)?
+        }
+    };
+    if printed {
+        return Ok(());
+    }
+    let wide = output == Some(Output::Wide);
+    let view = if wide { view.unlimited() } else { *view };
+    for (index, report) in reports.iter().enumerate() {
+        let result = match output {
+            Some(Output::Name) => render::history::names(report, out),
+            _ if index > 0 => writeln!(out).and_then(|()| render::history::table(report, wide, &view, out)),
+            _ => render::history::table(report, wide, &view, out),
+        };
+        result.map_err(Failure::Output)?;
+    }
+    Ok(())
+}
+
+/// Returns the revisions of the one DaemonSet that was found.
+fn only_one<'a>(snapshot: &'a Snapshot, flag: &str) -> Result<Revisions<'a>, CommandError> {
+    let all: Vec<_> = snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets).collect();
+    match all.as_slice() {
+        [daemon_set] => Ok(Revisions::of(daemon_set, snapshot)),
+        [] => Err(CommandError::usage(format!("{flag} is about one DaemonSet, and there is none"))),
+        several => {
+            let mut names: Vec<_> = several.iter().map(|daemon_set| daemon_set.metadata.name.as_str()).collect();
+            names.dedup();
+            let shown = names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+            Err(CommandError::usage(format!("{flag} is about one DaemonSet, and there are {}", several.len()))
+                .hint(format!("give a name and -n: {shown}{}", if names.len() > 5 { " …" } else { "" })))
+        }
+    }
+}
+
+type Side<'a> = (DiffSide, &'a Template);
+
+fn choose<'a>(
+    revisions: &'a Revisions<'_>,
+    sides: &Sides,
+    manifest: Option<&'a Template>,
+) -> Result<(Side<'a>, Side<'a>), CommandError> {
+    let find = |address| side(revisions, address).map_err(|unknown| not_there(revisions, address, unknown));
+    // The current revision is called by its number; where there is none yet, it is the live template.
+    let current = || match revisions.current() {
+        Some(current) => find(Address::Number(current.number())),
+        None => find(Address::Live),
+    };
+    Ok(match (sides, manifest) {
+        (Sides::Newest, _) => (find(Address::Back(1))?, current()?),
+        (Sides::Two(from, Address::Live), _) if *from != Address::Live => (find(*from)?, current()?),
+        (Sides::Two(from, to), _) => (find(*from)?, find(*to)?),
+        (Sides::Manifest(from, path), manifest) => {
+            let label = if path == "-" { "standard input".to_owned() } else { path.clone() };
+            let template = manifest.unwrap_or(&revisions.live);
+            (find(*from)?, (DiffSide { label, revision: None, current: false }, template))
+        }
+    })
+}
+
+/// Puts into words that an address leads nowhere.
+fn not_there(revisions: &Revisions<'_>, address: Address, unknown: Unknown) -> CommandError {
+    let metadata = &revisions.daemon_set.metadata;
+    let name = format!("{}/{}", metadata.namespace, metadata.name);
+    match (unknown, address) {
+        (Unknown::Unreadable(number, problem), _) => {
+            CommandError::new(format!("revision {number} of {name} cannot be read: {problem}"))
+        }
+        (Unknown::NoSuchRevision, Address::Number(number)) => {
+            CommandError::new(format!("no revision {number} of {name}")).hint(existing(revisions))
+        }
+        (Unknown::NoSuchRevision, Address::Back(1)) => {
+            CommandError::new(format!("no revision of {name} before the current one")).hint(existing(revisions))
+        }
+        (Unknown::NoSuchRevision, Address::Back(steps)) => {
+            CommandError::new(format!("no {steps} revisions of {name} before the current one"))
+                .hint(existing(revisions))
+        }
+        (Unknown::NoSuchRevision, Address::Live) => CommandError::new(format!("{name} has no template")),
+    }
+}
+
+/// Lists the revisions that there are.
+pub(super) fn existing(revisions: &Revisions<'_>) -> String {
+    let one = |revision: &Revision<'_>| {
+        format!("{}{}", revision.number(), if revision.is_current { " (current)" } else { "" })
+    };
+    match revisions.all.as_slice() {
+        [] => "it has no revisions; the controller makes the first one".to_owned(),
+        all => format!("its revisions are {}", all.iter().map(one).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn print_template(
+    revisions: &Revisions<'_>,
+    address: Address,
+    output: Option<Output>,
+    view: &View,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (side, template) = side(revisions, address).map_err(|unknown| not_there(revisions, address, unknown))?;
+    let object = with_template(revisions, template);
+    if output::print_data(output, &object, out)? {
+        return Ok(());
+    }
+    let metadata = &revisions.daemon_set.metadata;
+    let current = if side.current && side.revision.is_some() { " (current)" } else { "" };
+    let line = format!("# {}/{}: {}{current}", metadata.namespace, metadata.name, side.label);
+    writeln!(out, "{}", view.show(&line)).map_err(Failure::Output)?;
+    data::yaml(template.value(), out).map_err(Failure::Output)
+}
+
+/// Returns the DaemonSet with another template, as a manifest to be applied again.
+fn with_template(revisions: &Revisions<'_>, template: &Template) -> Value {
+    let daemon_set = revisions.daemon_set;
+    let mut metadata = json!({"name": daemon_set.metadata.name, "namespace": daemon_set.metadata.namespace});
+    if !daemon_set.metadata.labels.is_empty() {
+        metadata["labels"] = json!(daemon_set.metadata.labels);
+    }
+    // These are notes of the API server and of kubectl, about the live template.
+    let is_note = |key: &str| {
+        key == "deprecated.daemonset.template.generation" || key == "kubectl.kubernetes.io/last-applied-configuration"
+    };
+    let annotations = daemon_set.annotations.iter().filter(|(key, _)| !is_note(key));
+    let annotations: serde_json::Map<String, Value> =
+        annotations.map(|(key, value)| (key.clone(), value.clone().into())).collect();
+    if !annotations.is_empty() {
+        metadata["annotations"] = annotations.into();
+    }
+    let mut spec = daemon_set.object.get("spec").cloned().unwrap_or_else(|| json!({}));
+    spec["template"] = template.value().clone();
+    json!({"apiVersion": daemon_set.api_version(), "kind": "DaemonSet", "metadata": metadata, "spec": spec})
+}
+
+fn print_lines(
+    report: &RevisionDiff,
+    from: &Labelled,
+    to: &Labelled,
+    context: usize,
+    view: &View,
+    out: &mut dyn Write,
+) -> Result<bool, Failure> {
+    let differ = unified::write(from, to, context, view, out).map_err(Failure::Output)?;
+    if !differ {
+        render::history::diff(report, view, out).map_err(Failure::Output)?;
+    }
+    Ok(differ)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, Sides, sides};
+
+    #[test]
+    fn templates_are_named_by_number_by_distance_and_as_live() {
+        let number = Address::Number;
+        for (text, expected) in [
+            ("", Sides::Newest),
+            ("2", Sides::Two(number(2), Address::Live)),
+            ("-2", Sides::Two(Address::Back(2), Address::Live)),
+            ("2..4", Sides::Two(number(2), number(4))),
+            ("live..-1", Sides::Two(Address::Live, Address::Back(1))),
+            ("2..new/agent.yaml", Sides::Manifest(number(2), "new/agent.yaml".to_owned())),
+            ("-1..-", Sides::Manifest(Address::Back(1), "-".to_owned())),
+        ] {
+            assert_eq!(sides(text).unwrap(), expected, "{text}");
+        }
+        for text in ["x", "2..", "..2", "-0", "a.yaml..2"] {
+            assert!(sides(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What `history` answers with.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::change::Change;
+use super::coverage::Incomplete;
+
+/// The revisions of one DaemonSet, the newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryReport {
+    /// Always `kubectl-ds/v1`.
+    pub api_version: String,
+    /// Always `HistoryReport`.
+    pub kind: String,
+    /// Whose revisions they are.
+    pub daemon_set: DaemonSetName,
+    /// The point in time that ages are counted from (RFC 3339).
+    pub now: String,
+    /// What could not be read, so that the answer is partial.
+    pub incomplete: Vec<Incomplete>,
+    /// What else there is to know, a sentence each.
+    pub notes: Vec<String>,
+    /// Revisions that the selector matches and that are not counted.
+    pub skipped: Vec<SkippedRevision>,
+    /// The revisions, the newest first.
+    pub revisions: Vec<RevisionRow>,
+}
+
+/// The revisions of several DaemonSets.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryReportList {
+    /// Always `kubectl-ds/v1`.
+    pub api_version: String,
+    /// Always `HistoryReportList`.
+    pub kind: String,
+    /// A report each, by namespace and name.
+    pub items: Vec<HistoryReport>,
+}
+
+/// Names a DaemonSet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DaemonSetName {
+    /// `apps/v1`, or of an Advanced DaemonSet `apps.kruise.io/v1beta1` or `apps.kruise.io/v1alpha1`.
+    pub api_version: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl DaemonSetName {
+    /// Returns the name as kubectl prints it, such as `daemonset.apps/agent`.
+    pub fn full(&self) -> String {
+        let group = self.api_version.split('/').next().unwrap_or_default();
+        format!("daemonset.{group}/{}", self.name)
+    }
+
+    /// Returns the name as commands of this tool take it, such as `agent` or `ads/agent`.
+    pub fn short(&self) -> String {
+        if self.api_version == "apps/v1" { self.name.clone() } else { format!("ads/{}", self.name) }
+    }
+}
+
+/// A revision that is none of the DaemonSet's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SkippedRevision {
+    /// The name of the ControllerRevision.
+    pub name: String,
+    /// Why it is not counted, a fragment.
+    pub reason: String,
+}
+
+/// One revision.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevisionRow {
+    /// The number: the highest is the current one, once the controller has acted.
+    pub revision: i64,
+    /// The name of the ControllerRevision.
+    pub name: String,
+    /// The hash that pods of it carry.
+    pub hash: String,
+    /// Whether the live template is this one.
+    pub current: bool,
+    /// When it was made (RFC 3339), empty where that is not known.
+    pub created_at: String,
+    /// When it was last rolled out (RFC 3339), empty where that is not known.
+    pub rolled_out_at: String,
+    /// The images, init containers' first.
+    pub images: Vec<String>,
+    /// What the DaemonSet said of the change when the revision was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change_cause: Option<String>,
+    /// Its pods; absent where pods could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<RevisionPods>,
+    /// How it differs from the revision before it; empty for the oldest.
+    pub changes: Vec<Change>,
+    /// The same in a few words each.
+    pub summary: Vec<String>,
+    /// An older revision whose template means the same, in other bytes or as it was before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<i64>,
+    /// Why its template cannot be read, a fragment; absent where it can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// The pods of a revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevisionPods {
+    /// Those that are ready.
+    pub ready: usize,
+    /// All of them, those that are being deleted among them.
+    pub total: usize,
+}
+
+/// How two templates differ.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevisionDiff {
+    /// Always `kubectl-ds/v1`.
+    pub api_version: String,
+    /// Always `RevisionDiff`.
+    pub kind: String,
+    /// Whose templates they are.
+    pub daemon_set: DaemonSetName,
+    /// The template that is compared with.
+    pub from: DiffSide,
+    /// The template that is looked at.
+    pub to: DiffSide,
+    /// The differences in meaning.
+    pub changes: Vec<Change>,
+    /// Whether the two are the same to the letter.
+    pub identical: bool,
+}
+
+/// One of two templates that are compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DiffSide {
+    /// What it is called, such as `revision 3`, `the live template` or a file's name.
+    pub label: String,
+    /// The number, where it is a revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// Whether it is the live template.
+    pub current: bool,
+}

@@ -99,7 +99,7 @@ pub(super) fn patch_of(write: Option<&Write>) -> Vec<Value> {
 /// Returns how far a change is before it is sent.
 pub(super) fn planned(needed: bool) -> Outcome {
     let stage = if needed { Stage::Planned } else { Stage::NotNeeded };
-    Outcome { stage, revision: None, made_by_server: Vec::new() }
+    Outcome { stage, ..Outcome::default() }
 }
 
 /// Returns the pods that stay as they are under OnDelete, but for those of a hash, by node.

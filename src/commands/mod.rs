@@ -3,6 +3,7 @@
 //! [`run`] parses the command line, hands the subcommand what every one has in common
 //! ([`target`]), and prints what goes wrong.
 
+pub mod change;
 pub mod complete;
 pub mod completion;
 pub mod coverage;
@@ -10,8 +11,10 @@ pub mod external_diff;
 pub mod history;
 pub mod list;
 pub mod output;
+pub mod restart;
 pub mod snapshot;
 pub mod target;
+pub mod undo;
 pub mod version;
 
 use std::ffi::OsString;
@@ -45,6 +48,8 @@ enum Subcommands {
     Coverage(coverage::CoverageArgs),
     List(list::ListArgs),
     History(history::HistoryArgs),
+    Undo(undo::UndoArgs),
+    Restart(restart::RestartArgs),
     Snapshot(snapshot::SnapshotArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -105,6 +110,8 @@ fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Fail
         Some(Subcommands::List(arguments)) => list::run(arguments, target, io, out),
         Some(Subcommands::Coverage(arguments)) => coverage::run(arguments, target, io, out),
         Some(Subcommands::History(arguments)) => history::run(arguments, target, io, out),
+        Some(Subcommands::Undo(arguments)) => undo::run(arguments, target, io, out),
+        Some(Subcommands::Restart(arguments)) => restart::run(arguments, target, io, out),
         Some(Subcommands::Snapshot(arguments)) => snapshot::run(arguments, target, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, out),
         Some(Subcommands::Complete(arguments)) => complete::run(arguments, out),

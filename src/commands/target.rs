@@ -248,6 +248,11 @@ impl Target {
         }
     }
 
+    /// Tells whether a dump is read instead of a cluster.
+    pub fn is_dump(&self) -> bool {
+        matches!(self.place, Place::Dump { .. })
+    }
+
     /// Tells whether the dump is read from standard input.
     pub fn reads_input(&self) -> bool {
         matches!(&self.place, Place::Dump { path, .. } if path == "-")

@@ -3,6 +3,7 @@
 //! A renderer writes styled text for a [`view::View`]; whoever prints it takes the styles out where
 //! colour is not wanted. Every string that comes from a cluster goes through [`text::sanitize`].
 
+pub mod change;
 pub mod changes;
 pub mod coverage;
 pub mod data;

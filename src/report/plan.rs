@@ -91,7 +91,7 @@ pub struct PodLeft {
 }
 
 /// What became of a change.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
     /// How far it went.
@@ -99,14 +99,21 @@ pub struct Outcome {
     /// The number that the template has as a revision; absent until the controller has given it one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
+    /// Whether that is the very revision that the template was taken from, under a new number.
+    pub is_target: bool,
+    /// Whether the revision before the change is still kept, so that there is a way back to it.
+    pub can_return: bool,
+    /// Whether somebody has changed the DaemonSet again before the controller acted.
+    pub changed_again: bool,
     /// How the server's own result differs from what was planned, through webhooks and defaults.
     pub made_by_server: Vec<Change>,
 }
 
 /// How far a change went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Stage {
     /// There was nothing to do.
+    #[default]
     NotNeeded,
     /// It was planned here, and nothing was sent.
     Planned,

@@ -1,0 +1,79 @@
+//! `undo`: back to the template of a revision.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::Failure;
+use super::change::{self, ChangeArgs, Changed};
+use super::history::existing;
+use super::target::TargetArgs;
+use crate::analysis::revisions::Revisions;
+use crate::analysis::undo::{NoTarget, undo};
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+
+/// Go back to the template of a revision
+///
+/// Without --to-revision: to the newest revision whose template means something else than the live one. What changes
+/// is shown before it is sent. It is sent as one patch that takes effect only on the very object that was shown:
+/// what somebody else has changed meanwhile is never overwritten. The template alone goes back, as with kubectl.
+#[derive(Debug, Args)]
+pub struct UndoArgs {
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
+    name: String,
+    /// The revision to go back to; 0 for the newest that differs from the live template
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    to_revision: i64,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+struct Settings {
+    to_revision: Option<i64>,
+    change: change::Settings,
+}
+
+impl UndoArgs {
+    fn resolve(self) -> Result<Settings, CommandError> {
+        let UndoArgs { name, to_revision, change } = self;
+        if to_revision < 0 {
+            return Err(CommandError::usage(format!("there is no revision {to_revision}"))
+                .hint("`kubectl ds history NAME` shows the revisions"));
+        }
+        let to_revision = Some(to_revision).filter(|number| *number > 0);
+        Ok(Settings { to_revision, change: change.resolve(&name)? })
+    }
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// Fails where the revision is not there, the change is refused, or the output cannot be written.
+pub fn run(arguments: UndoArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let Settings { to_revision, change } = arguments.resolve()?;
+    change::run(&change, target, io, out, Changed::RolledBack, |revisions, snapshot| {
+        undo(revisions, to_revision, snapshot).map_err(|none| no_target(revisions, none))
+    })
+}
+
+/// Puts into words that there is nothing to go back to.
+fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
+    let metadata = &revisions.daemon_set.metadata;
+    let name = format!("{}/{}", metadata.namespace, metadata.name);
+    match none {
+        NoTarget::NoSuchRevision(number, _) => {
+            CommandError::new(format!("no revision {number} of {name}")).hint(existing(revisions))
+        }
+        NoTarget::Unreadable(number, problem) => {
+            CommandError::new(format!("revision {number} of {name} cannot be read: {problem}"))
+                .hint(existing(revisions))
+        }
+        NoTarget::NoOther(0) => CommandError::new(format!("{name} has no revisions to go back to"))
+            .hint("the controller makes the first one; does it run?"),
+        NoTarget::NoOther(_) => {
+            CommandError::new(format!("no revision of {name} differs from its live template")).hint(existing(revisions))
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A change of a template: what it will do, what to know before, and what became of it.
+
+use std::io::{self, Write};
+
+use super::changes;
+use super::style;
+use super::text::{count, some_of, wrap};
+use super::view::View;
+use crate::report::plan::{ChangePlan, PodLeft, Warning, WarningCode};
+
+/// Writes what is about to be done.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let name = name(plan);
+    let text = match plan.to_revision {
+        Some(revision) => format!("{name} goes back to revision {revision}{}", from(plan)),
+        None => format!("{name} restarts{}", from(plan)),
+    };
+    writeln!(out, "{}", style::answer(view.show(&text)))?;
+    if let Some(why) = &plan.why {
+        for line in wrap(&view.show(why), view.width) {
+            writeln!(out, "{}", style::context(line))?;
+        }
+    }
+    writeln!(out)?;
+    changes::write(&plan.changes, view, out)?;
+    writeln!(out)?;
+    left(&plan.pods_left, view, out)
+}
+
+fn name(plan: &ChangePlan) -> String {
+    format!("{}/{}", plan.daemon_set.namespace, plan.daemon_set.short())
+}
+
+fn from(plan: &ChangePlan) -> String {
+    match (plan.from_revision, plan.to_revision) {
+        (Some(from), Some(_)) => format!(" from revision {from}"),
+        (None, Some(_)) => " from a template that is no revision yet".to_owned(),
+        (Some(from), None) => format!(", now on revision {from}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Writes which pods stay as they are.
+fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    if pods.is_empty() {
+        return Ok(());
+    }
+    let mut nodes: Vec<String> = pods.iter().map(|pod| pod.node.clone()).filter(|node| !node.is_empty()).collect();
+    nodes.dedup();
+    let verb = if pods.len() == 1 { "stays" } else { "stay" };
+    let start = format!("{} {verb} until deleted, on ", count(pods.len(), "pod"));
+    let nodes = some_of(&nodes, view.width.saturating_sub(start.len()));
+    writeln!(out, "{}", style::moving(format!("{start}{nodes}")))
+}
+
+/// Writes what to know before the change.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn warnings(plan: &ChangePlan, view: &View, err: &mut dyn Write) -> io::Result<()> {
+    for warning in &plan.warnings {
+        let text = format!("warning: {}", warning.message);
+        for (index, line) in wrap(&view.show(&text), view.width).into_iter().enumerate() {
+            writeln!(err, "{}{line}", if index == 0 { "" } else { "  " })?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes what the server made of the change by itself.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn made_by_server(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    if plan.outcome.made_by_server.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "the server itself changes, on top of that:")?;
+    writeln!(out)?;
+    changes::write(&plan.outcome.made_by_server, view, out)?;
+    writeln!(out)
+}
+
+/// Writes that there is nothing to do.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn not_needed(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let name = view.show(&plan.daemon_set.full());
+    let revision = plan.to_revision.map_or_else(String::new, |revision| format!(" of revision {revision}"));
+    writeln!(out, "{name} has the template{revision} already; nothing was changed")
+}
+
+/// Writes what became of the change, behind the sentence that it was made; and how to go on.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let outcome = &plan.outcome;
+    if outcome.changed_again {
+        writeln!(out)?;
+        return writeln!(out, "{}", style::moving("somebody has changed it again in the meantime"));
+    }
+    let number = outcome.revision.unwrap_or_default();
+    match plan.to_revision {
+        Some(target) if outcome.is_target && target == number => writeln!(out, "; revision {target} is current again")?,
+        Some(target) if outcome.is_target => writeln!(out, "; revision {target} is now revision {number}")?,
+        Some(target) => writeln!(out, "; the template of revision {target} is now revision {number}")?,
+        None => writeln!(out, "; the template is now revision {number}")?,
+    }
+    if !plan.outcome.made_by_server.is_empty() {
+        made_by_server(plan, view, out)?;
+    }
+    let (name, namespace) = (plan.daemon_set.short(), &plan.daemon_set.namespace);
+    if plan.to_revision.is_some() {
+        match plan.from_revision {
+            Some(from) if outcome.can_return => {
+                hint("to return:", &format!("kubectl ds undo {name} -n {namespace} --to-revision={from}"), view, out)?;
+            }
+            Some(from) => {
+                let text = format!("revision {from} is not kept any more (spec.revisionHistoryLimit)");
+                writeln!(out, "{}", style::moving(text))?;
+            }
+            None => {}
+        }
+    }
+    if let Some(pod) = plan.pods_left.first() {
+        let command = format!("kubectl delete pod {} -n {namespace}", pod.pod);
+        hint("to restart one:", &command, view, out)?;
+    }
+    let waits = |warning: &Warning| warning.code == WarningCode::OnDelete;
+    let watch = if plan.daemon_set.api_version == "apps/v1" && !plan.warnings.iter().any(waits) {
+        format!("kubectl rollout status daemonset/{name} -n {namespace}")
+    } else {
+        format!("kubectl ds history {name} -n {namespace}")
+    };
+    hint("to watch:", &watch, view, out)
+}
+
+fn hint(what: &str, command: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{} {}", style::context(format!("{what:<15}")), view.show(command))
+}

@@ -17,4 +17,5 @@ mod e2e;
 mod oracle;
 mod recorded;
 mod support;
+mod templates;
 mod upstream;

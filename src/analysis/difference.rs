@@ -136,10 +136,11 @@ impl Comparison {
             }
         }
         let stay = before.names.iter().zip(stays).filter(|(_, stays)| *stays).map(|(name, _)| name.as_str());
-        let would_be = after.in_order_of(stay.chain(appended));
-        if key.arrange(&would_be) != key.arrange(to) {
-            let (from, to) = (before.names.into(), after.names.into());
-            self.changes.push(Change::new(order(path), Some(from), Some(to)));
+        let would_be: Vec<&str> = stay.chain(appended).collect();
+        if key.arrange(&after.in_order_of(&would_be)) != key.arrange(to) {
+            // Entries of one name can be in another order with all names in the same.
+            let from = if before.names == after.names { would_be.into() } else { before.names.clone().into() };
+            self.changes.push(Change::new(order(path), Some(from), Some(after.names.into())));
         }
     }
 
@@ -213,9 +214,10 @@ impl<'a> Entries<'a> {
     }
 
     /// Returns the entries in the order of these names.
-    fn in_order_of<'b>(&self, names: impl Iterator<Item = &'b str>) -> Vec<Value> {
+    fn in_order_of(&self, names: &[&str]) -> Vec<Value> {
         let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
         names
+            .iter()
             .filter_map(|name| {
                 let nth = taken.entry(name).or_default();
                 *nth += 1;

@@ -78,6 +78,8 @@ fn longest_common_subsequence(from: &[Value], to: &[Value]) -> Vec<(usize, usize
             };
         }
     }
+    let texts = |items: &[Value]| items.iter().map(Value::to_string).collect::<Vec<_>>();
+    let texts = (texts(from), texts(to));
     let mut common = Vec::new();
     let (mut old, mut new) = (0, 0);
     while old < from.len() && new < to.len() {
@@ -87,8 +89,8 @@ fn longest_common_subsequence(from: &[Value], to: &[Value]) -> Vec<(usize, usize
         } else {
             // Where both ways are as good, the items decide, so that the way back is the same one.
             let (skip_old, skip_new) = (lengths[(old + 1) * width + new], lengths[old * width + new + 1]);
-            let is_first = || from[old].to_string() < to[new].to_string();
-            if skip_old > skip_new || skip_old == skip_new && is_first() { old += 1 } else { new += 1 }
+            let is_first = texts.0[old] < texts.1[new];
+            if skip_old > skip_new || skip_old == skip_new && is_first { old += 1 } else { new += 1 }
         }
     }
     common

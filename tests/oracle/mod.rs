@@ -6,6 +6,7 @@
 
 #[cfg(feature = "e2e")]
 pub mod generator;
+pub mod random;
 pub mod recorded;
 #[cfg(feature = "e2e")]
 pub mod shrink;

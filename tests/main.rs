@@ -19,3 +19,4 @@ mod recorded;
 mod support;
 mod templates;
 mod upstream;
+mod written_yaml;

@@ -4,3 +4,4 @@ mod agreement;
 mod control_plane;
 mod recording;
 mod stopped_parts;
+mod yaml;

@@ -9,6 +9,7 @@ pub mod control_plane;
 pub mod expectations;
 #[cfg(feature = "e2e")]
 pub mod faulty_cluster;
+pub mod nasty_strings;
 pub mod objects;
 
 /// Tells the person who runs the tests what goes on; unlike a test's own output it is never held back.

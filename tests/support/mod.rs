@@ -9,6 +9,7 @@ pub mod control_plane;
 pub mod expectations;
 #[cfg(feature = "e2e")]
 pub mod faulty_cluster;
+pub mod hard_values;
 pub mod nasty_strings;
 pub mod objects;
 

@@ -3,5 +3,6 @@
 mod agreement;
 mod control_plane;
 mod recording;
+mod revisions;
 mod stopped_parts;
 mod yaml;

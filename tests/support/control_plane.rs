@@ -94,7 +94,7 @@ pub struct ControlPlane {
     etcd_ports: [u16; 2],
     port: u16,
     webhook_port: u16,
-    running: Mutex<Vec<(Part, Child)>>,
+    running: Mutex<Vec<(&'static str, Child)>>,
     watchdog: Mutex<(Child, Option<ChildStdin>)>,
 }
 
@@ -226,14 +226,19 @@ impl ControlPlane {
 
     /// Starts a part that does not run.
     pub fn start_part(&self, part: Part) {
-        let log = File::create(self.log_of(part)).unwrap();
         let program = if part == Part::Kwok { &self.kwok } else { &self.binary };
         let mut command = Command::new(program);
         if part != Part::Kwok {
             command.arg(part.name());
         }
+        command.args(self.flags(part));
+        self.spawn(part.name(), &mut command);
+    }
+
+    /// Starts a program that ends with the control plane; its words go to a log of that name.
+    pub fn spawn(&self, name: &'static str, command: &mut Command) {
+        let log = File::create(self.folder.join(format!("{name}.log"))).unwrap();
         let child = command
-            .args(self.flags(part))
             .current_dir(&self.folder)
             .env("HOME", &self.folder)
             .env_remove("KUBECONFIG")
@@ -242,15 +247,15 @@ impl ControlPlane {
             .stderr(log)
             .process_group(0)
             .spawn()
-            .unwrap_or_else(|error| panic!("{} does not start: {error}", part.name()));
-        self.running.lock().unwrap().push((part, child));
+            .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        self.running.lock().unwrap().push((name, child));
         self.tell_watchdog();
     }
 
     /// Ends a part and waits for its end.
     pub fn stop_part(&self, part: Part) {
         let mut running = self.running.lock().unwrap();
-        if let Some(at) = running.iter().position(|(running, _)| *running == part) {
+        if let Some(at) = running.iter().position(|(running, _)| *running == part.name()) {
             let (_, mut child) = running.remove(at);
             drop(running);
             child.kill().unwrap();
@@ -339,20 +344,24 @@ impl ControlPlane {
         }
     }
 
-    fn log_of(&self, part: Part) -> PathBuf {
-        self.folder.join(format!("{}.log", part.name()))
+    /// Returns the folder of this control plane, which is removed when it ends.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Returns the end of each part's log, to show when something went wrong.
     fn logs(&self) -> String {
         let mut text = String::new();
-        for part in [Part::Etcd, Part::ApiServer, Part::ControllerManager, Part::Scheduler, Part::Kwok, Part::Webhook] {
-            if let Ok(mut file) = File::open(self.log_of(part)) {
+        let mut paths: Vec<_> = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        paths.sort();
+        for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "log")) {
+            if let Ok(mut file) = File::open(path) {
                 let length = file.metadata().map_or(0, |metadata| metadata.len());
                 let mut tail = Vec::new();
                 let _ = file.seek(SeekFrom::Start(length.saturating_sub(3000)));
                 let _ = file.read_to_end(&mut tail);
-                let _ = write!(text, "\n--- {} ---\n{}", part.name(), String::from_utf8_lossy(&tail));
+                let name = path.file_stem().unwrap_or_default().display();
+                let _ = write!(text, "\n--- {name} ---\n{}", String::from_utf8_lossy(&tail));
             }
         }
         text
@@ -414,9 +423,9 @@ impl ControlPlane {
             if let Some(answer) = ask() {
                 return answer;
             }
-            for (part, child) in self.running.lock().unwrap().iter_mut() {
+            for (name, child) in self.running.lock().unwrap().iter_mut() {
                 if let Some(status) = child.try_wait().unwrap() {
-                    panic!("{} ended by itself ({status}){}", part.name(), self.logs());
+                    panic!("{name} ended by itself ({status}){}", self.logs());
                 }
             }
             assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain until {what}{}", self.logs());
@@ -454,7 +463,7 @@ fn succeeded(args: &[&str], output: Output) -> String {
 }
 
 /// Returns ports that nobody listens on and that no outgoing connection is given.
-fn free_ports<const N: usize>() -> [u16; N] {
+pub fn free_ports<const N: usize>() -> [u16; N] {
     // The kernel hands out ports from 32768 on to outgoing connections, of which the parts make
     // hundreds; one of those could be on a port before the part that it was meant for.
     const FIRST: u16 = 10_000;

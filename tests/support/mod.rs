@@ -5,12 +5,16 @@ use std::io::Write;
 
 pub mod agreement;
 #[cfg(feature = "e2e")]
+pub mod api;
+#[cfg(feature = "e2e")]
 pub mod control_plane;
 pub mod expectations;
 #[cfg(feature = "e2e")]
 pub mod faulty_cluster;
-pub mod hard_values;
-pub mod nasty_strings;
+#[cfg(feature = "e2e")]
+pub mod interceptor;
+#[cfg(feature = "e2e")]
+pub mod kruise;
 pub mod objects;
 
 /// Tells the person who runs the tests what goes on; unlike a test's own output it is never held back.

@@ -1,0 +1,131 @@
+//! Something between the client and the API server: it sees every request, and can act before one
+//! goes on or when it was answered. That makes "between read and write" a moment that a test can hit.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::json;
+
+use super::api::{Api, split_head};
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// GET, PATCH and so on.
+    pub method: String,
+    /// The path with its query.
+    pub path: String,
+    /// The body.
+    pub body: String,
+}
+
+/// When an action takes place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The request has come and was not passed on.
+    Before,
+    /// The API server has answered, and the client does not know yet.
+    After,
+}
+
+type Action = Box<dyn FnMut(Moment, &Request) + Send>;
+
+/// Passes requests on as the user who may do everything.
+pub struct Interceptor {
+    kubeconfig: PathBuf,
+    seen: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Interceptor {
+    /// Starts to listen; `action` is called before each request, and after those that are no GET.
+    pub fn start(api: Api, folder: &Path, action: impl FnMut(Moment, &Request) + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let kubeconfig = folder.join(format!("through-{port}.kubeconfig"));
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": ""}}],
+            "current-context": "test",
+        });
+        fs::write(&kubeconfig, config.to_string()).unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let action: Arc<Mutex<Action>> = Arc::new(Mutex::new(Box::new(action)));
+        let interceptor = Interceptor { kubeconfig, seen: seen.clone() };
+        // It ends with the process; a test has no more than a few.
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let (seen, action) = (seen.clone(), action.clone());
+                thread::spawn(move || pass_on(client, api, &seen, &action));
+            }
+        });
+        interceptor
+    }
+
+    /// Returns the kubeconfig of a client whose requests go this way.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Returns the requests that would change something.
+    pub fn writes(&self) -> Vec<Request> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().filter(|request| !["GET", "HEAD"].contains(&request.method.as_str())).cloned().collect()
+    }
+}
+
+/// Takes one request, passes it on, and hands back what comes. A client that has gone is no matter.
+fn pass_on(mut client: TcpStream, api: Api, seen: &Mutex<Vec<Request>>, action: &Mutex<Action>) {
+    let Some((head, request)) = read_request(&mut client) else { return };
+    seen.lock().unwrap().push(request.clone());
+    action.lock().unwrap()(Moment::Before, &request);
+    let mut server = TcpStream::connect(("127.0.0.1", api.port())).unwrap();
+    // One request a connection, so that the answer's end is the connection's.
+    let kept = head.split("\r\n").filter(|line| {
+        let line = line.to_ascii_lowercase();
+        !line.starts_with("connection:") && !line.starts_with("host:")
+    });
+    let head = kept.chain(["Host: 127.0.0.1", "Connection: close"]).collect::<Vec<_>>().join("\r\n");
+    server.write_all(format!("{head}\r\n\r\n{}", request.body).as_bytes()).unwrap();
+    if request.method == "GET" {
+        // A watch goes on for as long as the client wants it.
+        let mut part = vec![0; 64 * 1024];
+        while let Ok(length @ 1..) = server.read(&mut part) {
+            if client.write_all(&part[..length]).is_err() {
+                return;
+            }
+        }
+    } else {
+        let mut answer = Vec::new();
+        let _ = server.read_to_end(&mut answer);
+        action.lock().unwrap()(Moment::After, &request);
+        let _ = client.write_all(&answer);
+    }
+}
+
+fn read_request(client: &mut TcpStream) -> Option<(String, Request)> {
+    let mut message = Vec::new();
+    let mut part = vec![0; 64 * 1024];
+    loop {
+        match client.read(&mut part) {
+            Ok(length @ 1..) => message.extend_from_slice(&part[..length]),
+            _ => return None,
+        }
+        let Some((head, body)) = split_head(&message) else { continue };
+        let length = head.split("\r\n").find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+        });
+        if body.len() >= length.unwrap_or(0) {
+            let mut words = head.split(' ');
+            let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
+            let body = String::from_utf8_lossy(body).into_owned();
+            return Some((head.to_owned(), Request { method, path, body }));
+        }
+    }
+}

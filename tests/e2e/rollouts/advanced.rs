@@ -1,0 +1,159 @@
+//! Advanced DaemonSets on the real OpenKruise controller.
+
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use super::agreement::{nothing_is_sent, unknown_revision_is_refused, was_rolled_back};
+use super::program::run;
+use super::workload::{Api, Workload, hash, hash_of_pod};
+use super::{Cluster, cluster, sequence};
+use crate::support::interceptor::{Interceptor, Moment};
+use crate::support::kruise;
+
+/// Returns the shared control plane with OpenKruise on it, or says why not.
+fn with_kruise() -> Option<&'static Cluster> {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    let folder = kruise::folder_or_say()?;
+    let cluster = cluster();
+    STARTED.get_or_init(|| kruise::start(&cluster.control_plane, &folder));
+    Some(cluster)
+}
+
+/// Makes an Advanced DaemonSet in a namespace of its own that has had three images.
+fn with_three_images(cluster: &'static Cluster, api: Api) -> Workload {
+    let workload = Workload::create(cluster, api, &cluster.namespace(), "agent", &json!({}));
+    workload.settle();
+    workload.roll_out(&["agent:2", "agent:3"]);
+    workload
+}
+
+fn set_rolling_update(workload: &Workload, rolling_update: &Value) {
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling_update});
+    workload.merge(&json!({"spec": {"updateStrategy": strategy}}));
+    workload.settle();
+}
+
+fn uids(workload: &Workload) -> Vec<String> {
+    let mut uids: Vec<String> = workload.pods().iter().map(|pod| pod["metadata"]["uid"].to_string()).collect();
+    uids.sort();
+    uids
+}
+
+fn image(workload: &Workload) -> Value {
+    workload.template()["spec"]["containers"][0]["image"].take()
+}
+
+#[test]
+fn random_sequences_on_v1beta1_end_as_the_revisions_say() {
+    let Some(cluster) = with_kruise() else { return };
+    let done = sequence::run_many(cluster, Api::KruiseV1Beta1, 12, 6);
+    assert!(done.contains_key("rolled back"), "{done:?}");
+}
+
+#[test]
+fn random_sequences_on_v1alpha1_end_as_the_revisions_say() {
+    let Some(cluster) = with_kruise() else { return };
+    let done = sequence::run_many(cluster, Api::KruiseV1Alpha1, 12, 6);
+    assert!(done.contains_key("rolled back"), "{done:?}");
+}
+
+#[test]
+fn a_bare_name_means_the_advanced_daemon_set_where_there_is_no_other() {
+    let Some(cluster) = with_kruise() else { return };
+    let advanced = with_three_images(cluster, Api::KruiseV1Beta1);
+    let kubeconfig = cluster.control_plane.kubeconfig();
+    let history = |name: &str| {
+        let arguments = ["history", name, "-n", &advanced.namespace, "-o", "json"].map(str::to_owned);
+        run(&kubeconfig, &arguments).expect(0).json()["daemonSet"]["apiVersion"].take()
+    };
+    let version = Api::KruiseV1Beta1.version();
+    for name in ["agent", "ads/agent", "daemonsets.apps.kruise.io/agent"] {
+        assert_eq!(history(name), version, "{name}");
+    }
+    let other = Workload::create(
+        cluster,
+        Api::Apps,
+        &advanced.namespace,
+        "agent",
+        &json!({"selector": {"matchLabels":
+        {"app": "other"}}, "template": {"metadata": {"labels": {"app": "other"}}}}),
+    );
+    other.wait_until_observed();
+    assert_eq!(history("agent"), "apps/v1");
+    assert_eq!(history("ads/agent"), version);
+}
+
+#[test]
+fn undo_and_diff_know_the_revisions_of_both_versions() {
+    let Some(cluster) = with_kruise() else { return };
+    for api in [Api::KruiseV1Beta1, Api::KruiseV1Alpha1] {
+        let workload = with_three_images(cluster, api);
+        unknown_revision_is_refused(&workload, 9);
+        nothing_is_sent(&workload, &["undo", "--to-revision=3"], 0);
+        nothing_is_sent(&workload, &["undo", "--dry-run=server"], 0).must_say("agent:2");
+        nothing_is_sent(&workload, &["undo", "--dry-run=client"], 0).must_say("agent:2");
+        workload.run(&["history", "--diff", "1..3", "--exit-code"]).expect(1).must_say("agent:1").must_say("agent:3");
+
+        let before = workload.revisions();
+        let run = workload.run(&["undo", "--to-revision=1"]).expect(0);
+        was_rolled_back(&workload, &run, &before, 1);
+        workload.settle();
+        let before = workload.revisions();
+        let run = workload.run(&["undo"]).expect(0);
+        was_rolled_back(&workload, &run, &before, 3);
+    }
+}
+
+#[test]
+fn an_edit_of_an_advanced_daemon_set_between_read_and_write_is_refused() {
+    let Some(cluster) = with_kruise() else { return };
+    let workload = with_three_images(cluster, Api::KruiseV1Beta1);
+    let theirs = workload.clone();
+    let folder = cluster.control_plane.folder();
+    let interceptor = Interceptor::start(cluster.api, folder, move |moment, request| {
+        if moment == Moment::Before && request.method == "PATCH" {
+            theirs.set_image("agent:9");
+        }
+    });
+    workload.run_as(interceptor.kubeconfig(), &["undo"]).expect(1).must_say("agent:9");
+    assert_eq!(image(&workload), "agent:9");
+}
+
+#[test]
+fn undo_of_a_paused_rollout_says_that_no_pod_will_change() {
+    let Some(cluster) = with_kruise() else { return };
+    let workload = with_three_images(cluster, Api::KruiseV1Beta1);
+    set_rolling_update(&workload, &json!({"paused": true}));
+    let running = uids(&workload);
+    for command in ["undo", "restart"] {
+        workload.run(&[command]).expect(0).must_say("paused");
+        workload.settle();
+        assert_eq!(uids(&workload), running);
+    }
+}
+
+#[test]
+fn undo_under_a_partition_says_how_many_pods_stay() {
+    let Some(cluster) = with_kruise() else { return };
+    let workload = with_three_images(cluster, Api::KruiseV1Beta1);
+    set_rolling_update(&workload, &json!({"partition": 2}));
+    workload.run(&["undo"]).expect(0).must_say("partition");
+    workload.settle();
+    let revisions = workload.revisions();
+    let newest = hash(revisions.last().unwrap());
+    assert_eq!(workload.pods().iter().filter(|pod| hash_of_pod(pod) == newest).count(), 1);
+}
+
+/// What the real controller does is the point: the annotation of a restart cannot be changed in place.
+#[test]
+fn a_restart_makes_new_pods_also_where_updates_are_in_place() {
+    let Some(cluster) = with_kruise() else { return };
+    let workload = with_three_images(cluster, Api::KruiseV1Beta1);
+    set_rolling_update(&workload, &json!({"rollingUpdateType": "InPlaceIfPossible"}));
+    let running = uids(&workload);
+    workload.run(&["restart"]).expect(0);
+    workload.settle();
+    let now = uids(&workload);
+    assert!(now.iter().all(|uid| !running.contains(uid)), "{running:?} {now:?}");
+}

@@ -1,0 +1,12 @@
+//! A hundred random sequences on twins: kubectl acts on one, the program on the other.
+
+use super::workload::Api;
+use super::{cluster, sequence};
+
+#[test]
+fn random_sequences_end_as_they_do_with_kubectl() {
+    let done = sequence::run_many(cluster(), Api::Apps, 100, 6);
+    for what in ["rolled back", "already there", "unknown revision", "rolled back while rolling out", "restarted"] {
+        assert!(done.contains_key(what), "nothing was {what}");
+    }
+}

@@ -3,6 +3,7 @@
 //! `KUBECTL_DS_SEED` repeats a run, and `KUBECTL_DS_RECORD=1` writes some of its answers to
 //! tests/fixtures/oracle for the tests that run without Go.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -12,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use kubectl_ds::model::node::Node;
+use kubectl_ds::model::template_types::{Kind, TYPES};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,6 +21,8 @@ use crate::oracle::generator::{self, Random};
 use crate::oracle::recorded::{self, Line};
 use crate::oracle::shrink::reductions;
 use crate::oracle::{Answer, Mix, answer};
+use crate::templates;
+use crate::templates::generator::Taste;
 
 /// How much is compared.
 struct Size {
@@ -27,10 +31,19 @@ struct Size {
     nodes_per_daemon_set: usize,
     rooms: usize,
     upkeeps: usize,
+    templates: usize,
 }
 
-const FRESH: Size = Size { nodes: 3_000, daemon_sets: 5_000, nodes_per_daemon_set: 45, rooms: 20_000, upkeeps: 10_000 };
-const RECORDED: Size = Size { nodes: 150, daemon_sets: 500, nodes_per_daemon_set: 20, rooms: 1_000, upkeeps: 1_000 };
+const FRESH: Size = Size {
+    nodes: 3_000,
+    daemon_sets: 5_000,
+    nodes_per_daemon_set: 45,
+    rooms: 20_000,
+    upkeeps: 10_000,
+    templates: 6_000,
+};
+const RECORDED: Size =
+    Size { nodes: 150, daemon_sets: 500, nodes_per_daemon_set: 20, rooms: 1_000, upkeeps: 1_000, templates: 400 };
 
 #[test]
 fn rules_decide_as_kubernetes_does() {
@@ -44,11 +57,47 @@ fn rules_decide_as_kubernetes_does() {
     say(&format!("KUBECTL_DS_SEED={seed} agrees with Kubernetes 1.36.3 on\n{mix}"));
     mix.assert_healthy();
     assert!(mix.total("eligibility") >= 200_000 && mix.total("room") + mix.total("upkeep") >= 20_000);
+    assert!(mix.total("templates") >= 5_000);
 
     if env::var_os("KUBECTL_DS_RECORD").is_some() {
         let (pool, cases) = generate(&mut random, &RECORDED);
         let answers = compare(&oracle, &pool, &cases, seed);
         record(pool, cases, answers);
+    }
+}
+
+#[test]
+fn pod_templates_are_made_of_the_types_that_kubernetes_has() {
+    type Schema = BTreeMap<String, BTreeMap<String, String>>;
+    let output = run(&oracle(), &[json!({"schema": {}})]);
+    let theirs: Value = serde_json::from_slice(&output).unwrap();
+    let theirs = Schema::deserialize(&theirs["schema"]).unwrap();
+    let ours: Schema = TYPES
+        .iter()
+        .map(|of| {
+            (of.name.to_owned(), of.fields.iter().map(|field| (field.name.to_owned(), word(&field.kind))).collect())
+        })
+        .collect();
+    for (name, fields) in &theirs {
+        assert_eq!(ours.get(name), Some(fields), "{name}");
+    }
+    assert_eq!(ours.len(), theirs.len());
+}
+
+/// Returns the oracle's word for the type of a field.
+fn word(kind: &Kind) -> String {
+    match kind {
+        Kind::Value => "value".to_owned(),
+        Kind::Pointer => "pointer".to_owned(),
+        Kind::IntOrString => "intOrString".to_owned(),
+        Kind::Quantity => "quantity".to_owned(),
+        Kind::OptionalQuantity => "*quantity".to_owned(),
+        Kind::Quantities => "quantities".to_owned(),
+        Kind::Texts => "texts".to_owned(),
+        Kind::Values => "values".to_owned(),
+        Kind::Struct(of) => of.name.to_owned(),
+        Kind::Optional(of) => format!("*{}", of.name),
+        Kind::List(of, _) => format!("[]{}", of.name),
     }
 }
 
@@ -58,6 +107,10 @@ fn generate(random: &mut Random, size: &Size) -> (Vec<Value>, Vec<Value>) {
     cases.extend((0..size.daemon_sets).map(|_| generator::eligibility(random, size.nodes, size.nodes_per_daemon_set)));
     cases.extend((0..size.rooms).map(|_| generator::room(random)));
     cases.extend((0..size.upkeeps).map(|_| generator::manage(random)));
+    cases.extend((0..size.templates).map(|_| {
+        let template = templates::generator::template(random, Taste::Readable);
+        json!({"template": {"podTemplate": template}})
+    }));
     (pool, cases)
 }
 
@@ -67,7 +120,7 @@ fn compare(oracle: &str, pool: &[Value], cases: &[Value], seed: u64) -> Vec<Answ
     let answers = ask(oracle, pool, cases);
     for (case, theirs) in cases.iter().zip(&answers) {
         assert_eq!(theirs.error, "", "the oracle cannot read {case}");
-        if answer(case, &nodes).unwrap() != *theirs {
+        if !answer(case, &nodes).unwrap().agrees_with(theirs) {
             let case = minimal(oracle, with_whole_nodes(case, pool));
             let theirs = &ask(oracle, &[], std::slice::from_ref(&case))[0];
             let ours = answer(&case, &[]).unwrap();
@@ -97,7 +150,7 @@ fn minimal(oracle: &str, mut case: Value) -> Value {
         let smaller = reductions(&case);
         let answers = ask(oracle, &[], &smaller);
         let differs = |case: &Value, theirs: &Answer| {
-            theirs.error.is_empty() && answer(case, &[]).is_ok_and(|ours| ours != *theirs)
+            theirs.error.is_empty() && answer(case, &[]).is_ok_and(|ours| !ours.agrees_with(theirs))
         };
         match smaller.iter().zip(&answers).find(|(case, theirs)| differs(case, theirs)) {
             Some((smaller, _)) => case = smaller.clone(),
@@ -107,9 +160,21 @@ fn minimal(oracle: &str, mut case: Value) -> Value {
 }
 
 fn ask(oracle: &str, pool: &[Value], cases: &[Value]) -> Vec<Answer> {
+    let lines: Vec<Value> = std::iter::once(json!({"nodes": pool})).chain(cases.iter().cloned()).collect();
+    let answers: Vec<Answer> = run(oracle, &lines)
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice::<Answer>(line).unwrap().sorted())
+        .collect();
+    assert_eq!(answers.len(), cases.len());
+    answers
+}
+
+/// Returns what the oracle writes to lines of JSON.
+fn run(oracle: &str, lines: &[Value]) -> Vec<u8> {
     let mut input = tempfile::tempfile().unwrap();
     let mut text = String::new();
-    for line in std::iter::once(&json!({"nodes": pool})).chain(cases) {
+    for line in lines {
         text.push_str(&line.to_string());
         text.push('\n');
     }
@@ -117,14 +182,7 @@ fn ask(oracle: &str, pool: &[Value], cases: &[Value]) -> Vec<Answer> {
     input.rewind().unwrap();
     let output = Command::new(oracle).stdin(Stdio::from(input)).output().unwrap();
     assert!(output.status.success(), "the oracle failed: {}", String::from_utf8_lossy(&output.stderr));
-    let answers: Vec<Answer> = output
-        .stdout
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice::<Answer>(line).unwrap().sorted())
-        .collect();
-    assert_eq!(answers.len(), cases.len());
-    answers
+    output.stdout
 }
 
 /// Builds the oracle, or finds the one that is built already, and returns its path.

@@ -18,4 +18,6 @@ mod oracle;
 mod recorded;
 mod support;
 mod templates;
+mod unified_diff;
 mod upstream;
+mod written_yaml;

@@ -244,3 +244,218 @@ fn shown(of: &Type, entry: &Value) -> Value {
 fn entry_path(path: &str, key: Key, name: &str, place: usize) -> String {
     if key == Key::Loose { format!("{path}[{place}]") } else { in_brackets(path, name) }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::difference;
+    use crate::model::template::Template;
+    use crate::report::change::Op;
+
+    /// Writes each difference on a line.
+    fn lines(from: Value, to: Value) -> Vec<String> {
+        let changes = difference(&Template::new(from), &Template::new(to));
+        let text = |value: Option<Value>| value.unwrap_or_default().to_string();
+        changes
+            .into_iter()
+            .map(|change| match change.op {
+                Op::Add => format!("+ {} {}", change.path, text(change.to)),
+                Op::Remove => format!("- {} {}", change.path, text(change.from)),
+                Op::Replace => format!("~ {} {} → {}", change.path, text(change.from), text(change.to)),
+            })
+            .collect()
+    }
+
+    /// Writes the differences between two containers.
+    fn in_container(from: Value, to: Value) -> Vec<String> {
+        let template = |mut container: Value| {
+            container["name"] = "agent".into();
+            json!({"spec": {"containers": [container]}})
+        };
+        let lines = lines(template(from), template(to));
+        lines.into_iter().map(|line| line.replace("spec.containers[agent].", "")).collect()
+    }
+
+    #[test]
+    fn edits_read_as_people_made_them() {
+        let from = json!({
+            "metadata": {"labels": {"app": "agent"}, "annotations": {"kubectl.kubernetes.io/restartedAt": "2025"}},
+            "spec": {
+                "containers": [
+                    {"name": "agent", "image": "agent:2", "env": [{"name": "MODE", "value": "yes"}],
+                        "ports": [{"containerPort": 9100, "hostPort": 9100}],
+                        "resources": {"limits": {"memory": "64Mi", "example.com/gpu": 1}}},
+                    {"name": "old", "image": "old:1"},
+                ],
+                "volumes": [{"name": "data", "hostPath": {"path": "/a"}}],
+                "tolerations": [{"operator": "Exists"}],
+            },
+        });
+        let to = json!({
+            "metadata": {"labels": {"app": "agent"}, "annotations": {"kubectl.kubernetes.io/restartedAt": "2026"}},
+            "spec": {
+                "containers": [
+                    {"name": "agent", "image": "agent:3",
+                        "env": [{"name": "LEVEL", "value": "1_000"}, {"name": "MODE", "value": "no"}],
+                        "ports": [{"containerPort": 9100, "hostPort": 9200}],
+                        "resources": {"limits": {"memory": "128Mi"}, "requests": {"cpu": 0.1}}},
+                ],
+                "volumes": [{"name": "data", "hostPath": {"path": "/b"}}],
+                "tolerations": [{"key": "a", "value": "b", "effect": "NoSchedule"}],
+                "nodeSelector": {"disk": "ssd"},
+                "hostNetwork": true,
+            },
+        });
+        assert_eq!(
+            lines(from, to),
+            [
+                r#"~ metadata.annotations[kubectl.kubernetes.io/restartedAt] "2025" → "2026""#,
+                r#"~ spec.containers[agent].image "agent:2" → "agent:3""#,
+                r#"~ spec.containers[agent].ports[9100/TCP].hostPort 9100 → 9200"#,
+                r#"~ spec.containers[agent].env[MODE] "yes" → "no""#,
+                r#"+ spec.containers[agent].env[LEVEL] "1_000""#,
+                r#"- spec.containers[agent].resources.limits[example.com/gpu] "1""#,
+                r#"~ spec.containers[agent].resources.limits.memory "64Mi" → "128Mi""#,
+                r#"+ spec.containers[agent].resources.requests.cpu "100m""#,
+                concat!(
+                    r#"- spec.containers[old] {"image":"old:1","imagePullPolicy":"IfNotPresent","name":"old","#,
+                    r#""terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}"#
+                ),
+                r#"~ spec.volumes[data].hostPath.path "/a" → "/b""#,
+                r#"+ spec.nodeSelector[disk] "ssd""#,
+                r#"+ spec.hostNetwork true"#,
+                r#"- spec.tolerations[*] {"operator":"Exists"}"#,
+                r#"+ spec.tolerations[a=b:NoSchedule] {"effect":"NoSchedule","key":"a","value":"b"}"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn the_same_in_another_spelling_is_no_difference() {
+        let from = json!({"metadata": {"creationTimestamp": null}, "spec": {
+            "hostNetwork": false,
+            "serviceAccount": "agent",
+            "containers": [{"name": "agent", "image": "agent:1", "env": [], "resources": {"limits": {"cpu": "1000m"}}}],
+            "volumes": [{"name": "a"}, {"name": "b", "hostPath": {"path": "/"}}],
+        }});
+        let to = json!({"spec": {
+            "dnsPolicy": "ClusterFirst",
+            "serviceAccountName": "agent",
+            "containers": [{"name": "agent", "image": "agent:1", "imagePullPolicy": "IfNotPresent",
+                "resources": {"limits": {"cpu": 1}, "requests": {}}}],
+            "volumes": [{"name": "b", "hostPath": {"path": "/", "type": ""}}, {"name": "a", "emptyDir": {}}],
+        }});
+        assert_eq!(lines(from, to), [""; 0]);
+    }
+
+    #[test]
+    fn the_order_of_init_containers_is_a_difference() {
+        let spec = |names: &[&str]| {
+            let containers: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
+            json!({"spec": {"initContainers": containers}})
+        };
+        assert_eq!(
+            lines(spec(&["a", "b", "c"]), spec(&["c", "a", "b"])),
+            [r#"~ spec.initContainers (order) ["a","b","c"] → ["c","a","b"]"#]
+        );
+        assert_eq!(lines(spec(&["a", "b"]), spec(&["a"])).len(), 1);
+        assert_eq!(lines(spec(&["a"]), spec(&["a", "b"])).len(), 1);
+        assert_eq!(lines(spec(&["a"]), spec(&["b", "a"])).len(), 2);
+    }
+
+    #[test]
+    fn the_order_of_variables_is_a_difference_only_where_one_refers_to_the_other() {
+        let env = |variables: &[(&str, &str)]| {
+            let env: Vec<_> = variables.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+            json!({"env": env})
+        };
+        let plain = [("A", "1"), ("B", "2")];
+        assert_eq!(in_container(env(&plain), env(&[plain[1], plain[0]])), [""; 0]);
+        let referring = [("A", "1"), ("B", "$(A)"), ("C", "3")];
+        assert_eq!(in_container(env(&referring), env(&[referring[2], referring[0], referring[1]])), [""; 0]);
+        assert_eq!(
+            in_container(env(&referring), env(&[referring[1], referring[0], referring[2]])),
+            [r#"~ env (order) ["A","B","C"] → ["B","A","C"]"#]
+        );
+        let escaped = [("A", "1"), ("B", "$$(A)")];
+        assert_eq!(in_container(env(&escaped), env(&[escaped[1], escaped[0]])), [""; 0]);
+    }
+
+    #[test]
+    fn of_variables_with_one_name_none_is_lost() {
+        let env = |values: &[&str]| {
+            let env: Vec<_> = values.iter().map(|value| json!({"name": "A", "value": value})).collect();
+            json!({"env": env})
+        };
+        assert_eq!(in_container(env(&["1", "2"]), env(&["1", "2"])), [""; 0]);
+        assert_eq!(in_container(env(&["1", "2"]), env(&["2", "1"])).len(), 4);
+        assert_eq!(
+            in_container(env(&["1"]), env(&["1", "2"])),
+            [r#"- env[A] "1""#, r#"+ env[A] "1""#, r#"+ env[A] "2""#]
+        );
+    }
+
+    #[test]
+    fn entries_with_one_key_are_matched_with_their_equals() {
+        let ports = |ips: &[&str]| {
+            let ports: Vec<_> = ips.iter().map(|ip| json!({"containerPort": 80, "hostIP": ip})).collect();
+            json!({"ports": ports})
+        };
+        assert_eq!(in_container(ports(&["10.0.0.1", "10.0.0.2"]), ports(&["10.0.0.2", "10.0.0.1"])), [""; 0]);
+        assert_eq!(
+            in_container(ports(&["10.0.0.1", "10.0.0.2"]), ports(&["10.0.0.2", "10.0.0.3"])),
+            [
+                r#"- ports[80/TCP] {"containerPort":80,"hostIP":"10.0.0.1","protocol":"TCP"}"#,
+                r#"+ ports[80/TCP] {"containerPort":80,"hostIP":"10.0.0.3","protocol":"TCP"}"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_variable_changes_as_a_whole_unless_both_come_from_elsewhere() {
+        let env = |variable: Value| json!({"env": [variable]});
+        let secret = |key: &str| json!({"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": key}}});
+        assert_eq!(
+            in_container(env(secret("a")), env(secret("b"))),
+            [r#"~ env[A].valueFrom.secretKeyRef.key "a" → "b""#]
+        );
+        assert_eq!(
+            in_container(env(json!({"name": "A", "value": "1"})), env(secret("b"))),
+            [r#"~ env[A] "1" → {"name":"A","valueFrom":{"secretKeyRef":{"key":"b","name":"s"}}}"#]
+        );
+        assert_eq!(in_container(env(json!({"name": "A"})), json!({})), [r#"- env[A] """#]);
+    }
+
+    #[test]
+    fn arguments_are_compared_one_by_one() {
+        let args = |args: &[&str]| json!({"args": args});
+        assert_eq!(
+            in_container(args(&["-a", "--level=info", "-c"]), args(&["-a", "--level=debug", "-c", "-d"])),
+            [r#"~ args[1] "--level=info" → "--level=debug""#, r#"+ args[3] "-d""#]
+        );
+        assert_eq!(in_container(args(&["-a", "-b", "-c"]), args(&["-b", "-c"])), [r#"- args[0] "-a""#]);
+        assert_eq!(
+            in_container(args(&["-a", "-b", "-c"]), args(&["-x", "-c"])),
+            [r#"- args[0] "-a""#, r#"- args[1] "-b""#, r#"+ args[0] "-x""#]
+        );
+        assert_eq!(in_container(args(&["a", "b"]), args(&["c"])), [r#"~ args ["a","b"] → ["c"]"#]);
+        assert_eq!(in_container(args(&["a"]), args(&["c"])), [r#"~ args[0] "a" → "c""#]);
+        assert_eq!(in_container(args(&["a"]), json!({})), [r#"- args ["a"]"#]);
+    }
+
+    #[test]
+    fn fields_that_are_not_known_are_compared_too() {
+        assert_eq!(
+            lines(json!({"spec": {"new": {"a": [1, 2]}}}), json!({"spec": {"new": {"a": [1], "b": false}}})),
+            ["- spec.new.a[1] 2", "+ spec.new.b false"]
+        );
+    }
+
+    #[test]
+    fn templates_of_the_wrong_shape_are_compared_as_they_are() {
+        assert_eq!(lines(json!({"spec": 1}), json!({"spec": "x"})), [r#"~ spec 1 → "x""#]);
+        assert_eq!(lines(json!({"metadata": {"labels": ["a"]}}), json!({})).len(), 1);
+        assert_eq!(lines(json!([]), json!([])), [""; 0]);
+    }
+}

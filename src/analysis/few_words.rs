@@ -89,27 +89,19 @@ fn in_container(change: &Change, container: &str, path: &[&str]) -> String {
 fn in_pod(change: &Change, path: &[&str]) -> String {
     match path {
         ["nodeSelector", key] => signed(change, &pair("nodeSelector", short_key(key), change)),
-        ["volumes" | "tolerations" | "imagePullSecrets" | "hostAliases" | "topologySpreadConstraints", name] => {
-            signed(change, &format!("{} {}", singular(path[0]), short_key(name)))
-        }
-        ["volumes" | "tolerations" | "imagePullSecrets" | "hostAliases" | "topologySpreadConstraints", name, ..] => {
-            format!("{} {}", singular(path[0]), short_key(name))
-        }
         ["affinity", kind] => signed(change, kind),
         ["affinity", kind, ..] => (*kind).to_owned(),
-        [field] => signed(change, &with_values(field, change)),
-        [field @ ("securityContext" | "dnsConfig" | "overhead" | "resources" | "os"), part, ..] => {
-            format!("{field} {}", short_key(part))
-        }
+        [field, part] => signed(change, &with_values(&format!("{} {}", singular(field), short_key(part)), change)),
+        [field, part, ..] => format!("{} {}", singular(field), short_key(part)),
         _ => other(change, path),
     }
 }
 
-/// Names the last field and the entry that it is in.
+/// Names the field, or the one that it is in.
 fn other(change: &Change, path: &[&str]) -> String {
     match path {
-        [.., last] if path.len() == 1 => signed(change, &with_values(last, change)),
-        [first, ..] => (*first).to_owned(),
+        [field] => signed(change, &with_values(field, change)),
+        [field, ..] => (*field).to_owned(),
         [] => "template".to_owned(),
     }
 }
@@ -127,6 +119,9 @@ fn singular(list: &str) -> &str {
         "imagePullSecrets" => "imagePullSecret",
         "hostAliases" => "hostAlias",
         "topologySpreadConstraints" => "topologySpread",
+        "readinessGates" => "readinessGate",
+        "schedulingGates" => "schedulingGate",
+        "resourceClaims" => "resourceClaim",
         other => other,
     }
 }
@@ -186,10 +181,10 @@ fn image(container: &str, change: &Change) -> String {
     let (old, new) = (Image::new(from), Image::new(to));
     let (from, to) = if old.repository != new.repository {
         (whole(old), whole(new))
-    } else if old.tag != new.tag {
-        (version(old), version(new))
-    } else {
+    } else if old.tag == new.tag && old.tag.is_some() {
         (digest(old), digest(new))
+    } else {
+        (version(old), version(new))
     };
     format!("image {container} {from} → {to}")
 }
@@ -217,4 +212,120 @@ fn digest(image: Image) -> String {
 fn short_digest(digest: &str) -> &str {
     let digits = digest.split_once(':').map_or(digest, |(_, digits)| digits);
     digits.char_indices().nth(8).map_or(digits, |(end, _)| &digits[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::in_a_few_words;
+    use crate::report::change::Change;
+
+    /// Says one change in a few words; what is null is absent.
+    fn said(path: &str, from: Value, to: Value) -> String {
+        let given = |value: Value| Some(value).filter(|value| !value.is_null());
+        in_a_few_words(&[Change::new(path, given(from), given(to))]).join(", ")
+    }
+
+    #[test]
+    fn of_an_image_the_part_that_changed_is_shown() {
+        let image = |from: &str, to: &str| said("spec.containers[agent].image", json!(from), json!(to));
+        let digest = |digits: &str| format!("sha256:{}", digits.repeat(8));
+        assert_eq!(image("host:5000/agent:1.4", "host:5000/agent:1.5"), "image agent 1.4 → 1.5");
+        assert_eq!(image("agent", "agent:1.5"), "image agent latest → 1.5");
+        assert_eq!(image("agent:1", "agent2:1"), "image agent agent:1 → agent2:1");
+        let (old, new) = (digest("0123abcd"), digest("89abcdef"));
+        assert_eq!(image(&format!("a@{old}"), &format!("a@{new}")), "image agent @0123abcd → @89abcdef");
+        assert_eq!(image(&format!("a:1@{old}"), &format!("a:2@{new}")), "image agent 1 → 2");
+        assert_eq!(image(&format!("a:1@{old}"), &format!("a:1@{new}")), "image agent @0123abcd → @89abcdef");
+        assert_eq!(image("a:1", &format!("a:1@{new}")), "image agent no digest → @89abcdef");
+        assert_eq!(image(&format!("a:1@{old}"), "b:2"), "image agent a:1@0123abcd → b:2");
+        assert_eq!(image("a", &format!("a@{new}")), "image agent latest → @89abcdef");
+    }
+
+    #[test]
+    fn every_kind_of_change_has_words_of_its_own() {
+        for (path, from, to, words) in [
+            ("spec.containers[x]", json!(null), json!({"name": "x"}), "+container x"),
+            ("spec.initContainers[x]", json!({"name": "x"}), json!(null), "-init container x"),
+            ("spec.initContainers (order)", json!(["a", "b"]), json!(["b", "a"]), "order of init containers"),
+            ("spec.containers[agent].env[LEVEL]", json!(null), json!("1_000"), "+env LEVEL"),
+            ("spec.containers[agent].env[MODE]", json!("yes"), json!(null), "-env MODE"),
+            ("spec.containers[agent].env[MODE]", json!("yes"), json!("no"), "env MODE"),
+            ("spec.containers[agent].env[A].valueFrom.secretKeyRef.key", json!("a"), json!("b"), "env A"),
+            ("spec.containers[agent].env (order)", json!(["A", "B"]), json!(["B", "A"]), "order of env agent"),
+            ("spec.containers[agent].args[2]", json!("-v"), json!(null), "args agent"),
+            (
+                "spec.containers[agent].resources.limits.memory",
+                json!("64Mi"),
+                json!("128Mi"),
+                "limits agent memory 64Mi → 128Mi",
+            ),
+            (
+                "spec.containers[agent].resources.limits[example.com/gpu]",
+                json!(null),
+                json!("1"),
+                "+limits agent example.com/gpu 1",
+            ),
+            ("spec.containers[agent].ports[9100/TCP].hostPort", json!(9100), json!(9200), "port 9100/TCP"),
+            ("spec.containers[agent].volumeMounts[/data]", json!(null), json!({}), "+mount /data"),
+            ("spec.containers[agent].livenessProbe", json!({}), json!(null), "-livenessProbe agent"),
+            ("spec.containers[agent].livenessProbe.periodSeconds", json!(1), json!(2), "livenessProbe agent"),
+            (
+                "spec.containers[agent].imagePullPolicy",
+                json!("Always"),
+                json!("IfNotPresent"),
+                "imagePullPolicy agent Always → IfNotPresent",
+            ),
+            ("spec.nodeSelector[disk]", json!("hdd"), json!("ssd"), "nodeSelector disk=ssd"),
+            ("spec.nodeSelector[disk]", json!("ssd"), json!(null), "-nodeSelector disk"),
+            (
+                "spec.tolerations[dedicated=gpu:NoSchedule]",
+                json!(null),
+                json!({}),
+                "+toleration dedicated=gpu:NoSchedule",
+            ),
+            ("spec.volumes[data].hostPath.path", json!("/a"), json!("/b"), "volume data"),
+            ("spec.hostNetwork", json!(null), json!(true), "+hostNetwork true"),
+            ("spec.priorityClassName", json!("low"), json!("high"), "priorityClassName low → high"),
+            ("spec.securityContext.runAsUser", json!(0), json!(1000), "securityContext runAsUser 0 → 1000"),
+            ("spec.affinity.nodeAffinity", json!(null), json!({}), "+nodeAffinity"),
+            ("metadata.labels[app]", json!("a"), json!("b"), "label app=b"),
+            ("metadata.annotations[checksum/config]", json!("a"), json!("b"), "annotation checksum/config"),
+            ("metadata.annotations[kubectl.kubernetes.io/restartedAt]", json!(null), json!("2026"), "restart"),
+            (
+                "metadata.annotations[kubectl.kubernetes.io/restartedAt]",
+                json!("2026"),
+                json!(null),
+                "-annotation restartedAt",
+            ),
+            ("newField", json!({}), json!([]), "newField"),
+        ] {
+            assert_eq!(said(path, from, to), words, "{path}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_long_or_no_plain_text_are_left_out() {
+        let priority = |to: Value| said("spec.priorityClassName", json!("low"), to);
+        assert_eq!(priority(json!("x".repeat(17))), "priorityClassName");
+        assert_eq!(priority(json!("a\nb")), "priorityClassName low → \"a\\nb\"");
+        assert_eq!(priority(json!({})), "priorityClassName");
+    }
+
+    #[test]
+    fn the_most_telling_comes_first_and_nothing_twice() {
+        let changes = [
+            Change::new("metadata.labels[app]", None, Some(json!("a"))),
+            Change::new("metadata.annotations[kubectl.kubernetes.io/restartedAt]", None, Some(json!("2026"))),
+            Change::new("spec.containers[agent].args[0]", Some(json!("a")), None),
+            Change::new("spec.containers[agent].args[1]", None, Some(json!("b"))),
+            Change::new("spec.containers[agent].image", Some(json!("a:1")), Some(json!("a:2"))),
+            Change::new("spec.containers[x]", None, Some(json!({}))),
+        ];
+        assert_eq!(
+            in_a_few_words(&changes).join(", "),
+            "image agent 1 → 2, +container x, args agent, restart, +label app=a"
+        );
+    }
 }

@@ -129,7 +129,6 @@ pub fn diff(revisions: &Revisions<'_>, from: (DiffSide, &Template), to: (DiffSid
         kind: "RevisionDiff".to_owned(),
         daemon_set: name_of(revisions.daemon_set),
         changes: difference(from.1, to.1),
-        identical: from.1 == to.1,
         from: from.0,
         to: to.0,
     }

@@ -5,6 +5,8 @@
 //! its state: [`eligibility`], [`missing`] (and [`create_failure`]), [`pending`] (with [`fit`] and
 //! [`scheduler_words`]), [`bound`] (and [`containers`]), [`leaving`]. What a rule finds is a [`finding`],
 //! whose [`sentence`]s merge into groups ([`group`]).
+//!
+//! How two pod templates differ is found by [`difference`], and said in [`few_words`].
 
 pub mod admission;
 pub(crate) use crate::report::age;

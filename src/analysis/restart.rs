@@ -1,7 +1,5 @@
 //! A restart, and what stands in its way.
 
-use jiff::Timestamp;
-
 use super::difference::difference;
 use super::reverters;
 use super::revisions::{Revision, Revisions, name_of};
@@ -12,9 +10,9 @@ use crate::plan::{self, Write};
 use crate::report::plan::ChangePlan;
 
 /// Plans to make every pod anew; nothing is to be sent where that was asked for within this very second.
-pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot, now: Timestamp) -> (ChangePlan, Option<Write>) {
+pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> (ChangePlan, Option<Write>) {
     let daemon_set = revisions.daemon_set;
-    let write = plan::restart::restart(daemon_set, now);
+    let write = plan::restart::restart(daemon_set, snapshot.now);
     let after = write.as_ref().and_then(|write| write.applied_to(&daemon_set.object).ok());
     let after = after.and_then(|after| Some(Template::new(after.pointer("/spec/template")?.clone())));
     let mut warnings = reverters::managers(daemon_set);
@@ -25,6 +23,8 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot, now: Timestamp) -
         daemon_set: name_of(daemon_set),
         from_revision: revisions.current().map(Revision::number),
         to_revision: None,
+        now: snapshot.now.to_string(),
+        rolled_out_at: None,
         why: None,
         needed: write.is_some(),
         changes: after.map(|after| difference(&revisions.live, &after)).unwrap_or_default(),

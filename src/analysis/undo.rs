@@ -66,6 +66,8 @@ pub fn undo(
         daemon_set: name_of(daemon_set),
         from_revision: revisions.current().map(Revision::number),
         to_revision: Some(target.number()),
+        now: snapshot.now.to_string(),
+        rolled_out_at: target.object.rolled_out_at().map(|at| at.to_string()),
         why,
         needed,
         changes: difference(&revisions.live, template),

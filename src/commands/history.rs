@@ -170,7 +170,8 @@ fn answer(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut
             if reports.is_empty() && output.is_none_or(|output| output == Output::Wide) {
                 session.say_none_found(io)?;
             }
-            print_table(reports, name.is_some(), output, &view, out)?;
+            let shown = Shown { is_named: name.is_some(), with_namespace: session.namespace.is_none(), output };
+            print_table(&reports, shown, &view, out)?;
             return Ok(Exit::Success);
         }
         Question::Template(address) => {
@@ -219,20 +220,24 @@ impl Sides {
     }
 }
 
-fn print_table(
-    reports: Vec<HistoryReport>,
+/// What is shown of the revisions.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    /// Whether one DaemonSet was asked for by name.
     is_named: bool,
+    with_namespace: bool,
     output: Option<Output>,
-    view: &View,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let printed = match reports.as_slice() {
+}
+
+fn print_table(reports: &[HistoryReport], shown: Shown, view: &View, out: &mut dyn Write) -> Result<(), Failure> {
+    let Shown { is_named, with_namespace, output } = shown;
+    let printed = match reports {
         [report] if is_named => output::print_data(output, report, out)?,
         _ => {
             let list = HistoryReportList {
                 api_version: "kubectl-ds/v1".to_owned(),
                 kind: "HistoryReportList".to_owned(),
-                items: reports.clone(),
+                items: reports.to_vec(),
             };
             output::print_data(output, &list, out)?
         }
@@ -242,15 +247,13 @@ fn print_table(
     }
     let wide = output == Some(Output::Wide);
     let view = if wide { view.unlimited() } else { *view };
-    for (index, report) in reports.iter().enumerate() {
-        let result = match output {
-            Some(Output::Name) => render::history::names(report, out),
-            _ if index > 0 => writeln!(out).and_then(|()| render::history::table(report, wide, &view, out)),
-            _ => render::history::table(report, wide, &view, out),
-        };
-        result.map_err(Failure::Output)?;
-    }
-    Ok(())
+    let result = match (output, reports) {
+        (_, []) => Ok(()),
+        (Some(Output::Name), _) => reports.iter().try_for_each(|report| render::history::names(report, out)),
+        (_, [report]) if is_named => render::history::one(report, wide, &view, out),
+        (_, reports) => render::history::several(reports, with_namespace, wide, &view, out),
+    };
+    result.map_err(Failure::Output)
 }
 
 /// Returns the revisions of the one DaemonSet that was found.
@@ -319,7 +322,12 @@ fn not_there(revisions: &Revisions<'_>, address: Address, unknown: Unknown) -> C
 /// Lists the revisions that there are.
 pub(super) fn existing(revisions: &Revisions<'_>) -> String {
     let one = |revision: &Revision<'_>| {
-        format!("{}{}", revision.number(), if revision.is_current { " (current)" } else { "" })
+        let note = match &revision.template {
+            Err(_) => " (unreadable)",
+            Ok(_) if revision.is_current => " (current)",
+            Ok(_) => "",
+        };
+        format!("{}{note}", revision.number())
     };
     match revisions.all.as_slice() {
         [] => "it has no revisions; the controller makes the first one".to_owned(),

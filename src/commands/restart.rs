@@ -31,9 +31,8 @@ pub struct RestartArgs {
 pub fn run(arguments: RestartArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let RestartArgs { name, change } = arguments;
     let settings = change.resolve(&name)?;
-    let now = io.now;
     change::run(&settings, target, io, out, Changed::Restarted, |revisions, snapshot| {
-        let (plan, write) = restart(revisions, snapshot, now);
+        let (plan, write) = restart(revisions, snapshot);
         if write.is_none() {
             let message = "a restart was asked for within this very second already";
             return Err(CommandError::new(message).hint("ask again in a second if you mean another one"));

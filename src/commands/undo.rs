@@ -63,8 +63,15 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
     let metadata = &revisions.daemon_set.metadata;
     let name = format!("{}/{}", metadata.namespace, metadata.name);
     match none {
-        NoTarget::NoSuchRevision(number, _) => {
-            CommandError::new(format!("no revision {number} of {name}")).hint(existing(revisions))
+        NoTarget::NoSuchRevision(number, others) => {
+            let error = CommandError::new(format!("no revision {number} of {name}")).hint(existing(revisions));
+            match others.first() {
+                Some(newest) if number < *newest => error.hint(
+                    "going back to a revision gives it the highest number; and old ones are deleted beyond \
+                     spec.revisionHistoryLimit",
+                ),
+                _ => error,
+            }
         }
         NoTarget::Unreadable(number, problem) => {
             CommandError::new(format!("revision {number} of {name} cannot be read: {problem}"))

@@ -260,6 +260,40 @@ mod tests {
     }
 
     #[test]
+    fn every_amount_has_one_spelling() {
+        for (text, spelling) in [
+            ("1000m", "1"),
+            ("0.1", "100m"),
+            ("1024Mi", "1Gi"),
+            ("0.5Gi", "512Mi"),
+            ("67108864", "64Mi"),
+            ("1e3", "1k"),
+            ("1000", "1k"),
+            ("1024", "1Ki"),
+            ("1000Ki", "1024k"),
+            ("0.1Ki", "102400m"),
+            ("-1Mi", "-1Mi"),
+            ("0m", "0"),
+            ("1n", "1n"),
+            ("+1.", "1"),
+            ("9Ei", "9223372036854775807"),
+        ] {
+            assert_eq!(Quantity::new(text).canonical().as_deref(), Some(spelling), "{text}");
+            assert_eq!(Quantity::new(spelling).nanos(), Quantity::new(text).nanos(), "{text}");
+        }
+        assert_eq!(Quantity::new("1024").canonical_decimal().as_deref(), Some("1024"));
+        assert_eq!(Quantity::new("12Q").canonical(), None);
+    }
+
+    #[test]
+    fn rounding_to_thousandths_goes_away_from_zero() {
+        for (text, rounded) in [("1n", "1m"), ("1500u", "2m"), ("-1n", "-1m"), ("1m", "1m"), ("64Mi", "64Mi")] {
+            let rounded = Quantity::new(rounded).nanos();
+            assert_eq!(Quantity::new(text).round_up_to_milli().and_then(|amount| amount.nanos()), rounded, "{text}");
+        }
+    }
+
+    #[test]
     fn text_that_is_no_quantity_has_no_amount() {
         for text in ["", "m", "1x", "1.2.3", "--1", "1 Gi", "e3", "1e", "."] {
             assert_eq!(Quantity::new(text).nanos(), None, "{text:?}");

@@ -148,3 +148,90 @@ pub fn arranged(of: &Type, value: &Value) -> Value {
     };
     Value::Object(fields.iter().map(arrange).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Template;
+
+    fn normal_spec(spec: Value) -> Value {
+        Template::new(json!({"spec": spec})).normal()["spec"].clone()
+    }
+
+    #[test]
+    fn nulls_and_directives_are_gone_and_the_rest_is_kept() {
+        let template = Template::new(json!({
+            "$patch": "replace",
+            "metadata": {"creationTimestamp": null, "labels": {"a": null}},
+            "spec": {"containers": [{"name": "a", "image": null, "newField": {"x": null, "y": [null]}}], "$patch": "x"},
+        }));
+        assert_eq!(
+            *template.value(),
+            json!({
+                "metadata": {"labels": {"a": ""}},
+                "spec": {"containers": [{"name": "a", "newField": {"y": [null]}}]},
+            })
+        );
+    }
+
+    #[test]
+    fn the_emptiest_template_has_the_defaults_of_a_pod() {
+        let expected = json!({"spec": {
+            "dnsPolicy": "ClusterFirst",
+            "restartPolicy": "Always",
+            "schedulerName": "default-scheduler",
+            "securityContext": {},
+            "terminationGracePeriodSeconds": 30,
+        }});
+        assert_eq!(Template::new(json!({})).normal(), expected);
+        let spelt_out = json!({"metadata": {"creationTimestamp": null, "labels": {}}, "spec": {"hostPID": false}});
+        assert_eq!(Template::new(spelt_out).normal(), expected);
+    }
+
+    #[test]
+    fn what_is_empty_stays_where_its_presence_means_something() {
+        let spec = normal_spec(json!({
+            "automountServiceAccountToken": false,
+            "priority": 0,
+            "hostNetwork": false,
+            "containers": [{"name": "a", "securityContext": {"privileged": false}, "stdin": false}],
+        }));
+        assert_eq!(spec["automountServiceAccountToken"], false);
+        assert_eq!(spec["priority"], 0);
+        assert_eq!(spec.get("hostNetwork"), None);
+        assert_eq!(spec["containers"][0]["securityContext"]["privileged"], false);
+        assert_eq!(spec["containers"][0].get("stdin"), None);
+    }
+
+    #[test]
+    fn amounts_have_one_spelling() {
+        let spec = normal_spec(json!({
+            "overhead": {"cpu": "1024", "memory": 1024},
+            "containers": [{"resources": {"limits": {"cpu": "1000m", "memory": "0.5Gi", "x": "0.1m", "bad": "12Q"}}}],
+            "volumes": [{"emptyDir": {"sizeLimit": "1048576"}}],
+        }));
+        assert_eq!(spec["overhead"], json!({"cpu": "1024", "memory": "1Ki"}));
+        let limits = &spec["containers"][0]["resources"]["limits"];
+        assert_eq!(*limits, json!({"cpu": "1", "memory": "512Mi", "x": "1m", "bad": "12Q"}));
+        assert_eq!(spec["volumes"][0]["emptyDir"]["sizeLimit"], "1Mi");
+    }
+
+    #[test]
+    fn templates_that_the_api_would_refuse_are_kept_as_they_are() {
+        for value in [json!(null), json!(5), json!([1]), json!({"spec": "x"}), json!({"spec": {"containers": {}}})] {
+            let template = Template::new(value);
+            assert!(template.same_meaning(&Template::new(template.normal())));
+        }
+        let containers = json!([5, {"ports": "x", "resources": [], "env": [null]}]);
+        let spec = normal_spec(json!({"containers": containers}));
+        assert_eq!(spec["containers"][0], 5);
+        assert_eq!(spec["containers"][1]["ports"], "x");
+    }
+
+    #[test]
+    fn the_old_name_of_the_service_account_yields_to_the_new_one() {
+        let spec = normal_spec(json!({"serviceAccount": "old", "serviceAccountName": "new"}));
+        assert_eq!((&spec["serviceAccount"], &spec["serviceAccountName"]), (&json!("new"), &json!("new")));
+    }
+}

@@ -2,9 +2,12 @@
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
+
 use super::changes;
+use super::list::age;
 use super::style;
-use super::text::{count, some_of, wrap};
+use super::text::{some_of, wrap};
 use super::view::View;
 use crate::report::plan::{ChangePlan, PodLeft, Warning, WarningCode};
 
@@ -16,7 +19,7 @@ use crate::report::plan::{ChangePlan, PodLeft, Warning, WarningCode};
 pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = name(plan);
     let text = match plan.to_revision {
-        Some(revision) => format!("{name} goes back to revision {revision}{}", from(plan)),
+        Some(revision) => format!("{name} goes back to revision {revision}{}{}", rolled_out(plan), from(plan)),
         None => format!("{name} restarts{}", from(plan)),
     };
     writeln!(out, "{}", style::answer(view.show(&text)))?;
@@ -35,6 +38,11 @@ fn name(plan: &ChangePlan) -> String {
     format!("{}/{}", plan.daemon_set.namespace, plan.daemon_set.short())
 }
 
+fn rolled_out(plan: &ChangePlan) -> String {
+    let now = plan.now.parse::<Timestamp>().ok();
+    plan.rolled_out_at.as_ref().map_or_else(String::new, |at| format!(" (rolled out {} ago)", age(at, now)))
+}
+
 fn from(plan: &ChangePlan) -> String {
     match (plan.from_revision, plan.to_revision) {
         (Some(from), Some(_)) => format!(" from revision {from}"),
@@ -51,10 +59,15 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
     }
     let mut nodes: Vec<String> = pods.iter().map(|pod| pod.node.clone()).filter(|node| !node.is_empty()).collect();
     nodes.dedup();
-    let verb = if pods.len() == 1 { "stays" } else { "stay" };
-    let start = format!("{} {verb} until deleted, on ", count(pods.len(), "pod"));
+    let stay = if pods.len() == 1 {
+        "1 pod stays as it is".to_owned()
+    } else {
+        format!("{} pods stay as they are", pods.len())
+    };
+    let start = format!("{stay} until deleted, on ");
     let nodes = some_of(&nodes, view.width.saturating_sub(start.len()));
-    writeln!(out, "{}", style::moving(format!("{start}{nodes}")))
+    writeln!(out, "{}", style::moving(format!("{start}{nodes}")))?;
+    writeln!(out)
 }
 
 /// Writes what to know before the change.

@@ -245,3 +245,110 @@ fn word(value: &Value, view: &View) -> String {
         value => value.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anstream::adapter::strip_str;
+    use serde_json::{Value, json};
+
+    use super::write;
+    use crate::render::view::View;
+    use crate::report::change::Change;
+
+    fn changes() -> Vec<Change> {
+        let replace = |path: &str, from: Value, to: Value| Change::new(path, Some(from), Some(to));
+        let add = |path: &str, to: Value| Change::new(path, None, Some(to));
+        let remove = |path: &str, from: Value| Change::new(path, Some(from), None);
+        vec![
+            replace("spec.containers[agent].image", json!("agent:2"), json!("agent:3")),
+            add("spec.containers[agent].env[LEVEL].value", json!("1_000")),
+            replace("spec.containers[agent].env[MODE].value", json!("yes"), json!("a b")),
+            remove("spec.containers[agent].env[OLD].value", json!("no")),
+            replace("spec.hostNetwork", json!(false), json!(true)),
+            replace("spec.terminationGracePeriodSeconds", json!(30), json!("30")),
+            replace(
+                "spec.containers[agent].env[URL].value",
+                json!("https://registry.example.com/v2/very/long/path/to/the/thing?token=a"),
+                json!("https://registry.example.com/v2/very/long/path/to/the/other?token=a"),
+            ),
+            add(
+                "spec.containers[sidecar]",
+                json!({"name": "sidecar", "image": "sidecar:1", "args": ["--a", "on"], "resources": {}, "command": ["sh", "-c", "a\nb\n"]}),
+            ),
+            remove("spec.tolerations[gpu]", json!({"key": "gpu", "operator": "Exists"})),
+            replace(
+                "spec.containers[agent].args[2]",
+                json!("set -e\na\nb\nc\nrun --level=1 now\nd\ne\nf\ng\n"),
+                json!("set -e\na\nb\nc\nrun --level=2 now\nd\ne\nf\ng"),
+            ),
+            add("spec.containers[agent].args[3]", json!("one\n\ttwo\r\n\n  three\u{1b}[31m\n\n")),
+            replace("spec.nodeSelector", json!({"a": "b", "c": "d"}), json!({"a": "b", "c": "e"})),
+            replace("metadata.annotations[x]", json!(""), json!([])),
+        ]
+    }
+
+    fn shown(changes: &[Change], view: &View) -> String {
+        let mut out = Vec::new();
+        write(changes, view, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Returns what is shown without styles.
+    fn plain(changes: &[Change], view: &View) -> String {
+        strip_str(&shown(changes, view)).to_string()
+    }
+
+    #[test]
+    fn short_values_stand_in_columns_and_long_ones_beneath() {
+        let expected = r#"
+~ spec.containers[agent].image             agent:2  →  agent:3
++ spec.containers[agent].env[LEVEL].value  "1_000"
+~ spec.containers[agent].env[MODE].value   "yes"    →  "a b"
+- spec.containers[agent].env[OLD].value    "no"
+~ spec.hostNetwork                         false    →  true
+~ spec.terminationGracePeriodSeconds       30       →  "30"
+~ spec.containers[agent].env[URL].value
+-    https://registry.example.com/v2/very/long/path/to/the/thing?token=a
++    https://registry.example.com/v2/very/long/path/to/the/other?token=a
++ spec.containers[sidecar]
++    name: sidecar
++    args:
++    - --a
++    - "on"
++    command:
++    - sh
++    - -c
++    - |
++      a
++      b
++    image: sidecar:1
++    resources: {}
+- spec.tolerations[gpu]
+-    key: gpu
+-    operator: Exists
+~ spec.containers[agent].args[2]
+-  |
++  |-
+  @@ -3,5 +3,5 @@
+     b
+     c
+-    run --level=1 now
++    run --level=2 now
+     d
+     e
++ spec.containers[agent].args[3]  |+
++    one
++    \ttwo\r
++
++      three\u{1b}[31m
++
+~ spec.nodeSelector
+     a: b
+-    c: d
++    c: e
+~ metadata.annotations[x]                  ""       →  []
+"#;
+        let text = plain(&changes(), &View::new(Some(80), false));
+        assert_eq!(text, expected.trim_start().replace(r"\t", "\t"));
+    }
+}

@@ -11,21 +11,31 @@ use super::style;
 use super::table::{self, Column};
 use super::text::{count, cut, sanitize};
 use super::view::View;
+use crate::report::coverage::Incomplete;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow};
 
 /// The columns that a change-cause may take up, so that there is room for what changed.
 const WIDEST_CAUSE: usize = 30;
 
-/// Writes the answer in a sentence, and a row per revision.
+/// The columns from which on change-causes have a column of their own.
+const LEAST_WIDTH_FOR_CAUSES: usize = 120;
+
+/// A row of the table.
+struct Row<'a> {
+    report: &'a HistoryReport,
+    revision: &'a RevisionRow,
+}
+
+/// Writes of one DaemonSet the answer in a sentence, and a row per revision.
 ///
 /// # Errors
 ///
 /// Fails where the output cannot be written.
-pub fn table(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn one(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", style::answer(view.show(&answer(report))))?;
     if !report.revisions.is_empty() {
         writeln!(out)?;
-        rows(report, wide, view, out)?;
+        table(Vec::new(), std::slice::from_ref(report), wide, view, out)?;
     }
     for note in &report.notes {
         writeln!(out, "{}", style::moving(view.show(note)))?;
@@ -35,6 +45,33 @@ pub fn table(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Writ
         writeln!(out, "{}", style::context(view.show(&text)))?;
     }
     incomplete(&report.incomplete, view, out)
+}
+
+/// Writes of several DaemonSets a row per revision.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn several(
+    reports: &[HistoryReport],
+    with_namespace: bool,
+    wide: bool,
+    view: &View,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut columns = Vec::new();
+    if with_namespace {
+        columns.push(Column::text("NAMESPACE", |row: &Row<'_>| view.show(&row.report.daemon_set.namespace)));
+    }
+    columns.push(Column::text("NAME", |row: &Row<'_>| view.show(&row.report.daemon_set.short())));
+    table(columns, reports, wide, view, out)?;
+    let mut said: Vec<&Incomplete> = Vec::new();
+    for gap in reports.iter().flat_map(|report| &report.incomplete) {
+        if !said.contains(&gap) {
+            said.push(gap);
+        }
+    }
+    incomplete(&said.into_iter().cloned().collect::<Vec<_>>(), view, out)
 }
 
 fn answer(report: &HistoryReport) -> String {
@@ -54,36 +91,55 @@ fn answer(report: &HistoryReport) -> String {
     format!("{text}, on {} of {}{others}", pods(current), count(all, "pod"))
 }
 
-fn rows(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let now = report.now.parse::<Timestamp>().ok();
-    let oldest = report.revisions.last().map(|row| row.revision);
-    let mut columns = vec![
-        Column::text("REVISION", |row: &RevisionRow| {
-            if row.current { format!("{}  {}", row.revision, style::well("current")) } else { row.revision.to_string() }
+fn table<'a>(
+    before: Vec<Column<'a, Row<'a>>>,
+    reports: &'a [HistoryReport],
+    wide: bool,
+    view: &'a View,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let rows: Vec<Row<'_>> = reports
+        .iter()
+        .flat_map(|report| report.revisions.iter().map(move |revision| Row { report, revision }))
+        .collect();
+    let age = |at: &str, row: &Row<'_>| age(at, row.report.now.parse::<Timestamp>().ok());
+    let mut columns = before;
+    columns.extend([
+        Column::text("REVISION", |Row { revision, .. }: &Row<'_>| match revision.current {
+            true => format!("{}  {}", revision.revision, style::well("current")),
+            false => revision.revision.to_string(),
         }),
-        Column::text("PODS", |row: &RevisionRow| match row.pods {
+        Column::text("PODS", |row: &Row<'_>| match row.revision.pods {
             None => "?".to_owned(),
             Some(pods) if pods.total == 0 => "0".to_owned(),
             Some(pods) if pods.ready < pods.total => style::moving(format!("{}/{}", pods.ready, pods.total)),
             Some(pods) => format!("{}/{}", pods.ready, pods.total),
         }),
-        Column::text("MADE", |row: &RevisionRow| age(&row.created_at, now)),
-        Column::text("ROLLED OUT", |row: &RevisionRow| age(&row.rolled_out_at, now)),
-    ];
+        Column::text("MADE", move |row: &Row<'_>| age(&row.revision.created_at, row)),
+        Column::text("ROLLED OUT", move |row: &Row<'_>| age(&row.revision.rolled_out_at, row)),
+    ]);
     if wide {
-        columns.push(Column::text("NAME", |row: &RevisionRow| view.show(&row.name)));
-        columns.push(Column::text("IMAGES", |row: &RevisionRow| view.show(&row.images.join(","))));
+        columns.push(Column::text("REVISION-NAME", |row: &Row<'_>| view.show(&row.revision.name)));
+        columns.push(Column::text("IMAGES", |row: &Row<'_>| view.show(&row.revision.images.join(","))));
     }
-    if report.revisions.iter().any(|row| row.change_cause.is_some()) {
-        columns.push(Column::text("CHANGE-CAUSE", |row: &RevisionRow| {
-            let cause = view.show(row.change_cause.as_deref().unwrap_or_default());
+    let has_cause = rows.iter().any(|row| row.revision.change_cause.is_some());
+    // On a narrow screen the cause stands beneath what changed, so that neither is cut.
+    let cause_beneath = !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_CAUSES);
+    if has_cause && !cause_beneath {
+        columns.push(Column::text("CHANGE-CAUSE", move |row: &Row<'_>| {
+            let cause = view.show(row.revision.change_cause.as_deref().unwrap_or_default());
             if wide || view.limit.is_none() { cause } else { cut(&cause, WIDEST_CAUSE, view.ascii) }
         }));
     }
-    columns.push(Column::sentence("CHANGED", style::plain, move |row: &RevisionRow| {
-        view.show(&changed(row, Some(row.revision) == oldest))
+    columns.push(Column::prose("CHANGED", move |Row { report, revision }: &Row<'_>| {
+        let is_oldest = report.revisions.last().is_some_and(|oldest| oldest.name == revision.name);
+        let changed = view.show(&changed(revision, is_oldest));
+        match &revision.change_cause {
+            Some(cause) if cause_beneath => format!("{changed}\n\"{}\"", view.show(cause)),
+            _ => changed,
+        }
     }));
-    table::write(&columns, &report.revisions, view, out)
+    table::write(&columns, &rows, view, out)
 }
 
 fn changed(row: &RevisionRow, is_oldest: bool) -> String {
@@ -112,12 +168,11 @@ pub fn names(report: &HistoryReport, out: &mut dyn Write) -> io::Result<()> {
 ///
 /// Fails where the output cannot be written.
 pub fn diff(report: &RevisionDiff, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let RevisionDiff { daemon_set, from, to, changes, identical, .. } = report;
+    let RevisionDiff { daemon_set, from, to, changes, .. } = report;
     let name = format!("{}/{}", daemon_set.namespace, daemon_set.short());
     let sides = format!("{name}: {} compared with {}", label(to), label(from));
     if changes.is_empty() {
-        let how = if *identical { "they are the same" } else { "they mean the same, and differ in spelling alone" };
-        return writeln!(out, "{}", style::answer(view.show(&format!("{sides}: {how}"))));
+        return writeln!(out, "{}", style::answer(view.show(&format!("{sides}: they mean the same"))));
     }
     writeln!(out, "{}", style::answer(view.show(&sides)))?;
     writeln!(out)?;

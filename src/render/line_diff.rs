@@ -9,9 +9,6 @@ use super::words;
 /// How long is spent at most on texts that have next to nothing in common.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most bytes of changed lines that are compared word by word.
-const MOST_COMPARED: usize = 64 << 10;
-
 /// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
@@ -66,13 +63,19 @@ fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<Line> {
     match operation {
         DiffOp::Equal { .. } => old.iter().map(|line| (Mark::Both, vec![(false, (*line).to_owned())])).collect(),
         DiffOp::Replace { .. } => {
-            let (old, new) = (old.join("\n"), new.join("\n"));
-            let (old, new) = if old.len() + new.len() > MOST_COMPARED {
-                (vec![(false, old.as_str())], vec![(false, new.as_str())])
-            } else {
-                words::compare(&old, &new)
+            // As many lines as before are most likely the same ones, each a little different.
+            let (mut removed, mut added) = (Vec::new(), Vec::new());
+            let mut compare = |old: &str, new: &str| {
+                let (old, new) = words::compare(old, new);
+                removed.extend(split(Mark::From, &old));
+                added.extend(split(Mark::To, &new));
             };
-            split(Mark::From, &old).into_iter().chain(split(Mark::To, &new)).collect()
+            if old.len() == new.len() {
+                old.iter().zip(new).for_each(|(old, new)| compare(old, new));
+            } else {
+                compare(&old.join("\n"), &new.join("\n"));
+            }
+            removed.into_iter().chain(added).collect()
         }
         DiffOp::Delete { .. } | DiffOp::Insert { .. } => {
             let whole = |mark| move |line: &&str| (mark, vec![(false, (*line).to_owned())]);

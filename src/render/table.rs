@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anstream::adapter::strip_str;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
-use super::text::{columns, cut};
+use super::text::{columns, cut, wrap};
 use super::view::View;
 
 /// The space between two columns.
@@ -27,6 +27,8 @@ enum Shape {
     Number,
     /// The style is put on after cutting, which counts characters.
     Sentence(fn(String) -> String),
+    /// Lines that are broken at spaces where the screen ends.
+    Prose,
 }
 
 impl<'a, Row> Column<'a, Row> {
@@ -38,6 +40,12 @@ impl<'a, Row> Column<'a, Row> {
     /// Makes the last column, of sentences that are cut where the screen ends and then styled.
     pub fn sentence(heading: &'static str, style: fn(String) -> String, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column { heading, shape: Shape::Sentence(style), cell: Box::new(cell) }
+    }
+
+    /// Makes the last column, of text that goes on in the next line where the screen ends; each line of a cell is
+    /// broken by itself.
+    pub fn prose(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
+        Column { heading, shape: Shape::Prose, cell: Box::new(cell) }
     }
 
     /// Makes a column of numbers, aligned on the right.
@@ -63,14 +71,19 @@ impl<'a, Row> Column<'a, Row> {
 pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let mut cells: Vec<Vec<String>> =
         rows.iter().map(|row| layout.iter().map(|column| (column.cell)(row)).collect()).collect();
-    if let [before @ .., Column { shape: Shape::Sentence(style), .. }] = layout {
+    if let [before @ .., Column { shape: shape @ (Shape::Sentence(_) | Shape::Prose), .. }] = layout {
         let widest = |index: usize| cells.iter().map(|row| columns(&strip_str(&row[index]).to_string())).max();
         let widths =
             before.iter().enumerate().map(|(index, column)| widest(index).unwrap_or(0).max(column.heading.len()));
         let taken: usize = widths.map(|width| width + usize::from(GAP)).sum();
         let room = view.limit.map(|limit| limit.saturating_sub(taken).max(LEAST_SENTENCE));
         for cell in cells.iter_mut().filter_map(|row| row.last_mut()).filter(|cell| !cell.is_empty()) {
-            *cell = style(room.map_or_else(|| cell.clone(), |room| cut(cell, room, view.ascii)));
+            *cell = match (shape, room) {
+                (Shape::Sentence(style), None) => style(std::mem::take(cell)),
+                (Shape::Sentence(style), Some(room)) => style(cut(cell, room, view.ascii)),
+                (_, None) => std::mem::take(cell),
+                (_, Some(room)) => cell.split('\n').flat_map(|line| wrap(line, room)).collect::<Vec<_>>().join("\n"),
+            };
         }
     }
     let mut table = Table::new();

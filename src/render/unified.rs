@@ -62,9 +62,84 @@ pub(super) fn line(mark: Mark, indent: &str, pieces: &[(bool, String)]) -> Strin
         Mark::From => ("-", style::trouble, style::removed_word),
         Mark::To => ("+", style::well, style::added_word),
     };
-    let mut line = paint(format!("{sign}{indent}"));
+    // An empty line is not indented; nobody could see it.
+    let is_empty = pieces.iter().all(|(_, piece)| piece.is_empty());
+    let mut line = paint(if is_empty { sign.to_owned() } else { format!("{sign}{indent}") });
     for (differs, piece) in pieces {
         line.push_str(&if *differs { point(escape(piece)) } else { paint(escape(piece)) });
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use anstream::adapter::strip_str;
+    use serde_json::{Value, json};
+
+    use super::{Labelled, write};
+    use crate::render::view::View;
+
+    fn template(image: &str, level: &str, script: &str, env: Value) -> Labelled {
+        let container = json!({"name": "agent", "image": image, "args": [level, "-c", script], "env": env});
+        Labelled::new(format!("{image} \u{1b}[2J"), json!({"spec": {"containers": [container], "hostNetwork": true}}))
+    }
+
+    fn written(from: &Labelled, to: &Labelled, context: usize, ascii: bool) -> (bool, String) {
+        let mut out = Vec::new();
+        let differs = write(from, to, context, &View::new(Some(80), ascii), &mut out).unwrap();
+        (differs, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn lines_that_differ_are_shown_in_hunks() {
+        let from = template("agent:2", "--level=1", "set -e\nrun a b c\n", json!([{"name": "A", "value": "yes"}]));
+        let red = json!([{"name": "A", "value": "no"}, {"name": "RED", "value": "\u{1b}[31m é"}]);
+        let to = template("agent:3", "--level=2", "set -e\nrun a x c\n", red);
+        let expected = r#"--- agent:2 \u{1b}[2J
++++ agent:3 \u{1b}[2J
+@@ -3,12 +3,14 @@
+   - name: agent
+     args:
+-    - --level=1
++    - --level=2
+     - -c
+     - |
+       set -e
+-      run a b c
++      run a x c
+     env:
+     - name: A
+-      value: "yes"
+-    image: agent:2
++      value: "no"
++    - name: RED
++      value: "\u001b[31m é"
++    image: agent:3
+   hostNetwork: true
+"#;
+        let (differs, text) = written(&from, &to, 2, false);
+        assert!(differs);
+        assert_eq!(strip_str(&text).to_string(), expected);
+        let (_, ascii) = written(&from, &to, 2, true);
+        assert!(ascii.is_ascii() && ascii.contains(r"\u00e9"), "{ascii}");
+        let (_, text) = written(&from, &to, 0, false);
+        let hunks: Vec<_> =
+            text.lines().filter(|line| line.contains("@@")).map(|line| strip_str(line).to_string()).collect();
+        assert_eq!(hunks, ["@@ -5 +5 @@", "@@ -9 +9 @@", "@@ -12,2 +12,4 @@"]);
+    }
+
+    #[test]
+    fn the_words_that_differ_are_pointed_at_by_colour_alone() {
+        let from = template("agent:2", "--level=1", "a", json!([]));
+        let to = template("agent:2", "--level=2", "a", json!([]));
+        let (_, text) = written(&from, &to, 3, false);
+        assert!(text.contains("\u{1b}[7m\u{1b}[1m\u{1b}[31m1\u{1b}[39m"), "{text:?}");
+        assert!(text.contains("\u{1b}[7m\u{1b}[1m\u{1b}[32m2\u{1b}[39m"), "{text:?}");
+    }
+
+    #[test]
+    fn nothing_is_written_where_nothing_differs() {
+        let from = template("agent:2", "--level=1", "a", json!([]));
+        assert_eq!(written(&from, &from.clone(), 3, false), (false, String::new()));
+    }
 }

@@ -10,22 +10,31 @@ pub type Piece<'a> = (bool, &'a str);
 /// The least part of two texts that must be the same for the rest to be worth pointing at.
 const LEAST_ALIKE: f32 = 0.5;
 
+/// The most bytes of texts that are compared; nobody looks for a word in more.
+const MOST_COMPARED: usize = 64 << 10;
+
 /// How long is spent at most on texts that have next to nothing in common.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Divides two texts into pieces that both have and pieces that differ. Texts that are hardly alike stay whole.
 pub fn compare<'a>(from: &'a str, to: &'a str) -> (Vec<Piece<'a>>, Vec<Piece<'a>>) {
+    let whole = (vec![(false, from)], vec![(false, to)]);
+    if from.len() + to.len() > MOST_COMPARED {
+        return whole;
+    }
     let (from_words, to_words) = (words(from), words(to));
     let difference =
         TextDiff::configure().algorithm(Algorithm::Patience).timeout(PATIENCE).diff_slices(&from_words, &to_words);
     let same: usize = difference
         .iter_all_changes()
-        .filter(|change| change.tag() == ChangeTag::Equal && !change.value().trim().is_empty())
-        .map(|change| change.value().len())
+        .filter(|change| change.tag() == ChangeTag::Equal)
+        .map(|change| change.value().trim().len())
         .sum();
-    let most = from.len().max(to.len());
+    // Spaces are in all texts, and make none alike.
+    let weight = |words: &[&str]| words.iter().map(|word| word.trim().len()).sum::<usize>();
+    let most = weight(&from_words).max(weight(&to_words));
     if most == 0 || (same as f32) < LEAST_ALIKE * most as f32 {
-        return (vec![(false, from)], vec![(false, to)]);
+        return whole;
     }
     let side = |left_out: ChangeTag, text: &'a str| {
         let mut pieces: Vec<Piece<'a>> = Vec::new();
@@ -58,4 +67,32 @@ fn words(text: &str) -> Vec<&str> {
     }
     words.extend((start < text.len()).then(|| &text[start..]));
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compare;
+
+    #[test]
+    fn the_words_that_differ_are_found() {
+        let (from, to) = compare("registry/agent:1.4-debug", "registry/agent:1.5-debug");
+        assert_eq!(from, [(false, "registry/agent:1."), (true, "4"), (false, "-debug")]);
+        assert_eq!(to, [(false, "registry/agent:1."), (true, "5"), (false, "-debug")]);
+        let (from, to) = compare("one  two four", "one  two three four");
+        assert_eq!(from, [(false, "one  two four")]);
+        assert_eq!(to, [(false, "one  two "), (true, "three "), (false, "four")]);
+        let (from, _) = compare("größe日本 a", "größe日本 b");
+        assert_eq!(from, [(false, "größe日本 "), (true, "a")]);
+    }
+
+    #[test]
+    fn texts_that_are_hardly_alike_stay_whole() {
+        for (from, to) in
+            [("one two", "three four"), ("", "a"), ("a", ""), ("", ""), ("a b c d", "e f g h"), ("  a", "  b")]
+        {
+            assert_eq!(compare(from, to), (vec![(false, from)], vec![(false, to)]));
+        }
+        let (from, to) = ("a ".repeat(40_000), "a ".repeat(40_001));
+        assert_eq!(compare(&from, &to).0, [(false, from.as_str())]);
+    }
 }

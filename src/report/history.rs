@@ -137,8 +137,6 @@ pub struct RevisionDiff {
     pub to: DiffSide,
     /// The differences in meaning.
     pub changes: Vec<Change>,
-    /// Whether the two are the same to the letter.
-    pub identical: bool,
 }
 
 /// One of two templates that are compared.

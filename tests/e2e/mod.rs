@@ -3,5 +3,7 @@
 mod agreement;
 mod control_plane;
 mod recording;
+mod revisions;
 mod rollouts;
 mod stopped_parts;
+mod yaml;

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::{Pod, Toleration};
+use kubectl_ds::model::template::Template;
 use kubectl_ds::scheduling::daemon_pods::{
     Claim, NodeContext, claim, is_available, is_deleted_terminal, is_updated, pods_should_be_on_node, target_node,
 };
@@ -36,6 +37,9 @@ pub struct Answer {
     pub room: Option<Room>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manage: Option<Manage>,
+    /// A pod template as the API server keeps it; as [`answer`] gives it, in its normal form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<Value>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
 }
@@ -91,6 +95,39 @@ impl Answer {
         }
         self
     }
+
+    /// Tells whether this answer, which is ours, is that of Kubernetes.
+    ///
+    /// A template has the normal form of the one that the API server keeps, and apart from what is empty it has the
+    /// same fields, so that the normal form neither leaves out nor makes up any.
+    pub fn agrees_with(&self, theirs: &Answer) -> bool {
+        if let (Some(ours), Some(theirs)) = (&self.template, &theirs.template) {
+            return *ours == Template::new(theirs.clone()).normal() && fields(ours) == fields(theirs);
+        }
+        self == theirs
+    }
+}
+
+/// Returns the paths of all values that are not empty.
+fn fields(value: &Value) -> Vec<String> {
+    let mut below: Vec<String> = Vec::new();
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                below.extend(fields(value).into_iter().map(|path| format!(".{name}{path}")));
+            }
+        }
+        Value::Array(items) => {
+            for (place, item) in items.iter().enumerate() {
+                below.extend(fields(item).into_iter().map(|path| format!("[{place}]{path}")));
+            }
+        }
+        Value::Null | Value::Bool(false) => {}
+        Value::String(text) if text.is_empty() || text == "0" => {}
+        Value::Number(number) if number.as_f64() == Some(0.0) => {}
+        _ => below.push(String::new()),
+    }
+    below
 }
 
 /// Answers a case by the rules of this crate; `pool` are the nodes that are named by an index.
@@ -104,6 +141,9 @@ pub fn answer(case: &Value, pool: &[Node]) -> Result<Answer, serde_json::Error> 
     }
     if let Some(case) = case.get("manage") {
         answer.manage = Some(manage(case)?);
+    }
+    if let Some(case) = case.get("template") {
+        answer.template = Some(Template::new(case["podTemplate"].clone()).normal());
     }
     Ok(answer.sorted())
 }
@@ -219,6 +259,9 @@ impl Mix {
             self.count(resources[room.insufficient.len().min(2)]);
             self.count(if room.ports_fit { "ports: free" } else { "ports: taken" });
         }
+        if let Some(template) = &answer.template {
+            self.add_template(template);
+        }
         if let Some(manage) = &answer.manage {
             self.count(match (manage.create, manage.delete.is_empty()) {
                 (true, _) => "upkeep: creates",
@@ -232,6 +275,31 @@ impl Mix {
                     "Released" => "claim: released",
                     _ => "claim: foreign",
                 });
+            }
+        }
+    }
+
+    /// Counts what a template has in it after its defaults were filled in.
+    fn add_template(&mut self, template: &Value) {
+        let text = template.to_string();
+        self.count("templates: all");
+        for (outcome, sign) in [
+            ("template: is pulled always", r#""imagePullPolicy":"Always""#),
+            ("template: is pulled if not present", r#""imagePullPolicy":"IfNotPresent""#),
+            ("template: has an empty directory", r#""emptyDir""#),
+            ("template: has a path of the node", r#""hostPath""#),
+            ("template: has projected volumes", r#""projected""#),
+            ("template: has a volume claim", r#""volumeMode""#),
+            ("template: has a token", r#""expirationSeconds""#),
+            ("template: has a probe", r#""failureThreshold""#),
+            ("template: asks by HTTP", r#""httpGet""#),
+            ("template: asks by gRPC", r#""grpc""#),
+            ("template: is on the node's network", r#""hostNetwork":true"#),
+            ("template: has resources", r#""limits":{""#),
+            ("template: has affinity", r#""affinity":{""#),
+        ] {
+            if text.contains(sign) {
+                self.count(outcome);
             }
         }
     }
@@ -263,6 +331,19 @@ impl Mix {
             ("claim: adopted", 0.03),
             ("claim: released", 0.03),
             ("claim: foreign", 0.05),
+            ("template: is pulled always", 0.03),
+            ("template: is pulled if not present", 0.05),
+            ("template: has an empty directory", 0.02),
+            ("template: has a path of the node", 0.01),
+            ("template: has projected volumes", 0.01),
+            ("template: has a volume claim", 0.005),
+            ("template: has a token", 0.002),
+            ("template: has a probe", 0.05),
+            ("template: asks by HTTP", 0.03),
+            ("template: asks by gRPC", 0.01),
+            ("template: is on the node's network", 0.01),
+            ("template: has resources", 0.05),
+            ("template: has affinity", 0.01),
         ] {
             let (kind, _) = outcome.split_once(':').unwrap();
             let total = self.total(kind);

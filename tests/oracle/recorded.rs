@@ -37,7 +37,7 @@ fn recorded_answers_of_kubernetes_hold() {
             Line::Nodes { nodes } => pool = nodes.iter().map(|node| Node::deserialize(node).unwrap()).collect(),
             Line::Answered { case, answer: recorded } => {
                 let ours = answer(&case, &pool).unwrap();
-                assert_eq!(ours, *recorded, "Kubernetes answers otherwise to {case}");
+                assert!(ours.agrees_with(&recorded), "to {case}\nKubernetes answers {recorded:?}\nand we say {ours:?}");
                 mix.add(&recorded);
             }
         }
@@ -45,4 +45,5 @@ fn recorded_answers_of_kubernetes_hold() {
     mix.assert_healthy();
     assert!(mix.total("eligibility") >= 4_000, "too few answers are recorded:\n{mix}");
     assert!(mix.total("room") + mix.total("upkeep") >= 1_000, "too few answers are recorded:\n{mix}");
+    assert!(mix.total("templates") >= 300, "too few answers are recorded:\n{mix}");
 }

@@ -11,10 +11,12 @@ pub mod control_plane;
 pub mod expectations;
 #[cfg(feature = "e2e")]
 pub mod faulty_cluster;
+pub mod hard_values;
 #[cfg(feature = "e2e")]
 pub mod interceptor;
 #[cfg(feature = "e2e")]
 pub mod kruise;
+pub mod nasty_strings;
 pub mod objects;
 
 /// Tells the person who runs the tests what goes on; unlike a test's own output it is never held back.

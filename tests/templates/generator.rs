@@ -52,7 +52,8 @@ fn likelihood(of: &Type, field: &Field) -> usize {
         ("PodTemplateSpec", _) | (_, "name" | "image" | "mountPath" | "containerPort" | "key" | "containers") => 96,
         ("ObjectMeta", "labels" | "annotations") => 60,
         ("ObjectMeta", _) => 2,
-        ("PodSpec", "initContainers" | "volumes" | "tolerations" | "nodeSelector") => 45,
+        ("PodSpec", "volumes") => 75,
+        ("PodSpec", "initContainers" | "tolerations" | "nodeSelector") => 45,
         ("PodSpec", "ephemeralContainers") => 3,
         ("PodSpec", _) => 14,
         ("Container" | "EphemeralContainer", "env" | "ports" | "volumeMounts" | "resources" | "args") => 45,
@@ -96,7 +97,11 @@ fn value(random: &mut Random, of: &Type, field: &Field, taste: Taste) -> Value {
         }
         Kind::Struct(of) | Kind::Optional(of) => object(random, of, taste),
         Kind::List(of, _) => {
-            let most = if of.name == "VolumeProjection" || field.name == "env" { 5 } else { 3 };
+            let most = match field.name {
+                "volumes" => 8,
+                "env" | "sources" => 5,
+                _ => 3,
+            };
             let mut entries = random.some(most, |random| object(random, of, taste));
             if field.name == "containers" {
                 entries.push(object(random, of, taste));

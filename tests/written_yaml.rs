@@ -43,7 +43,6 @@ fn nasty_strings_are_read_back_wherever_they_stand() {
         assert_same(&json!({ string: "a" }));
         assert_same(&json!({ string: { string: [string] } }));
         assert_same(&json!([string, [string, [string]], { "a": string, "b": [string, string], "c": { "d": string } }]));
-        // At the top a lone `~` or an empty document is told from others by our reader alone.
         assert_same(&json!([{ string: string, "name": string }]));
     }
     assert_same(&json!(strings));

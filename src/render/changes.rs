@@ -251,7 +251,8 @@ mod tests {
     use anstream::adapter::strip_str;
     use serde_json::{Value, json};
 
-    use super::write;
+    use super::{word, write};
+    use crate::render::text::{columns, is_unsafe};
     use crate::render::view::View;
     use crate::report::change::Change;
 
@@ -350,5 +351,115 @@ mod tests {
 "#;
         let text = plain(&changes(), &View::new(Some(80), false));
         assert_eq!(text, expected.trim_start().replace(r"\t", "\t"));
+    }
+
+    #[test]
+    fn a_wide_screen_and_a_pipe_have_room_for_long_values() {
+        let from = "https://registry.example.com/v2/very/long/path/to/the/thing?token=a";
+        let long = |width| plain(&changes()[6..7], &View::new(width, false));
+        assert_eq!(
+            long(Some(200)),
+            format!("~ spec.containers[agent].env[URL].value  {from}  →  {}\n", from.replace("thing", "other"))
+        );
+        // A pipe is laid out for a usual screen, and what has no room there goes beneath, whole.
+        assert_eq!(long(None).lines().count(), 3);
+        for width in [Some(40), Some(80), None] {
+            let text = long(width);
+            assert!(text.contains(from) && text.contains(&from.replace("thing", "other")), "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_end_where_the_screen_ends_as_long_as_values_fit() {
+        for width in [40, 60, 80, 120, 200] {
+            for line in plain(&changes()[..6], &View::new(Some(width), false)).lines() {
+                assert!(columns(line) <= width || !line.contains("  "), "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_long_path_or_value_does_not_move_the_others() {
+        let long = "x".repeat(60);
+        let changes = [
+            Change::new("spec.a", Some(json!("b")), Some(json!("c"))),
+            Change::new("spec.bcd", Some(json!("bc")), Some(json!("d"))),
+            Change::new(format!("spec.{long}"), Some(json!("b")), Some(json!("c"))),
+            Change::new("spec.b", Some(json!(long)), Some(json!("c"))),
+        ];
+        let expected =
+            format!("~ spec.a    b   →  c\n~ spec.bcd  bc  →  d\n~ spec.{long}  b   →  c\n~ spec.b    {long}  →  c\n");
+        assert_eq!(plain(&changes, &View::new(Some(80), false)), expected);
+    }
+
+    #[test]
+    fn screens_without_unicode_get_ascii() {
+        let mut changes = changes();
+        changes.push(Change::new("metadata.annotations[größe]", Some(json!("é")), Some(json!("😀"))));
+        changes.push(Change::new("spec.x", None, Some(json!("é\n日本\n"))));
+        changes.push(Change::new("spec.y", None, Some(json!({"é": ["日本"]}))));
+        let text = plain(&changes, &View::new(Some(80), true));
+        assert!(text.is_ascii(), "{text}");
+        for part in [
+            "agent:2   ->  agent:3",
+            r#""\u00e9""#,
+            r#""\U0001f600""#,
+            r"gr\u{f6}",
+            r"\u{65e5}\u{672c}",
+            r#""\u65e5\u672c""#,
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn nothing_from_the_cluster_steers_the_terminal() {
+        let evil = "\u{1b}]0;x\u{7}\u{202e}\u{9b}2J\u{200b}\r";
+        let texts = [evil.to_owned(), format!("{evil} {}", "x".repeat(200)), format!("a\n{evil}\n{evil}b\n")];
+        let mut changes = Vec::new();
+        for text in &texts {
+            let values = [json!(text), json!([text]), json!({ text: { "a": [text] } })];
+            for value in values {
+                changes.push(Change::new(format!("spec[{text}]"), None, Some(value.clone())));
+                changes.push(Change::new(text, Some(value.clone()), Some(json!("a"))));
+                changes.push(Change::new("spec.a", Some(value), Some(json!(format!("{text}\n{evil}c")))));
+            }
+        }
+        for view in [View::new(Some(80), false), View::new(Some(80), true), View::new(None, false)] {
+            let text = plain(&changes, &view);
+            let odd = text.chars().find(|c| is_unsafe(*c) && *c != '\n');
+            assert_eq!(odd, None, "{text:?}");
+            // A carriage return would be `\r` in a script, and nothing else of it may be lost.
+            assert_eq!(text.matches("2J").count(), shown(&changes, &view).matches("2J").count());
+        }
+    }
+
+    #[test]
+    fn colour_only_repeats_the_mark() {
+        let text = shown(&changes()[..4], &View::new(Some(80), false));
+        let marks: Vec<&str> = text.lines().map(|line| &line[..7]).collect();
+        assert_eq!(
+            marks,
+            ["\u{1b}[33m~\u{1b}", "\u{1b}[32m+\u{1b}", "\u{1b}[33m~\u{1b}", "\u{1b}[31m-\u{1b}"].map(|mark| &mark[..7])
+        );
+        let text = shown(&changes()[6..7], &View::new(Some(80), false));
+        assert!(text.contains("\u{1b}[7m\u{1b}[1m\u{1b}[31mthing\u{1b}"), "{text:?}");
+        let nothing = shown(&[], &View::new(Some(80), false));
+        assert_eq!(nothing, "");
+    }
+
+    #[test]
+    fn strings_that_could_be_something_else_are_quoted() {
+        for plain_word in ["agent:2", "100m", "a/b@sha256:0f", "--flag=x", "größe"] {
+            assert_eq!(word(&json!(plain_word), &View::new(None, false)), plain_word);
+        }
+        for odd in
+            ["", "yes", "1", "1_000", "null", "a b", " a", "0x1F", "2026-01-01", "{}", "[]", "a: b", "#x", "\"a\""]
+        {
+            let written = word(&json!(odd), &View::new(None, false));
+            assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json!(odd), "{written}");
+        }
+        assert_eq!(word(&json!(null), &View::new(None, false)), "null");
+        assert_eq!(word(&json!({}), &View::new(None, false)), "{}");
     }
 }

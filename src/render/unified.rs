@@ -55,9 +55,12 @@ pub fn write(from: &Labelled, to: &Labelled, context: usize, view: &View, out: &
     Ok(true)
 }
 
+/// Puts a style on text.
+type Paint = fn(String) -> String;
+
 /// Writes a line of a hunk with its mark, and points at the words that differ.
 pub(super) fn line(mark: Mark, indent: &str, pieces: &[(bool, String)]) -> String {
-    let (sign, paint, point): (_, fn(String) -> String, fn(String) -> String) = match mark {
+    let (sign, paint, point): (_, Paint, Paint) = match mark {
         Mark::Both => (" ", style::plain, style::plain),
         Mark::From => ("-", style::trouble, style::removed_word),
         Mark::To => ("+", style::well, style::added_word),

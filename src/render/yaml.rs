@@ -1,8 +1,8 @@
 //! YAML that kubectl reads back as the same values, and that cannot steer a terminal.
 //!
-//! It looks as kubectl's own does. Strings with characters that could steer a terminal, or deceive its reader, are
-//! in double quotes, where YAML has escapes for them; the serializers that there are leave such characters as they
-//! are, and only a JSON document would be safe.
+//! It looks as kubectl's own does. It is written here because serializers leave characters that could steer a
+//! terminal, or deceive its reader, as they are: here they are in double quotes, where YAML has escapes for them.
+//! serde-saphyr also begins blocks with a tab, which kubectl refuses.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub fn is_plain(text: &str, ascii: bool) -> bool {
 
 /// Writes a string in double quotes, with escapes for what could steer a terminal.
 ///
-/// This is JSON too, as long as no character is beyond U+FFFF or has a short escape of YAML's own.
+/// This is JSON too, as long as nothing beyond U+FFFF has to be escaped.
 pub fn quoted(text: &str, ascii: bool) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -161,6 +161,9 @@ pub fn run(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mu
 fn answer(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let Settings { flavors, name, question, exit_code, output } = arguments.resolve()?;
     let target = target.resolve(io)?;
+    if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {
+        return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
+    }
     let session = target.open(io)?;
     let snapshot = session.read_history(HistoryQuery { name: name.clone(), flavors, ..HistoryQuery::default() }, io)?;
     let view = View::new(io.width, target.ascii);
@@ -181,9 +184,6 @@ fn answer(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut
         }
         Question::Diff { sides, unified } => (sides, unified),
     };
-    if sides.reads_input() && target.reads_input() {
-        return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
-    }
     let revisions = only_one(&snapshot, "--diff")?;
     let manifest = match &sides {
         Sides::Manifest(_, path) => Some(Template::new(manifest::read_template(path, io.input)?)),
@@ -195,9 +195,13 @@ fn answer(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut
         Some(_) => template.normal(),
         None => template.value().clone(),
     };
-    let labelled = |side: &DiffSide, template: &Template| Labelled {
-        label: format!("{}.{}", revisions.daemon_set.metadata.name, side.label.replace(' ', "-")),
-        value: lines(template),
+    let labelled = |side: &DiffSide, template: &Template| {
+        let is_file = side.revision.is_none() && !side.current;
+        let label = match is_file {
+            true => side.label.clone(),
+            false => format!("{}.{}", revisions.daemon_set.metadata.name, side.label.replace(' ', "-")),
+        };
+        Labelled { label, value: lines(template) }
     };
     let (left, right) = (labelled(&from.0, from.1), labelled(&to.0, to.1));
     let report = diff(&revisions, from, to);

@@ -4,8 +4,11 @@
 mod bad_input;
 mod completion;
 mod coverage;
+mod history;
 mod hostile;
 mod list;
+mod restart;
+mod undo;
 mod version;
 
 use std::io::Write;

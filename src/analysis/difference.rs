@@ -46,12 +46,8 @@ impl Comparison {
     }
 
     fn fields(&mut self, of: &Type, path: &str, from: &Map<String, Value>, to: &Map<String, Value>) {
-        let is_mirrored =
-            |fields: &Map<String, Value>| fields.get("serviceAccount") == fields.get("serviceAccountName");
-        for field in of.fields {
-            if field.name == "serviceAccount" && is_mirrored(from) && is_mirrored(to) {
-                continue;
-            }
+        // In a normal form, `serviceAccount` is always the same as `serviceAccountName`.
+        for field in of.fields.iter().filter(|field| field.name != "serviceAccount") {
             let path = child(path, field.name);
             self.field(&field.kind, &path, from.get(field.name), to.get(field.name));
         }

@@ -1,5 +1,7 @@
 //! What the entries of a template's lists are known by.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 /// How the entries of a list are told from each other, and whether their order means something.
@@ -81,18 +83,31 @@ impl Key {
 /// the same name.
 fn arrange_variables(entries: &[Value]) -> Vec<Value> {
     let names: Vec<String> = entries.iter().map(|entry| Key::Env.of(entry)).collect();
-    let refers: Vec<Vec<&str>> = entries.iter().map(references).collect();
-    let are_bound = |one: usize, other: usize| {
-        names[one] == names[other]
-            || refers[one].contains(&names[other].as_str())
-            || refers[other].contains(&names[one].as_str())
-    };
-    let mut left: Vec<usize> = (0..entries.len()).collect();
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (place, name) in names.iter().enumerate() {
+        places.entry(name).or_default().push(place);
+    }
+    let of_one_name = places.values().flat_map(|places| places.windows(2).map(|pair| (pair[0], pair[1])));
+    let of_references = entries.iter().enumerate().flat_map(|(place, entry)| {
+        let others = references(entry).into_iter().filter_map(|name| places.get(name)).flatten();
+        others.filter(move |other| **other != place).map(move |&other| (place.min(other), place.max(other)))
+    });
+    let bound: BTreeSet<(usize, usize)> = of_one_name.chain(of_references).collect();
+    let mut waits_for = vec![0_usize; entries.len()];
+    for (_, below) in &bound {
+        waits_for[*below] += 1;
+    }
+    let free = (0..entries.len()).filter(|&place| waits_for[place] == 0);
+    let mut free: BTreeSet<(&str, usize)> = free.map(|place| (names[place].as_str(), place)).collect();
     let mut arranged = Vec::with_capacity(entries.len());
-    while !left.is_empty() {
-        let is_free = |&place: &usize| left[..place].iter().all(|&above| !are_bound(above, left[place]));
-        let next = (0..left.len()).filter(is_free).min_by_key(|&place| &names[left[place]]).unwrap_or_default();
-        arranged.push(entries[left.remove(next)].clone());
+    while let Some((_, above)) = free.pop_first() {
+        arranged.push(entries[above].clone());
+        for &(_, below) in bound.range((above, 0)..(above + 1, 0)) {
+            waits_for[below] -= 1;
+            if waits_for[below] == 0 {
+                free.insert((names[below].as_str(), below));
+            }
+        }
     }
     arranged
 }
@@ -136,4 +151,56 @@ fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> String {
         (key, operator) => format!("{key} {operator} {value}"),
     };
     if effect.is_empty() { what } else { format!("{what}:{effect}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Key;
+
+    #[test]
+    fn entries_are_known_by_what_tells_them_apart() {
+        for (key, entry, known_by) in [
+            (Key::Field("mountPath"), json!({"name": "data", "mountPath": "/data"}), "/data"),
+            (Key::Field("name"), json!({"image": "agent"}), ""),
+            (Key::Field("name"), json!({"name": 5}), "5"),
+            (Key::Port, json!({"containerPort": 9100, "protocol": "TCP"}), "9100/TCP"),
+            (Key::EnvFrom, json!({"secretRef": {"name": "s"}, "prefix": "A_"}), "A_*=secret/s"),
+            (Key::EnvFrom, json!({"configMapRef": {"name": "c"}}), "configMap/c"),
+            (Key::Projection, json!({"serviceAccountToken": {"path": "token"}}), "serviceAccountToken/token"),
+            (Key::Projection, json!({"downwardAPI": {"items": []}}), "downwardAPI"),
+            (Key::Spread, json!({"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}), "zone:DoNotSchedule"),
+            (Key::Toleration, json!({"operator": "Exists"}), "*"),
+            (Key::Toleration, json!({"operator": "Exists", "effect": "NoExecute"}), "*:NoExecute"),
+            (Key::Toleration, json!({"key": "a", "operator": "Exists"}), "a"),
+            (Key::Toleration, json!({"key": "a", "value": "b", "effect": "NoSchedule"}), "a=b:NoSchedule"),
+            (Key::Toleration, json!({"key": "a", "operator": "Gt", "value": "5"}), "a>5"),
+            (Key::Requirement, json!({"key": "disk", "operator": "In", "values": ["ssd"]}), "disk In"),
+            (Key::Loose, json!({"name": "a"}), ""),
+        ] {
+            assert_eq!(key.of(&entry), known_by, "{key:?} {entry}");
+        }
+    }
+
+    #[test]
+    fn variables_keep_to_the_side_of_those_that_they_refer_to() {
+        let arrange = |variables: &[(&str, &str)]| {
+            let entries: Vec<Value> =
+                variables.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+            Key::Env
+                .arrange(&entries)
+                .iter()
+                .map(|entry| entry["value"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(arrange(&[("C", "1"), ("B", "2"), ("A", "3")]), ["3", "2", "1"]);
+        assert_eq!(arrange(&[("C", "1"), ("B", "2"), ("A", "$(C)")]), ["2", "1", "$(C)"]);
+        assert_eq!(arrange(&[("B", "2"), ("C", "1"), ("A", "$(C)")]), ["2", "1", "$(C)"]);
+        assert_eq!(arrange(&[("A", "$(C)"), ("B", "2"), ("C", "1")]), ["$(C)", "2", "1"]);
+        assert_eq!(arrange(&[("C", "1"), ("A", "$$(C)")]), ["$$(C)", "1"]);
+        assert_eq!(arrange(&[("C", "1"), ("A", "$$$(C)")]), ["1", "$$$(C)"]);
+        assert_eq!(arrange(&[("A", "2"), ("A", "1"), ("A", "3")]), ["2", "1", "3"]);
+        assert_eq!(arrange(&[("A", "$(A)")]), ["$(A)"]);
+    }
 }

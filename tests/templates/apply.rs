@@ -14,18 +14,16 @@ type Part<'a> = (&'a [Step], &'a Change);
 
 /// Returns the template that the differences lead to; fails where one does not start from what is there.
 pub fn apply(from: &Template, changes: &[Change]) -> Template {
-    let mut normal = from.normal();
-    if let Some(spec) = normal.get_mut("spec").and_then(Value::as_object_mut)
-        && spec.get("serviceAccount") == spec.get("serviceAccountName")
-    {
-        // It is filled in again from the other field.
-        spec.remove("serviceAccount");
-    }
     let paths: Vec<Vec<Step>> = changes.iter().map(|change| steps(&change.path)).collect();
     let parts: Vec<Part> = paths.iter().map(Vec::as_slice).zip(changes).collect();
-    let mut value = Some(normal);
+    let mut value = Some(from.normal());
     apply_in(Some(&Kind::Struct(&PodTemplateSpec)), &mut value, &parts);
-    Template::new(value.unwrap_or_else(|| json!({})))
+    let mut value = value.unwrap_or_else(|| json!({}));
+    if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) {
+        // Changes name one of the two fields only, and the other follows it.
+        spec.remove("serviceAccount");
+    }
+    Template::new(value)
 }
 
 fn apply_in(kind: Option<&Kind>, slot: &mut Option<Value>, parts: &[Part]) {

@@ -118,6 +118,7 @@ fn edit_list(of: &'static Type, key: Key, mut list: Vec<Value>, parts: &[Part]) 
 /// Returns the entry that a change shows; a variable may be shown as its value.
 fn whole(of: &Type, name: &str, shown: Option<&Value>) -> Option<Value> {
     Some(match shown? {
+        entry if name.is_empty() => entry.clone(),
         Value::String(text) if of.name == "EnvVar" && text.is_empty() => json!({"name": name}),
         Value::String(text) if of.name == "EnvVar" => json!({"name": name, "value": text}),
         entry => entry.clone(),

@@ -28,7 +28,7 @@ use crate::io::Io;
 use crate::render::text::sanitize;
 use target::TargetArgs;
 
-/// Say why a node has no DaemonSet pod, and what to do.
+/// Say why a node has no DaemonSet pod, what changed, and how to get back.
 ///
 /// Without a subcommand: the fleet, as `kubectl ds list` shows it.
 #[derive(Debug, Parser)]

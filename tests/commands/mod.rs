@@ -4,7 +4,7 @@
 mod bad_input;
 mod completion;
 mod coverage;
-mod history;
+pub mod history;
 mod hostile;
 mod list;
 mod restart;

@@ -45,7 +45,7 @@ daemonset.apps/upgraded rolled back (dry run)
     assert_eq!(
         to_one,
         "\
-shop/agent goes back to revision 1 (rolled out 31m ago) from revision 5
+shop/agent goes back to revision 1 (rolled out 30m ago) from revision 5
 
 ~ spec.containers[agent].image  registry.example.com/agent:1.5  →  registry.example.com/agent:1.4
 

@@ -1,13 +1,16 @@
 //! docs/schema: what the reports look like, and that real ones look so.
 
 use kubectl_ds::report::coverage::{CoverageReport, WhatIfReport};
+use kubectl_ds::report::history::{HistoryReport, HistoryReportList, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
+use kubectl_ds::report::plan::ChangePlan;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use super::validator::problems;
 use super::{must_be, read};
+use crate::commands::history::on_revisions;
 use crate::commands::{SHOP, on_shop, run};
 
 fn schema<T: JsonSchema>() -> Value {
@@ -25,6 +28,10 @@ fn the_schemas_are_fresh() {
         ("coverage-report.json", schema::<CoverageReport>()),
         ("what-if-report.json", schema::<WhatIfReport>()),
         ("list-report.json", schema::<ListReport>()),
+        ("history-report.json", schema::<HistoryReport>()),
+        ("history-report-list.json", schema::<HistoryReportList>()),
+        ("revision-diff.json", schema::<RevisionDiff>()),
+        ("change-plan.json", schema::<ChangePlan>()),
     ] {
         must_be(&format!("schema/{name}"), &format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()));
     }
@@ -50,8 +57,32 @@ fn real_reports_fit_their_schemas() {
 }
 
 #[test]
+fn real_histories_and_plans_fit_their_schemas() {
+    let client = "--dry-run=client";
+    let questions: [(&str, &[&str]); 11] = [
+        ("history-report.json", &["history", "agent", "-o", "json"]),
+        ("history-report.json", &["history", "broken", "-o", "json"]),
+        ("history-report.json", &["history", "upgraded", "-o", "json"]),
+        ("history-report-list.json", &["history", "-o", "json"]),
+        ("history-report-list.json", &["history", "-l", "no=such", "-o", "json"]),
+        ("revision-diff.json", &["history", "agent", "--diff", "-o", "json"]),
+        ("revision-diff.json", &["history", "agent", "--diff", "live..1", "-o", "json"]),
+        ("change-plan.json", &["undo", "agent", client, "-o", "plan"]),
+        ("change-plan.json", &["undo", "agent", "--to-revision=5", client, "-o", "plan"]),
+        ("change-plan.json", &["undo", "logs", client, "-o", "plan"]),
+        ("change-plan.json", &["restart", "logs", client, "-o", "plan"]),
+    ];
+    for (name, question) in questions {
+        let report: Value = serde_json::from_str(&on_revisions(question, 80).out).unwrap();
+        assert_eq!(problems(&file(name), &report), Vec::<String>::new(), "{question:?}");
+    }
+}
+
+#[test]
 fn reports_of_the_demo_fit_their_schemas() {
-    for (name, question) in [("coverage-report.json", "coverage"), ("list-report.json", "list")] {
+    for (name, question) in
+        [("coverage-report.json", "coverage"), ("list-report.json", "list"), ("history-report-list.json", "history")]
+    {
         let report = run(&[question, "-o", "json", "--from", "demo"]);
         assert_eq!(report.err, "");
         let report: Value = serde_json::from_str(&report.out).unwrap();

@@ -68,7 +68,7 @@ pub fn expectations() -> impl Iterator<Item = &'static Expectation> {
 
 /// What a cluster was like at one moment.
 pub struct Settled {
-    /// The objects that a dump holds, without their `managedFields`.
+    /// The objects that a dump holds, without `managedFields` but for those of revisions.
     pub items: Vec<Value>,
     /// What `coverage` said of every DaemonSet and node.
     pub report: Value,
@@ -92,10 +92,10 @@ pub fn items(cluster: &ControlPlane) -> Vec<Value> {
     const KINDS: &str = "daemonsets.apps,controllerrevisions.apps,nodes,pods,events,limitranges,\
                          runtimeclasses.node.k8s.io,priorityclasses.scheduling.k8s.io";
     let lease = ["leases", "-n", "kube-system", "--field-selector=metadata.name=kube-controller-manager"];
-    let mut items = cluster.items(&[KINDS, "-A"]);
+    let mut items = cluster.items(&[KINDS, "-A", "--show-managed-fields"]);
     items.extend(cluster.items(&lease));
-    for item in &mut items {
-        // As long as all the rest, and nobody reads it.
+    // They are as long as all the rest. Of a revision they say when it was rolled out.
+    for item in items.iter_mut().filter(|item| item["kind"] != "ControllerRevision") {
         item["metadata"].as_object_mut().unwrap().remove("managedFields");
     }
     items

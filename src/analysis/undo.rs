@@ -7,6 +7,7 @@ use super::reverters;
 use super::revisions::{Revision, Revisions, name_of};
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::snapshot::Snapshot;
+use crate::model::template::Template;
 use crate::plan::{self, Write};
 use crate::report::plan::{ChangePlan, Outcome, PodLeft, Stage};
 use crate::scheduling::daemon_pods;
@@ -58,7 +59,7 @@ pub fn undo(
         warnings = reverters::managers(daemon_set);
         warnings.extend(reverters::last_applied(daemon_set, template));
         warnings.extend(reverters::obstacles(daemon_set, false));
-        pods_left = left_on_delete(revisions, Some(target.object.hash()), snapshot);
+        pods_left = left_on_delete(revisions, Some(template), snapshot);
     }
     let plan = ChangePlan {
         api_version: "kubectl-ds/v1".to_owned(),
@@ -104,8 +105,12 @@ pub(super) fn planned(needed: bool) -> Outcome {
     Outcome { stage, ..Outcome::default() }
 }
 
-/// Returns the pods that stay as they are under OnDelete, but for those of a hash, by node.
-pub(super) fn left_on_delete(revisions: &Revisions<'_>, but_for: Option<&str>, snapshot: &Snapshot) -> Vec<PodLeft> {
+/// Returns the pods that stay as they are under OnDelete, but for those that have the template already, by node.
+pub(super) fn left_on_delete(
+    revisions: &Revisions<'_>,
+    template: Option<&Template>,
+    snapshot: &Snapshot,
+) -> Vec<PodLeft> {
     let daemon_set = revisions.daemon_set;
     if !daemon_set.spec.update_strategy.is_on_delete() {
         return Vec::new();
@@ -114,8 +119,12 @@ pub(super) fn left_on_delete(revisions: &Revisions<'_>, but_for: Option<&str>, s
     let mut left: Vec<PodLeft> = claimed
         .filter_map(|pod| {
             let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
-            let stays = !pod.metadata.is_terminating() && but_for != Some(hash);
             let revision = revisions.all.iter().find(|revision| revision.object.hash() == hash);
+            let has_it = |revision: &Revision<'_>| {
+                let of_pod = revision.template.as_ref().ok();
+                of_pod.zip(template).is_some_and(|(of_pod, wanted)| of_pod.same_meaning(wanted))
+            };
+            let stays = !pod.metadata.is_terminating() && !revision.is_some_and(has_it);
             stays.then(|| PodLeft {
                 node: daemon_pods::target_node(pod).unwrap_or_default().to_owned(),
                 pod: pod.metadata.name.clone(),

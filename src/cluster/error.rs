@@ -120,6 +120,17 @@ impl ReadError {
         matches!(self, ReadError::Api { code: 409, .. })
     }
 
+    /// Tells whether a change that ended so may have been made all the same.
+    pub fn leaves_open(&self) -> bool {
+        matches!(
+            self,
+            ReadError::Connection { .. }
+                | ReadError::TimedOut { .. }
+                | ReadError::Answer { .. }
+                | ReadError::Api { code: 500..=599, .. }
+        )
+    }
+
     /// Tells whether the message is printed as it is, without `error: ` before it.
     pub fn stands_alone(&self) -> bool {
         matches!(

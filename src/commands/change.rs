@@ -211,7 +211,8 @@ impl Change<'_> {
     fn send(&self, write: &Plan, sending: Sending, io: &mut Io<'_>) -> Result<Value, Failure> {
         let mut write = write.clone();
         for _ in 0..MOST_LOCKS {
-            match self.session.write(&write, sending, io)? {
+            let answer = self.session.write(&write, sending, io);
+            match answer.map_err(|failure| self.not_known(failure, sending))? {
                 Ok(object) => return Ok(object),
                 Err(error) if error.is_conflict() => {
                     let now = self.read_again(io)?;
@@ -220,12 +221,29 @@ impl Change<'_> {
                     }
                     write = write.locked_on(&now.metadata.resource_version);
                 }
+                Err(error) if error.leaves_open() => {
+                    return Err(self.not_known(CommandError::from(error).into(), sending));
+                }
                 Err(error) => return Err(CommandError::from(error).into()),
             }
         }
         Err(CommandError::new(format!("{} changes faster than it can be written", self.full_name()))
             .hint("nothing was changed; look at who writes its status, and try again")
             .into())
+    }
+
+    /// Adds to a failure on the way that nobody knows whether the change was made.
+    fn not_known(&self, failure: Failure, sending: Sending) -> Failure {
+        let again = match self.changed {
+            Changed::RolledBack => "run the command again: what is done already is not done twice",
+            Changed::Restarted => "the newest revision's template in `kubectl ds history` tells when it was restarted",
+        };
+        match failure {
+            Failure::Error(error) if sending == Sending::ForReal => {
+                error.hint(format!("whether the change was made is not known; {again}")).into()
+            }
+            failure => failure,
+        }
     }
 
     fn read_again(&self, io: &mut Io<'_>) -> Result<DaemonSet, Failure> {

@@ -86,8 +86,13 @@ fn answer(report: &HistoryReport) -> String {
         return text;
     }
     let others = report.revisions.iter().filter(|row| !row.current && pods(row) > 0);
-    let others: Vec<_> = others.map(|row| format!("{} of revision {}", pods(row), row.revision)).collect();
-    let others = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
+    let others = others.map(|row| {
+        // As after an upgrade of the control plane: its pods are as good as new.
+        let same = if current.same_as == Some(row.revision) { ", the same template" } else { "" };
+        format!("{} of revision {}{same}", pods(row), row.revision)
+    });
+    let others: Vec<_> = others.collect();
+    let others = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
     format!("{text}, on {} of {}{others}", pods(current), count(all, "pod"))
 }
 

@@ -3,6 +3,7 @@
 mod connecting;
 mod reading;
 mod server;
+mod writing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

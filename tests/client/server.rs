@@ -18,6 +18,8 @@ pub struct Asked {
     pub target: String,
     /// The headers, their names in lower case.
     pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 impl Asked {
@@ -156,7 +158,12 @@ fn read_request(stream: &mut impl BufRead) -> Option<Asked> {
         stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
         match line.trim_end().split_once(':') {
             Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.trim().to_owned())),
-            None => return Some(Asked { method, target, headers }),
+            None => {
+                let asked = Asked { method, target, headers, body: Vec::new() };
+                let mut body = vec![0; asked.header("content-length").parse().unwrap_or(0)];
+                stream.read_exact(&mut body).ok()?;
+                return Some(Asked { body, ..asked });
+            }
         }
     }
 }

@@ -1,14 +1,13 @@
 //! Runs the program of KUBECTL_EXTERNAL_DIFF on two values, as `kubectl diff` does.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
+use std::process::{Command, ExitStatus};
 
 use tempfile::TempDir;
 
-use super::Failure;
+use super::{Failure, child};
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::render::unified::Labelled;
@@ -22,7 +21,6 @@ const LONGEST_NAME: usize = 100;
 /// Runs a program with arguments, as the variable holds them, on two values, and tells whether they differ.
 ///
 /// The values are written as YAML to two files of a folder that only this user can read, and that is gone afterwards.
-/// On a terminal the program has the terminal to itself, so that it can colour and page.
 ///
 /// # Errors
 ///
@@ -41,14 +39,7 @@ pub fn run(
     let (program, arguments) = split(program_and_arguments);
     let mut command = Command::new(program);
     command.args([from_path, to_path]).args(arguments);
-    out.flush().map_err(Failure::Output)?;
-    let status = if io.out_is_terminal {
-        command.stdin(if io.input_is_terminal { Stdio::inherit() } else { Stdio::null() });
-        command.status().map_err(|error| not_run(program, error))?
-    } else {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        pass_on(command.spawn().map_err(|error| not_run(program, error))?, io, out)?
-    };
+    let status = child::run(command, io, out, |error| not_run(program, error))?;
     // Without this a folder that cannot be removed would stay unnoticed.
     folder.close().map_err(|error| CommandError::new("cannot remove the folder of the diff").because(error))?;
     match status.code() {
@@ -101,26 +92,6 @@ fn file_name(label: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' })
         .collect();
     format!("{}.yaml", name.trim_start_matches(['-', '.']))
-}
-
-/// Passes on what a program prints until it ends.
-fn pass_on(mut child: Child, io: &mut Io<'_>, out: &mut dyn Write) -> Result<ExitStatus, Failure> {
-    let errors = child.stderr.take().map(|mut stream| {
-        thread::spawn(move || {
-            let mut text = Vec::new();
-            // What could be read is shown, and that it ended is known from the exit code.
-            let _ = stream.read_to_end(&mut text);
-            text
-        })
-    });
-    let copied = child.stdout.take().map_or(Ok(0), |mut stream| io::copy(&mut stream, out));
-    let status = child.wait();
-    if let Some(text) = errors.and_then(|thread| thread.join().ok()) {
-        // Where even standard error is closed there is nobody left to tell.
-        let _ = io.err.write_all(&text);
-    }
-    copied.map_err(Failure::Output)?;
-    Ok(status.map_err(|error| CommandError::new("cannot wait for the diff program").because(error))?)
 }
 
 fn not_run(program: &str, error: io::Error) -> CommandError {

@@ -4,6 +4,7 @@
 //! ([`target`]), and prints what goes wrong.
 
 pub mod change;
+pub mod child;
 pub mod complete;
 pub mod completion;
 pub mod coverage;

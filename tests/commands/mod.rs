@@ -4,6 +4,8 @@
 mod bad_input;
 mod completion;
 mod coverage;
+#[cfg(unix)]
+mod external_diff;
 pub mod history;
 mod hostile;
 mod list;

@@ -121,6 +121,9 @@ pub fn run(
     make_plan: impl Fn(&Revisions<'_>, &Snapshot) -> Result<(ChangePlan, Option<Plan>), CommandError>,
 ) -> Result<Exit, Failure> {
     let target = target.resolve(io)?;
+    if !target.selector.is_empty() {
+        return Err(CommandError::usage("a name and --selector cannot be given together").into());
+    }
     if target.is_dump() && settings.dry_run != DryRun::Client {
         return Err(CommandError::usage("a dump cannot be changed")
             .hint("add --dry-run=client to see what would be done")

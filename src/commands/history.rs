@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::external_diff;
 use super::output::{self, Output};
-use super::target::{TargetArgs, parse_name_of_any};
+use super::target::{Target, TargetArgs, parse_name_of_any};
 use crate::analysis::history::{diff, histories, side};
 use crate::analysis::revisions::{Address, Revision, Revisions, Unknown};
 use crate::cluster::{Flavors, HistoryQuery, manifest};
@@ -81,7 +81,7 @@ enum Sides {
 }
 
 impl HistoryArgs {
-    fn resolve(self) -> Result<Settings, CommandError> {
+    fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
         let HistoryArgs { mut name, mut diff, unified, exit_code, revision, output } = self;
         // `history --diff agent`: what stands after --diff need not belong to it.
         if name.is_none()
@@ -94,6 +94,9 @@ impl HistoryArgs {
             Some(name) => parse_name_of_any(&name).map(|(flavors, name)| (flavors, Some(name)))?,
             None => (Flavors::Any, None),
         };
+        if name.is_some() && !target.selector.is_empty() {
+            return Err(CommandError::usage("a name and --selector cannot be given together"));
+        }
         let question = match (diff, revision) {
             (Some(text), _) => Question::Diff { sides: sides(&text)?, unified },
             (None, Some(text)) => Question::Template(address(&text).ok_or_else(|| unknown_address(&text))?),
@@ -159,8 +162,8 @@ pub fn run(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mu
 }
 
 fn answer(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let Settings { flavors, name, question, exit_code, output } = arguments.resolve()?;
     let target = target.resolve(io)?;
+    let Settings { flavors, name, question, exit_code, output } = arguments.resolve(&target)?;
     if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
     }
@@ -292,6 +295,11 @@ fn choose<'a>(
     Ok(match (sides, manifest) {
         (Sides::Newest, _) => (find(Address::Back(1))?, current()?),
         (Sides::Two(from, Address::Live), _) if *from != Address::Live => (find(*from)?, current()?),
+        // What is live is compared with what is newest: they differ while the controller has not acted.
+        (Sides::Two(Address::Live, Address::Live), _) => match revisions.all.first() {
+            Some(newest) => (find(Address::Number(newest.number()))?, find(Address::Live)?),
+            None => (find(Address::Live)?, find(Address::Live)?),
+        },
         (Sides::Two(from, to), _) => (find(*from)?, find(*to)?),
         (Sides::Manifest(from, path), manifest) => {
             let label = if path == "-" { "standard input".to_owned() } else { path.clone() };

@@ -17,7 +17,7 @@ use crate::report::plan::{ChangePlan, PodLeft, Warning, WarningCode};
 ///
 /// Fails where the output cannot be written.
 pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let name = name(plan);
+    let name = plan.daemon_set.title();
     let text = match plan.to_revision {
         Some(revision) => format!("{name} goes back to revision {revision}{}{}", rolled_out(plan), from(plan)),
         None => format!("{name} restarts{}", from(plan)),
@@ -32,10 +32,6 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
     changes::write(&plan.changes, view, out)?;
     writeln!(out)?;
     left(&plan.pods_left, view, out)
-}
-
-fn name(plan: &ChangePlan) -> String {
-    format!("{}/{}", plan.daemon_set.namespace, plan.daemon_set.short())
 }
 
 fn rolled_out(plan: &ChangePlan) -> String {
@@ -78,7 +74,7 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
 pub fn warnings(plan: &ChangePlan, view: &View, err: &mut dyn Write) -> io::Result<()> {
     for warning in &plan.warnings {
         let text = format!("warning: {}", warning.message);
-        for (index, line) in wrap(&view.show(&text), view.width).into_iter().enumerate() {
+        for (index, line) in wrap(&view.show(&text), view.width - 2).into_iter().enumerate() {
             writeln!(err, "{}{line}", if index == 0 { "" } else { "  " })?;
         }
     }

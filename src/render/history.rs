@@ -75,7 +75,7 @@ pub fn several(
 }
 
 fn answer(report: &HistoryReport) -> String {
-    let name = format!("{}/{}", report.daemon_set.namespace, report.daemon_set.short());
+    let name = report.daemon_set.title();
     let Some(current) = report.revisions.iter().find(|row| row.current) else {
         return format!("{name}: {}", count(report.revisions.len(), "revision"));
     };
@@ -174,7 +174,7 @@ pub fn names(report: &HistoryReport, out: &mut dyn Write) -> io::Result<()> {
 /// Fails where the output cannot be written.
 pub fn diff(report: &RevisionDiff, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let RevisionDiff { daemon_set, from, to, changes, .. } = report;
-    let name = format!("{}/{}", daemon_set.namespace, daemon_set.short());
+    let name = daemon_set.title();
     let sides = format!("{name}: {} compared with {}", label(to), label(from));
     if changes.is_empty() {
         return writeln!(out, "{}", style::answer(view.show(&format!("{sides}: they mean the same"))));

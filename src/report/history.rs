@@ -59,6 +59,12 @@ impl DaemonSetName {
         format!("daemonset.{group}/{}", self.name)
     }
 
+    /// Returns the name as sentences begin with it, such as `team/agent` or `Advanced DaemonSet team/agent`.
+    pub fn title(&self) -> String {
+        let flavor = if self.api_version == "apps/v1" { "" } else { "Advanced DaemonSet " };
+        format!("{flavor}{}/{}", self.namespace, self.name)
+    }
+
     /// Returns the name as commands of this tool take it, such as `agent` or `ads/agent`.
     pub fn short(&self) -> String {
         if self.api_version == "apps/v1" { self.name.clone() } else { format!("ads/{}", self.name) }

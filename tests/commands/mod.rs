@@ -1,6 +1,7 @@
 //! The real binary, as somebody at a shell runs it: its output, its words on standard error, its exit
 //! code.
 
+mod advanced;
 mod bad_input;
 mod completion;
 mod coverage;

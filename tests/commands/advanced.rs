@@ -63,8 +63,8 @@ fn undo_says_what_holds_pods_back_and_keeps_the_version_of_the_api() {
             ended.err,
             "\
 warning: the rolling update is paused
-  (spec.updateStrategy.rollingUpdate.paused): pods stay as they are until it goes
-  on; new pods get the new template
+  (spec.updateStrategy.rollingUpdate.paused): pods stay as they are until it
+  goes on; new pods get the new template
 warning: the partition keeps 2 pods as they are
 "
         );
@@ -81,7 +81,7 @@ fn a_restart_that_restarts_nothing_says_so() {
     let ended = on_advanced(&["restart", "gpu", DRY]);
     assert_eq!(ended.code, Some(0));
     assert!(
-        ended.err.contains("warning: the update type is InPlaceIfPossible: a change of annotations alone is"),
+        ended.err.contains("warning: the update type is InPlaceIfPossible: a change of annotations alone\n"),
         "{}",
         ended.err
     );

@@ -114,8 +114,8 @@ fn under_on_delete_the_nodes_that_stay_behind_are_named() {
         ended.err,
         "warning: Argo CD application \"platform\" manages this object and may put its own template back;\n  \
          change it in Git\n\
-         warning: the update strategy is OnDelete: nothing restarts by itself, each pod stays as it is until\n  \
-         it is deleted\n"
+         warning: the update strategy is OnDelete: nothing restarts by itself, each pod stays as it is\n  \
+         until it is deleted\n"
     );
     let dump = dump_with("agent", |object| object["spec"]["updateStrategy"] = json!({"type": "OnDelete"}));
     let ended = run_with_input(&["undo", "agent", "--to-revision=1", DRY, "--from", "-"], &dump);

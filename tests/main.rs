@@ -16,6 +16,7 @@ mod dumps;
 mod e2e;
 mod oracle;
 mod recorded;
+mod shown_changes;
 mod support;
 mod templates;
 mod unified_diff;

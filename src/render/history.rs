@@ -8,7 +8,7 @@ use super::changes;
 use super::coverage::incomplete;
 use super::list::age;
 use super::style;
-use super::table::{self, Column};
+use super::table::{self, Column, TIED};
 use super::text::{count, cut, sanitize};
 use super::view::View;
 use crate::report::coverage::Incomplete;
@@ -138,7 +138,7 @@ fn table<'a>(
     }
     columns.push(Column::prose("CHANGED", move |Row { report, revision }: &Row<'_>| {
         let is_oldest = report.revisions.last().is_some_and(|oldest| oldest.name == revision.name);
-        let changed = view.show(&changed(revision, is_oldest));
+        let changed = changed(revision, is_oldest, view);
         match &revision.change_cause {
             Some(cause) if cause_beneath => format!("{changed}\n\"{}\"", view.show(cause)),
             _ => changed,
@@ -147,10 +147,13 @@ fn table<'a>(
     table::write(&columns, &rows, view, out)
 }
 
-fn changed(row: &RevisionRow, is_oldest: bool) -> String {
+fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {
     match (&row.problem, row.same_as) {
-        (Some(problem), _) => format!("unreadable: {problem}"),
-        (None, _) if !row.summary.is_empty() => row.summary.join(", "),
+        (Some(problem), _) => view.show(&format!("unreadable: {problem}")),
+        (None, _) if !row.summary.is_empty() => {
+            let whole = |fragment: &String| view.show(fragment).replace(' ', &TIED.to_string());
+            row.summary.iter().map(whole).collect::<Vec<_>>().join(", ")
+        }
         (None, Some(same)) => format!("nothing: revision {same} in other bytes"),
         (None, None) if is_oldest => "(oldest kept)".to_owned(),
         (None, None) => "(nothing to compare with)".to_owned(),

@@ -14,6 +14,9 @@ const GAP: u16 = 3;
 /// The least columns of a sentence that are worth showing.
 const LEAST_SENTENCE: usize = 16;
 
+/// A space at which prose is not broken; it is shown as any other.
+pub const TIED: char = '\u{a0}';
+
 /// A column: its heading, and what it shows of a row.
 pub struct Column<'a, Row> {
     heading: &'static str,
@@ -81,8 +84,11 @@ pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &m
             *cell = match (shape, room) {
                 (Shape::Sentence(style), None) => style(std::mem::take(cell)),
                 (Shape::Sentence(style), Some(room)) => style(cut(cell, room, view.ascii)),
-                (_, None) => std::mem::take(cell),
-                (_, Some(room)) => cell.split('\n').flat_map(|line| wrap(line, room)).collect::<Vec<_>>().join("\n"),
+                (_, None) => cell.replace(TIED, " "),
+                (_, Some(room)) => {
+                    let lines: Vec<_> = cell.split('\n').flat_map(|line| wrap(line, room)).collect();
+                    lines.join("\n").replace(TIED, " ")
+                }
             };
         }
     }

@@ -46,14 +46,16 @@ shop/agent: revision 5 is current, on 3 of 3 pods
 
 REVISION     PODS   MADE   ROLLED OUT   CHANGED
 5  current   3/3    30m    30m          image agent 2.0-rc1 → 1.5, args agent,
-                                        env MODE, -env LEVEL, limits agent
-                                        memory 256Mi → 128Mi, -toleration *
+                                        env MODE, -env LEVEL,
+                                        limits agent memory 256Mi → 128Mi,
+                                        -toleration *
                                         \"1.5: fixes the leak\"
 4            0      30m    30m          image agent 1.5 → 2.0-rc1
                                         \"1.5: fixes the leak\"
-3            0      30m    30m          image agent 1.4 → 1.5, args agent, env
-                                        MODE, +env LEVEL, limits agent memory
-                                        128Mi → 256Mi, +toleration *
+3            0      30m    30m          image agent 1.4 → 1.5, args agent,
+                                        env MODE, +env LEVEL,
+                                        limits agent memory 128Mi → 256Mi,
+                                        +toleration *
                                         \"1.5: fixes the leak\"
 1            0      30m    30m          (oldest kept)
                                         \"first install\"
@@ -69,11 +71,11 @@ fn a_wide_screen_gives_the_cause_a_column() {
 shop/agent: revision 5 is current, on 3 of 3 pods
 
 REVISION     PODS   MADE   ROLLED OUT   CHANGE-CAUSE          CHANGED
-5  current   3/3    30m    30m          1.5: fixes the leak   image agent 2.0-rc1 → 1.5, args agent, env MODE, -env LEVEL, limits
-                                                              agent memory 256Mi → 128Mi, -toleration *
+5  current   3/3    30m    30m          1.5: fixes the leak   image agent 2.0-rc1 → 1.5, args agent, env MODE, -env LEVEL,
+                                                              limits agent memory 256Mi → 128Mi, -toleration *
 4            0      30m    30m          1.5: fixes the leak   image agent 1.5 → 2.0-rc1
-3            0      30m    30m          1.5: fixes the leak   image agent 1.4 → 1.5, args agent, env MODE, +env LEVEL, limits
-                                                              agent memory 128Mi → 256Mi, +toleration *
+3            0      30m    30m          1.5: fixes the leak   image agent 1.4 → 1.5, args agent, env MODE, +env LEVEL,
+                                                              limits agent memory 128Mi → 256Mi, +toleration *
 1            0      30m    30m          first install         (oldest kept)
 "
     );
@@ -130,26 +132,22 @@ fn every_daemon_set_has_its_revisions_in_one_table() {
         printed(&["history"], 80),
         "\
 NAMESPACE   NAME       REVISION     PODS   MADE   ROLLED OUT   CHANGED
-shop        agent      5  current   3/3    30m    30m          image agent
-                                                               2.0-rc1 → 1.5,
-                                                               args agent, env
-                                                               MODE, -env LEVEL,
-                                                               limits agent
-                                                               memory 256Mi →
-                                                               128Mi,
+shop        agent      5  current   3/3    30m    30m          image agent 2.0-rc1 → 1.5,
+                                                               args agent,
+                                                               env MODE,
+                                                               -env LEVEL,
+                                                               limits agent memory 256Mi → 128Mi,
                                                                -toleration *
                                                                \"1.5: fixes the
                                                                leak\"
-shop        agent      4            0      30m    30m          image agent 1.5 →
-                                                               2.0-rc1
+shop        agent      4            0      30m    30m          image agent 1.5 → 2.0-rc1
                                                                \"1.5: fixes the
                                                                leak\"
-shop        agent      3            0      30m    30m          image agent 1.4 →
-                                                               1.5, args agent,
-                                                               env MODE, +env
-                                                               LEVEL, limits
-                                                               agent memory
-                                                               128Mi → 256Mi,
+shop        agent      3            0      30m    30m          image agent 1.4 → 1.5,
+                                                               args agent,
+                                                               env MODE,
+                                                               +env LEVEL,
+                                                               limits agent memory 128Mi → 256Mi,
                                                                +toleration *
                                                                \"1.5: fixes the
                                                                leak\"
@@ -158,16 +156,13 @@ shop        agent      1            0      30m    30m          (oldest kept)
 shop        broken     9            0      30m    30m          unreadable: its
                                                                data has no
                                                                spec.template
-shop        broken     2  current   3/3    30m    30m          image agent 1.4 →
-                                                               1.5
+shop        broken     2  current   3/3    30m    30m          image agent 1.4 → 1.5
 shop        broken     1            0      30m    30m          (oldest kept)
-shop        logs       2  current   0      30m    30m          image agent 1.4 →
-                                                               1.5
+shop        logs       2  current   0      30m    30m          image agent 1.4 → 1.5
 shop        logs       1            3/3    30m    30m          (oldest kept)
 shop        upgraded   4  current   3/3    30m    30m          nothing: revision
                                                                3 in other bytes
-shop        upgraded   3            0      30m    30m          image agent 1.4 →
-                                                               1.5
+shop        upgraded   3            0      30m    30m          image agent 1.4 → 1.5
 shop        upgraded   1            0      30m    30m          (oldest kept)
 "
     );

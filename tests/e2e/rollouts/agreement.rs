@@ -25,7 +25,11 @@ pub fn history_agrees(workload: &Workload) {
     let (live, pods) = (workload.template(), workload.pods());
     let mut revisions = workload.revisions();
     revisions.reverse();
-    let expected: Vec<Value> = revisions.iter().map(|revision| row(revision, &live, &pods)).collect();
+    let expected: Vec<Value> = revisions
+        .iter()
+        .enumerate()
+        .map(|(at, revision)| row(revision, at == 0 && workload.is_of(revision, &live), &pods))
+        .collect();
     let fields = ["revision", "name", "hash", "current", "createdAt", "images", "changeCause", "pods"];
     let said: Vec<Value> = report["revisions"]
         .as_array()
@@ -42,7 +46,7 @@ pub fn history_agrees(workload: &Workload) {
     }
 }
 
-fn row(revision: &Value, live: &Value, pods: &[Value]) -> Value {
+fn row(revision: &Value, is_current: bool, pods: &[Value]) -> Value {
     let template = template(revision);
     let mine: Vec<&Value> = pods.iter().filter(|pod| hash_of_pod(pod) == hash(revision)).collect();
     let ready = mine.iter().filter(|pod| condition(pod, "Ready")["status"] == "True").count();
@@ -51,7 +55,7 @@ fn row(revision: &Value, live: &Value, pods: &[Value]) -> Value {
         "revision": revision["revision"],
         "name": revision["metadata"]["name"],
         "hash": hash(revision),
-        "current": template == clean(live),
+        "current": is_current,
         "createdAt": revision["metadata"]["creationTimestamp"],
         "images": images.collect::<Vec<_>>(),
         "changeCause": revision["metadata"]["annotations"]["kubernetes.io/change-cause"],

@@ -1,6 +1,6 @@
 //! What a template means, worked out from plain JSON without the library.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::workload::{clean, number, template};
 
@@ -8,12 +8,39 @@ use super::workload::{clean, number, template};
 /// the order of entries that have a name is no part of the meaning.
 pub fn meaning(template: &Value) -> Value {
     let mut template = clean(template);
+    drop_empty(&mut template);
     for path in ["/spec/containers", "/spec/containers/0/env"] {
         if let Some(items) = template.pointer_mut(path).and_then(Value::as_array_mut) {
             items.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
         }
     }
+    for path in ["/spec/containers/0/resources/limits", "/spec/containers/1/resources/limits"] {
+        if let Some(limits) = template.pointer_mut(path).and_then(Value::as_object_mut) {
+            limits.values_mut().for_each(|quantity| *quantity = json!(thousandths(quantity)));
+        }
+    }
     template
+}
+
+/// Returns a quantity in thousandths, for the spellings that the steps use.
+fn thousandths(quantity: &Value) -> u64 {
+    let text = quantity.as_str().unwrap();
+    let units = [("Gi", 1000 << 30), ("Mi", 1000 << 20), ("m", 1), (".0", 1000), ("", 1000)];
+    let (digits, unit) = units.into_iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, unit))).unwrap();
+    digits.parse::<u64>().unwrap_or_else(|error| panic!("{text}: {error}")) * unit
+}
+
+/// Removes fields that hold nothing. OpenKruise keeps a template as it was written, and its revisions as
+/// Go's types write them: without `env: []`, and with `resources: {}`.
+fn drop_empty(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(drop_empty);
+            fields.retain(|_, field| *field != json!({}) && *field != json!([]) && !field.is_null());
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_empty),
+        _ => {}
+    }
 }
 
 /// Returns the number of the newest revision whose template means something else than this one.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::meaning::meaning;
 use super::program::{Run, run};
 use super::{Cluster, NODES};
 use crate::support::api::Patch;
@@ -183,7 +184,15 @@ impl Workload {
 
     fn is_observed(&self, live: &Value) -> bool {
         live["status"]["observedGeneration"] == live["metadata"]["generation"]
-            && self.revisions_of(live).last().is_some_and(|newest| template(newest) == clean(&live["spec"]["template"]))
+            && self.revisions_of(live).last().is_some_and(|newest| self.is_of(newest, &live["spec"]["template"]))
+    }
+
+    /// Tells whether a revision is the one of a template.
+    pub fn is_of(&self, revision: &Value, live: &Value) -> bool {
+        match self.api {
+            Api::Apps => template(revision) == clean(live),
+            Api::KruiseV1Beta1 | Api::KruiseV1Alpha1 => meaning(&template(revision)) == meaning(live),
+        }
     }
 
     /// Waits until nothing more will happen: the rollout is done, or cannot go on, or waits for

@@ -18,7 +18,7 @@ const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
 
 /// Returns the history of each DaemonSet of the snapshot, by namespace and name.
 pub fn histories(snapshot: &Snapshot) -> Vec<HistoryReport> {
-    let mut daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets).collect();
+    let mut daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().collect();
     daemon_sets.sort_by_key(|daemon_set| (&daemon_set.metadata.namespace, &daemon_set.metadata.name));
     daemon_sets.into_iter().map(|daemon_set| history(&Revisions::of(daemon_set, snapshot), snapshot)).collect()
 }

@@ -195,7 +195,7 @@ impl Dump {
         let whole = Query { namespace: query.namespace.clone(), ..Query::default() };
         let mut snapshot = self.read(&whole)?;
         let known = |snapshot: &Snapshot| -> Vec<String> {
-            let all = snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets);
+            let all = snapshot.daemon_sets_of_any_flavor();
             all.map(|daemon_set| daemon_set.metadata.name.clone()).collect()
         };
         let existing = known(&snapshot);

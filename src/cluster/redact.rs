@@ -28,9 +28,7 @@ impl Redactor {
     /// Finds the registries of every image in the snapshot.
     pub fn new(snapshot: &Snapshot) -> Self {
         let mut names = BTreeSet::new();
-        for object in
-            snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets).map(|daemon_set| &daemon_set.object)
-        {
+        for object in snapshot.daemon_sets_of_any_flavor().map(|daemon_set| &daemon_set.object) {
             collect_registries(object, &mut names);
         }
         for object in snapshot.controller_revisions.iter().map(|revision| &revision.object) {

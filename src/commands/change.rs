@@ -11,18 +11,19 @@ use super::Failure;
 use super::target::{Session, TargetArgs, parse_name_of_any};
 use crate::analysis::difference::difference;
 use crate::analysis::meanwhile;
-use crate::analysis::revisions::Revisions;
+use crate::analysis::revisions::{Revisions, name_of};
 use crate::cluster::write::Sending;
 use crate::cluster::{Flavors, HistoryQuery};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::Write as Plan;
 use crate::render::change as words;
 use crate::render::changes;
 use crate::render::data;
+use crate::render::text::sanitize;
 use crate::render::view::View;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
 
@@ -170,7 +171,7 @@ pub fn run(
 
 /// Returns the one DaemonSet that was found.
 fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a DaemonSet, CommandError> {
-    let all: Vec<_> = snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets).collect();
+    let all: Vec<_> = snapshot.daemon_sets_of_any_flavor().collect();
     match all.as_slice() {
         [one] => Ok(one),
         several => {
@@ -230,7 +231,7 @@ impl Change<'_> {
                 Err(error) => return Err(CommandError::from(error).into()),
             }
         }
-        Err(CommandError::new(format!("{} changes faster than it can be written", self.full_name()))
+        Err(CommandError::new(format!("{} changes faster than it can be written", name_of(self.daemon_set).title()))
             .hint("nothing was changed; look at who writes its status, and try again")
             .into())
     }
@@ -258,7 +259,7 @@ impl Change<'_> {
 
     /// Returns why the change must not be made to the object as it is by now.
     fn what_stands_against(&self, now: &DaemonSet) -> Option<CommandError> {
-        let name = self.full_name();
+        let name = name_of(self.daemon_set).title();
         if now.metadata.uid != self.daemon_set.metadata.uid {
             let message = format!("{name} was deleted and made anew in the meantime; nothing was changed");
             return Some(CommandError::new(message).hint("look at it again before you change it"));
@@ -363,7 +364,7 @@ impl Change<'_> {
         let target = plan.to_revision.and_then(|number| before.number(number));
         let target = target.map(|target| target.object.metadata.name.clone());
         self.session.watch(&query, patience, io, |snapshot| {
-            let now = snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets).next()?;
+            let now = snapshot.daemon_sets_of_any_flavor().next()?;
             let after = Revisions::of(now, snapshot);
             if now.status.observed_generation < generation {
                 return None;
@@ -395,14 +396,9 @@ impl Change<'_> {
 
     fn flavors(&self) -> Flavors {
         match self.daemon_set.flavor() {
-            crate::model::daemon_set::Flavor::Apps => Flavors::Apps,
-            crate::model::daemon_set::Flavor::Advanced => Flavors::Advanced,
+            Flavor::Apps => Flavors::Apps,
+            Flavor::Advanced => Flavors::Advanced,
         }
-    }
-
-    fn full_name(&self) -> String {
-        let metadata = &self.daemon_set.metadata;
-        format!("{}/{}", metadata.namespace, metadata.name)
     }
 }
 
@@ -416,7 +412,7 @@ fn print_object(output: Output, plan: &ChangePlan, object: &Value, out: &mut dyn
         object
     };
     match output {
-        Output::Name => writeln!(out, "{}", crate::render::text::sanitize(&plan.daemon_set.full())),
+        Output::Name => writeln!(out, "{}", sanitize(&plan.daemon_set.full())),
         Output::Json => data::json(&shown(), out),
         Output::Yaml => data::yaml(&shown(), out),
         Output::Plan => data::json(plan, out),

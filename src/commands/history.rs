@@ -10,7 +10,7 @@ use super::external_diff;
 use super::output::{self, Output};
 use super::target::{Target, TargetArgs, parse_name_of_any};
 use crate::analysis::history::{diff, histories, side};
-use crate::analysis::revisions::{Address, Revision, Revisions, Unknown};
+use crate::analysis::revisions::{Address, Revision, Revisions, Unknown, name_of};
 use crate::cluster::{Flavors, HistoryQuery, manifest};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -20,9 +20,6 @@ use crate::render::unified::{self, Labelled};
 use crate::render::view::View;
 use crate::render::{self, data};
 use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, RevisionDiff};
-
-/// The variable in which kubectl, too, is told of a program that compares two files.
-const EXTERNAL_DIFF: &str = "KUBECTL_EXTERNAL_DIFF";
 
 /// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
 ///
@@ -208,7 +205,7 @@ fn answer(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut
     };
     let (left, right) = (labelled(&from.0, from.1), labelled(&to.0, to.1));
     let report = diff(&revisions, from, to);
-    let external = io.variable(EXTERNAL_DIFF).map(str::to_owned);
+    let external = io.variable(external_diff::VARIABLE).map(str::to_owned);
     let differ = match (unified, external) {
         _ if output::print_data(output, &report, out)? => !report.changes.is_empty(),
         (Some(context), _) => print_lines(&report, &left, &right, context, &view, out)?,
@@ -265,7 +262,7 @@ fn print_table(reports: &[HistoryReport], shown: Shown, view: &View, out: &mut d
 
 /// Returns the revisions of the one DaemonSet that was found.
 fn only_one<'a>(snapshot: &'a Snapshot, flag: &str) -> Result<Revisions<'a>, CommandError> {
-    let all: Vec<_> = snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets).collect();
+    let all: Vec<_> = snapshot.daemon_sets_of_any_flavor().collect();
     match all.as_slice() {
         [daemon_set] => Ok(Revisions::of(daemon_set, snapshot)),
         [] => Err(CommandError::usage(format!("{flag} is about one DaemonSet, and there is none"))),
@@ -311,8 +308,7 @@ fn choose<'a>(
 
 /// Puts into words that an address leads nowhere.
 fn not_there(revisions: &Revisions<'_>, address: Address, unknown: Unknown) -> CommandError {
-    let metadata = &revisions.daemon_set.metadata;
-    let name = format!("{}/{}", metadata.namespace, metadata.name);
+    let name = name_of(revisions.daemon_set).title();
     match (unknown, address) {
         (Unknown::Unreadable(number, problem), _) => {
             CommandError::new(format!("revision {number} of {name} cannot be read: {problem}"))
@@ -359,9 +355,9 @@ fn print_template(
     if output::print_data(output, &object, out)? {
         return Ok(());
     }
-    let metadata = &revisions.daemon_set.metadata;
+    let name = name_of(revisions.daemon_set).title();
     let current = if side.current && side.revision.is_some() { " (current)" } else { "" };
-    let line = format!("# {}/{}: {}{current}", metadata.namespace, metadata.name, side.label);
+    let line = format!("# {name}: {}{current}", side.label);
     writeln!(out, "{}", view.show(&line)).map_err(Failure::Output)?;
     data::yaml(template.value(), out).map_err(Failure::Output)
 }

@@ -8,7 +8,7 @@ use super::Failure;
 use super::change::{self, ChangeArgs, Changed};
 use super::history::existing;
 use super::target::TargetArgs;
-use crate::analysis::revisions::Revisions;
+use crate::analysis::revisions::{Revisions, name_of};
 use crate::analysis::undo::{NoTarget, undo};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -60,8 +60,7 @@ pub fn run(arguments: UndoArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut d
 
 /// Puts into words that there is nothing to go back to.
 fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
-    let metadata = &revisions.daemon_set.metadata;
-    let name = format!("{}/{}", metadata.namespace, metadata.name);
+    let name = name_of(revisions.daemon_set).title();
     match none {
         NoTarget::NoSuchRevision(number, others) => {
             let error = CommandError::new(format!("no revision {number} of {name}")).hint(existing(revisions));

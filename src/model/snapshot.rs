@@ -160,6 +160,11 @@ impl Snapshot {
         }
     }
 
+    /// Returns Kubernetes' own DaemonSets, and then OpenKruise's.
+    pub fn daemon_sets_of_any_flavor(&self) -> impl Iterator<Item = &DaemonSet> {
+        self.daemon_sets.iter().chain(&self.advanced_daemon_sets)
+    }
+
     /// Returns the gap that keeps a kind from being known in a namespace that holds DaemonSets.
     pub fn gap(&self, kind: Kind, namespace: &str) -> Option<&Gap> {
         let hides = |gap: &&Gap| {

@@ -39,7 +39,7 @@ pub(super) async fn read(live: &Live, query: &HistoryQuery) -> Result<Snapshot, 
             (own, advanced)
         }
     };
-    let all: Vec<DaemonSet> = snapshot.daemon_sets.iter().chain(&snapshot.advanced_daemon_sets).cloned().collect();
+    let all: Vec<DaemonSet> = snapshot.daemon_sets_of_any_flavor().cloned().collect();
     let owners = Owners::new(&all, false);
     (snapshot.controller_revisions, snapshot.pods) =
         futures::try_join!(controller_revisions(&reader, &all), reader.own_pods(&all, &owners, ""))?;

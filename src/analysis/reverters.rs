@@ -116,8 +116,8 @@ pub fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
             warn(WarningCode::Partition, format!("the partition keeps {kept} as they are"));
         }
         if restarts_only && rolling.rolling_update_type == "InPlaceIfPossible" {
-            let message = "the update type is InPlaceIfPossible: a change of annotations alone is written into the \
-                           running pods, and no container restarts";
+            let message = "the update type is InPlaceIfPossible: pods that were made under it are changed in place, \
+                           which writes the annotation into them and restarts no container";
             warn(WarningCode::InPlace, message.to_owned());
         }
     }

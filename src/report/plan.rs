@@ -76,7 +76,7 @@ pub enum WarningCode {
     Paused,
     /// A part of the pods of an Advanced DaemonSet is kept as it is.
     Partition,
-    /// Pods of an Advanced DaemonSet are changed in place, so that nothing restarts.
+    /// Pods of an Advanced DaemonSet are changed in place, so that their containers do not restart.
     InPlace,
     /// No revisions are kept.
     NoHistory,

@@ -145,9 +145,34 @@ fn undo_under_a_partition_says_how_many_pods_stay() {
     assert_eq!(workload.pods().iter().filter(|pod| hash_of_pod(pod) == newest).count(), 1);
 }
 
-/// What the real controller does is the point: the annotation of a restart cannot be changed in place.
+/// What the real controller does is the point: pods that were made for it get the annotation, and nothing restarts.
 #[test]
-fn a_restart_makes_new_pods_also_where_updates_are_in_place() {
+fn a_restart_restarts_nothing_in_pods_that_were_made_to_be_changed_in_place() {
+    let Some(cluster) = with_kruise() else { return };
+    let in_place = json!({"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"}});
+    let workload = Workload::create(
+        cluster,
+        Api::KruiseV1Beta1,
+        &cluster.namespace(),
+        "agent",
+        &json!({"spec": {"updateStrategy": in_place}}),
+    );
+    workload.settle();
+    let running = uids(&workload);
+    workload.run(&["restart"]).expect(0).must_say("restarts no container");
+    cluster.control_plane.wait_until("every pod has the annotation", || {
+        let annotated = |pod: &Value| pod["metadata"]["annotations"].get("kubectl.kubernetes.io/restartedAt").is_some();
+        workload.pods().iter().all(annotated).then_some(())
+    });
+    assert_eq!(uids(&workload), running);
+    for pod in workload.pods() {
+        assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0, "{pod}");
+    }
+}
+
+/// Pods that lack the readiness gate of updates in place are made anew.
+#[test]
+fn a_restart_makes_pods_anew_that_were_made_before_updates_were_in_place() {
     let Some(cluster) = with_kruise() else { return };
     let workload = with_three_images(cluster, Api::KruiseV1Beta1);
     set_rolling_update(&workload, &json!({"rollingUpdateType": "InPlaceIfPossible"}));

@@ -81,7 +81,7 @@ fn a_restart_that_restarts_nothing_says_so() {
     let ended = on_advanced(&["restart", "gpu", DRY]);
     assert_eq!(ended.code, Some(0));
     assert!(
-        ended.err.contains("warning: the update type is InPlaceIfPossible: pods that were made under it are\n"),
+        ended.err.contains("warning: the update type is InPlaceIfPossible: pods that were made under it\n"),
         "{}",
         ended.err
     );

@@ -149,13 +149,15 @@ fn undo_under_a_partition_says_how_many_pods_stay() {
 #[test]
 fn a_restart_restarts_nothing_in_pods_that_were_made_to_be_changed_in_place() {
     let Some(cluster) = with_kruise() else { return };
-    let in_place = json!({"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"}});
+    // All at once: KWOK does not make a pod ready again that was changed in place.
+    let rolling_update = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "100%"});
+    let in_place = json!({"type": "RollingUpdate", "rollingUpdate": rolling_update});
     let workload = Workload::create(
         cluster,
         Api::KruiseV1Beta1,
         &cluster.namespace(),
         "agent",
-        &json!({"spec": {"updateStrategy": in_place}}),
+        &json!({"updateStrategy": in_place}),
     );
     workload.settle();
     let running = uids(&workload);

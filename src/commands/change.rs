@@ -17,7 +17,7 @@ use crate::cluster::{Flavors, HistoryQuery};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::Write as Plan;
 use crate::render::change as words;
@@ -164,7 +164,7 @@ pub fn run(
             let object = change.send(&write, Sending::ForReal, io)?;
             plan.outcome.stage = Stage::Applied;
             note_what_the_server_made(&mut plan, &write, daemon_set, &object);
-            change.finish(&mut plan, &revisions, &object, io, out)
+            change.finish(&mut plan, &revisions, &snapshot, &object, io, out)
         }
     }
 }
@@ -306,11 +306,14 @@ impl Change<'_> {
         &self,
         plan: &mut ChangePlan,
         before: &Revisions<'_>,
+        snapshot: &Snapshot,
         object: &Value,
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        let Some(patience) = self.settings.patience else {
+        // Whoever may not read revisions cannot wait for one.
+        let knows_revisions = snapshot.gap(Kind::ControllerRevisions, &plan.daemon_set.namespace).is_none();
+        let Some(patience) = self.settings.patience.filter(|_| knows_revisions) else {
             self.print_result(plan, object, out)?;
             return Ok(Exit::Success);
         };

@@ -8,10 +8,12 @@ use super::Failure;
 use super::change::{self, ChangeArgs, Changed};
 use super::history::existing;
 use super::target::TargetArgs;
+use crate::analysis::gaps::incomplete_for_history;
 use crate::analysis::revisions::{Revisions, name_of};
 use crate::analysis::undo::{NoTarget, undo};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::model::snapshot::Kind;
 
 /// Go back to the template of a revision
 ///
@@ -54,7 +56,18 @@ impl UndoArgs {
 pub fn run(arguments: UndoArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let Settings { to_revision, change } = arguments.resolve()?;
     change::run(&change, target, io, out, Changed::RolledBack, |revisions, snapshot| {
-        undo(revisions, to_revision, snapshot).map_err(|none| no_target(revisions, none))
+        let namespace = &revisions.daemon_set.metadata.namespace;
+        let gaps = incomplete_for_history(snapshot, namespace);
+        match undo(revisions, to_revision, snapshot) {
+            Ok(planned) => Ok(planned),
+            // What cannot be read may be there.
+            Err(_) if snapshot.gap(Kind::ControllerRevisions, namespace).is_some() => {
+                let name = name_of(revisions.daemon_set).title();
+                let error = CommandError::new(format!("the revisions of {name} are not known"));
+                Err(gaps.into_iter().fold(error, |error, gap| error.hint(gap.message)))
+            }
+            Err(none) => Err(no_target(revisions, none)),
+        }
     })
 }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use super::server::{Reply, Server};
-use super::{JSON, daemon_set, json_list};
+use super::{JSON, daemon_set, json_list, refusal};
 
 const PATH: &str = "/apis/apps/v1/namespaces/team/daemonsets/agent";
 
@@ -261,4 +261,31 @@ fn a_controller_that_does_not_act_is_waited_for_no_longer_than_allowed() {
     assert_eq!(code, Some(4));
     assert!(out.ends_with("\ndaemonset.apps/agent rolled back\n"), "{out}");
     assert!(err.starts_with("error: the change is made, and no controller has acted on it within 1 s\n"), "{err}");
+}
+
+#[test]
+fn revisions_that_may_not_be_read_are_not_taken_for_missing_ones() {
+    let store = store();
+    let server = Server::start(move |asked| match (asked.method.as_str(), asked.path().rsplit('/').next().unwrap()) {
+        ("GET", "controllerrevisions") => refusal(403, "Forbidden", "no"),
+        ("GET", _) => store.read(asked.path()).unwrap_or_else(|| Reply::of(404, JSON, "{}")),
+        _ => {
+            let mut object = store.object.lock().unwrap();
+            object["spec"]["template"]["metadata"]["annotations"] = json!({"restarted": "yes"});
+            Reply::of(200, JSON, object.to_string())
+        }
+    });
+    let (code, out, err) = run(&server, &["undo", "agent"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert_eq!(
+        err,
+        "error: the revisions of team/agent are not known\n\
+         hint: controllerrevisions in namespace team could not be read (list controllerrevisions.apps is forbidden): \
+         no revision is known\n"
+    );
+    assert_eq!(patches(&server), Vec::<Value>::new());
+    // A restart takes none; it cannot be told what becomes of it.
+    let (code, out, err) = run(&server, &["restart", "agent"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.ends_with("\ndaemonset.apps/agent restarted\n"), "{out}");
 }

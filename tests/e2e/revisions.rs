@@ -222,4 +222,20 @@ fn revisions_are_recorded() {
         revisions
     };
     assert_eq!(revisions(&recording), revisions(&recorded));
+    what_was_changed_bears_the_tools_name(&shop);
+}
+
+/// The API server notes who has changed what.
+fn what_was_changed_bears_the_tools_name(shop: &Shop) {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
+        .args(["undo", "agent", "--to-revision=1", "-n", "shop", "--kubeconfig"])
+        .arg(shop.control_plane.kubeconfig())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let object = shop.control_plane.get(&["daemonset", "agent", "-n", "shop", "--show-managed-fields"]);
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    let ours = entries.iter().find(|entry| entry["manager"] == "kubectl-ds").expect("an entry of ours");
+    assert_eq!(ours["operation"], "Update");
+    assert!(ours.pointer("/fieldsV1/f:spec/f:template").is_some(), "{ours}");
 }

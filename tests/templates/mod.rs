@@ -4,3 +4,4 @@ mod apply;
 pub mod generator;
 mod properties;
 mod recorded;
+mod undoing;

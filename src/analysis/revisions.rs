@@ -78,7 +78,8 @@ impl<'a> Revisions<'a> {
                     all.push(Revision { object, template: object.template(), is_current: false });
                 }
                 owner if matches => {
-                    let reason = owner.map_or_else(|| "it has no owner".to_owned(), belongs_to);
+                    let reason =
+                        owner.map_or_else(|| "it has no owner".to_owned(), |owner| belongs_to(owner, daemon_set));
                     skipped.push(SkippedRevision { name: object.metadata.name.clone(), reason });
                 }
                 _ => {}
@@ -160,7 +161,11 @@ pub fn controller_of(daemon_set: &DaemonSet) -> &'static str {
     }
 }
 
-fn belongs_to(owner: &OwnerReference) -> String {
+fn belongs_to(owner: &OwnerReference, daemon_set: &DaemonSet) -> String {
+    let (version, name) = (daemon_set.api_version(), &daemon_set.metadata.name);
+    if (owner.kind.as_str(), owner.api_version.as_str(), &owner.name) == ("DaemonSet", version, name) {
+        return "it belongs to a former DaemonSet of this name".to_owned();
+    }
     let kind = match owner.kind.as_str() {
         "DaemonSet" if owner.api_version.starts_with(ADVANCED_GROUP) => "Advanced DaemonSet",
         kind => kind,

@@ -302,11 +302,25 @@ fn strangers_with_the_same_labels_are_not_counted() {
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "1", "controller": true}]},
         "data": {"spec": {"template": {"$patch": "replace", "spec": {"containers": [{"name": "web"}]}}}},
     });
-    dump["items"].as_array_mut().unwrap().push(stranger);
+    // One that a DaemonSet of the same name has left behind.
+    let mut former = stranger.clone();
+    former["metadata"]["name"] = "agent-former".into();
+    former["metadata"]["ownerReferences"][0]["kind"] = "DaemonSet".into();
+    former["metadata"]["ownerReferences"][0]["name"] = "agent".into();
+    dump["items"].as_array_mut().unwrap().extend([stranger, former]);
     let ended = run_with_input(&["history", "agent", "--from", "-"], dump.to_string().as_bytes());
     assert_eq!(ended.err, "");
     assert!(ended.out.starts_with("shop/agent: revision 5 is current"), "{}", ended.out);
-    assert!(ended.out.contains("not counted: web-5d4f9c8b7d (it belongs to StatefulSet web)"), "{}", ended.out);
+    assert!(
+        ended.out.ends_with(
+            "\
+not counted: agent-former (it belongs to a former DaemonSet of this name)
+not counted: web-5d4f9c8b7d (it belongs to StatefulSet web)
+"
+        ),
+        "{}",
+        ended.out
+    );
 }
 
 #[test]

@@ -103,6 +103,14 @@ fn where_the_template_is_that_of_the_revision_already_nothing_is_done() {
     let plan = plan(&["undo", "upgraded", "--to-revision=3"]);
     assert_eq!((&plan["needed"], &plan["patch"]), (&false.into(), &json!([])));
     assert_eq!(plan["outcome"]["stage"], "NotNeeded");
+    // In another spelling, too.
+    let dump = dump_with("agent", |object| {
+        let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+        container["resources"]["requests"]["cpu"] = "0.1".into();
+        container["env"].as_array_mut().unwrap().reverse();
+    });
+    let ended = run_with_input(&["undo", "agent", "--to-revision=5", DRY, "--from", "-"], &dump);
+    assert_eq!(ended.out, "daemonset.apps/agent has the template of revision 5 already; nothing was changed\n");
 }
 
 #[test]

@@ -176,6 +176,25 @@ fn a_user_who_may_not_patch_changes_nothing() {
 }
 
 #[test]
+fn a_user_who_may_not_read_revisions_changes_nothing() {
+    let workload = with_images(&["agent:1", "agent:2"]);
+    let control_plane = &workload.cluster.control_plane;
+    let namespace = format!("--namespace={}", workload.namespace);
+    let role = ["create", "role", "writer", "--verb=get,list,patch", "--resource=daemonsets.apps", &namespace];
+    control_plane.kubectl(&role);
+    control_plane.kubectl(&["create", "rolebinding", "writer", "--role=writer", "--user=alice", &namespace]);
+    let alice = control_plane.kubeconfig_of("alice");
+    let as_alice = ["get", "daemonsets", &namespace, "--kubeconfig", alice.to_str().unwrap()];
+    control_plane.wait_until("alice may read DaemonSets", || {
+        control_plane.try_kubectl(&as_alice, None).status.success().then_some(())
+    });
+    let before = workload.live();
+    let run = workload.run_as(&alice, &["undo"]).expect(1);
+    assert!(run.stderr.contains("controllerrevisions"), "{run}");
+    assert_eq!(workload.live()["metadata"]["generation"], before["metadata"]["generation"], "{run}");
+}
+
+#[test]
 fn a_revision_beyond_the_history_limit_is_refused_with_the_list() {
     let workload = with_images(&["agent:1"]);
     workload.merge(&json!({"spec": {"revisionHistoryLimit": 1}}));

@@ -9,6 +9,7 @@ mod program;
 mod sequence;
 mod sequences;
 mod steps;
+mod without_controllers;
 mod workload;
 
 use std::sync::OnceLock;

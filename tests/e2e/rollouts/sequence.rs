@@ -18,7 +18,7 @@ use crate::oracle::generator::Random;
 use crate::support::say;
 
 /// More would only wait for each other on a small machine.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
 
 /// Runs sequences, several at once, and returns how often each thing was done; `KUBECTL_DS_SEED`
 /// repeats a run.

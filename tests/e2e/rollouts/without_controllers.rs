@@ -1,0 +1,88 @@
+//! An API server without controllers, and with Advanced DaemonSets in their older version alone.
+
+use serde_json::{Value, json};
+
+use super::program::{Run, run};
+use crate::support::control_plane::{ControlPlane, Options};
+
+/// What OpenKruise before 1.9 serves, but for the schema.
+const OLDER_VERSION: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: daemonsets.apps.kruise.io}
+spec:
+  group: apps.kruise.io
+  scope: Namespaced
+  names: {kind: DaemonSet, listKind: DaemonSetList, plural: daemonsets, singular: daemonset, shortNames: [daemon, ads]}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"#;
+
+fn template(image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "agent", "image": image}]}})
+}
+
+fn daemon_set(version: &str) -> Value {
+    let spec = json!({"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent:2")});
+    json!({"apiVersion": version, "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "default"},
+        "spec": spec})
+}
+
+/// Writes the revisions that a controller would have made.
+fn create_revisions(control_plane: &ControlPlane, owner: &Value) {
+    for number in [1, 2] {
+        let mut data = template(&format!("agent:{number}"));
+        data["$patch"] = json!("replace");
+        let owner = json!({"apiVersion": owner["apiVersion"], "kind": "DaemonSet", "name": "agent",
+            "uid": owner["metadata"]["uid"], "controller": true});
+        let labels = json!({"app": "agent", "controller-revision-hash": number.to_string()});
+        let metadata = json!({"name": format!("agent-{number}"), "namespace": "default", "labels": labels, "ownerReferences": [owner]});
+        let revision = json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata,
+            "revision": number, "data": {"spec": {"template": data}}});
+        control_plane.create(&revision.to_string());
+    }
+}
+
+fn program(control_plane: &ControlPlane, arguments: &[&str]) -> Run {
+    let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    run(&control_plane.kubeconfig(), &arguments)
+}
+
+#[test]
+fn where_v1alpha1_alone_is_served_history_and_undo_use_it() {
+    let control_plane = ControlPlane::start(Options::api_server_only());
+    control_plane.create(OLDER_VERSION);
+    let manifest = daemon_set("apps.kruise.io/v1alpha1").to_string();
+    control_plane.wait_until("the resource is served", || {
+        control_plane.try_kubectl(&["create", "-f", "-"], Some(&manifest)).status.success().then_some(())
+    });
+    let resource = "daemonsets.apps.kruise.io";
+    create_revisions(&control_plane, &control_plane.get(&[resource, "agent"]));
+
+    for name in ["agent", "ads/agent"] {
+        let report = program(&control_plane, &["history", name, "-o", "json"]).expect(0).json();
+        assert_eq!(report["daemonSet"]["apiVersion"], "apps.kruise.io/v1alpha1", "{report}");
+        assert_eq!(report["revisions"][0]["current"], true, "{report}");
+        assert_eq!(report["revisions"][1]["images"], json!(["agent:1"]), "{report}");
+    }
+    program(&control_plane, &["undo", "agent", "--no-wait"]).expect(0);
+    assert_eq!(control_plane.get(&[resource, "agent"])["spec"]["template"], template("agent:1"));
+}
+
+#[test]
+fn an_undo_that_no_controller_sees_is_made_and_said_to_be_unseen() {
+    let control_plane = ControlPlane::start(Options::api_server_only());
+    control_plane.create(&daemon_set("apps/v1").to_string());
+    create_revisions(&control_plane, &control_plane.get(&["daemonsets.apps", "agent"]));
+    let run = program(&control_plane, &["undo", "agent", "--timeout=1"]);
+    assert!(run.code.is_some_and(|code| code > 1), "it says that all is well, or that nothing was done: {run}");
+    run.must_say("rolled back").must_say("controller");
+    let live = control_plane.get(&["daemonsets.apps", "agent"]);
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "agent:1");
+    // Nobody has made a revision of it, so that its number has not changed.
+    program(&control_plane, &["undo", "agent", "--to-revision=1"]).expect(0).must_say("already");
+}

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Failure;
 use super::target::{Session, TargetArgs, parse_name_of_any};
 use crate::analysis::difference::difference;
+use crate::analysis::gaps::incomplete_for_history;
 use crate::analysis::meanwhile;
 use crate::analysis::revisions::{Revisions, name_of};
 use crate::cluster::write::Sending;
@@ -25,6 +26,7 @@ use crate::render::changes;
 use crate::render::data;
 use crate::render::text::sanitize;
 use crate::render::view::View;
+use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
 
 /// How often a change is locked anew on an object of which only the status has changed.
@@ -137,8 +139,9 @@ pub fn run(
     let daemon_set = only_one(&snapshot, &settings.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
     let (mut plan, write) = make_plan(&revisions, &snapshot)?;
-    let mut change =
-        Change { settings, session: &session, view: View::new(io.width, target.ascii), daemon_set, changed };
+    let view = View::new(io.width, target.ascii);
+    let unread = unread(&snapshot, daemon_set);
+    let mut change = Change { settings, session: &session, view, daemon_set, changed, unread };
     let Some(write) = write else {
         return change.say_not_needed(&plan, out).map_err(Failure::Output).map(|()| Exit::Success);
     };
@@ -182,6 +185,14 @@ fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a DaemonSet, Com
     }
 }
 
+/// Returns what could not be read of what is said about pods, which is something only under OnDelete.
+fn unread(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Incomplete> {
+    let mut unread = incomplete_for_history(snapshot, &daemon_set.metadata.namespace);
+    let is_on_delete = daemon_set.spec.update_strategy.is_on_delete();
+    unread.retain(|incomplete| is_on_delete && incomplete.resource == Kind::Pods.resource());
+    unread
+}
+
 /// Notes how the server's own template differs from what was asked for, through webhooks and defaults.
 fn note_what_the_server_made(plan: &mut ChangePlan, write: &Plan, daemon_set: &DaemonSet, made: &Value) {
     let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
@@ -198,6 +209,7 @@ struct Change<'a> {
     view: View,
     daemon_set: &'a DaemonSet,
     changed: Changed,
+    unread: Vec<Incomplete>,
 }
 
 impl Change<'_> {
@@ -207,7 +219,7 @@ impl Change<'_> {
             words::plan(plan, &self.view, out).map_err(Failure::Output)?;
             out.flush().map_err(Failure::Output)?;
         }
-        words::warnings(plan, &self.view, io.err).map_err(Failure::Output)
+        words::warnings(plan, &self.unread, &self.view, io.err).map_err(Failure::Output)
     }
 
     /// Sends the change. Where only the status has changed since the object was read, it is locked on the newer

@@ -9,6 +9,7 @@ use super::list::age;
 use super::style;
 use super::text::{some_of, wrap};
 use super::view::View;
+use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangePlan, PodLeft, Warning, WarningCode};
 
 /// Writes what is about to be done.
@@ -66,14 +67,15 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Writes what to know before the change.
+/// Writes what to know before the change, and what could not be read.
 ///
 /// # Errors
 ///
 /// Fails where the output cannot be written.
-pub fn warnings(plan: &ChangePlan, view: &View, err: &mut dyn Write) -> io::Result<()> {
-    for warning in &plan.warnings {
-        let text = format!("warning: {}", warning.message);
+pub fn warnings(plan: &ChangePlan, unread: &[Incomplete], view: &View, err: &mut dyn Write) -> io::Result<()> {
+    let unread = unread.iter().map(|unread| &unread.message);
+    for message in plan.warnings.iter().map(|warning| &warning.message).chain(unread) {
+        let text = format!("warning: {message}");
         for (index, line) in wrap(&view.show(&text), view.width - 2).into_iter().enumerate() {
             writeln!(err, "{}{line}", if index == 0 { "" } else { "  " })?;
         }

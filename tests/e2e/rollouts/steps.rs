@@ -22,6 +22,8 @@ pub enum Step {
     UndoTwice,
     /// A template whose pods never become ready, and an undo as soon as the controller has seen it.
     UndoWhileRollingOut { template: Value },
+    /// A template, the same with its variables in another order, and an undo, which has to go past both.
+    UndoPastSameMeaning { template: Value },
     /// A restart.
     Restart,
 }
@@ -45,25 +47,32 @@ pub fn choose(random: &mut Random, api: Api, live: &Value, revisions: &[Value]) 
     }
     match random.below(100) {
         0..34 => edit(random, live, revisions),
-        34..43 => strategy(random, api),
-        43..51 => {
+        34..42 => strategy(random, api),
+        42..49 => {
             let limit = random.below(4);
             Step::Merge { what: "history limit".to_owned(), patch: json!({"spec": {"revisionHistoryLimit": limit}}) }
         }
-        51..54 => {
+        49..52 => {
             let cause = format!("because of {}", random.below(1000));
             let patch = json!({"metadata": {"annotations": {"kubernetes.io/change-cause": cause}}});
             Step::Merge { what: "change cause".to_owned(), patch }
         }
-        54..70 => Step::UndoTo(number(random.pick(revisions))),
-        70..73 => Step::UndoToUnknown(revisions.last().map_or(1, number) + 1),
-        73..82 => Step::Undo,
-        82..88 => Step::UndoTwice,
-        88..93 => {
+        52..68 => Step::UndoTo(number(random.pick(revisions))),
+        68..71 => Step::UndoToUnknown(revisions.last().map_or(1, number) + 1),
+        71..79 => Step::Undo,
+        79..84 => Step::UndoTwice,
+        84..89 => {
             let mut template = clean(&live["spec"]["template"]);
             set_image(&mut template, random);
             template["metadata"]["annotations"][FATE] = json!(NEVER_READY);
             Step::UndoWhileRollingOut { template }
+        }
+        89..93 => {
+            let mut template = clean(&live["spec"]["template"]);
+            let [one, two] = [0, 1].map(|_| random.below(1000).to_string());
+            template["spec"]["containers"][0]["env"] =
+                json!([{"name": "ONE", "value": one}, {"name": "TWO", "value": two}]);
+            Step::UndoPastSameMeaning { template }
         }
         _ => Step::Restart,
     }

@@ -16,14 +16,18 @@ pub fn kubectl_history(workload: &Workload) -> Vec<u64> {
 
 /// Fails unless `history -o json` says what the objects say.
 pub fn history_agrees(workload: &Workload) {
-    let run = workload.run(&["history", "-o", "json"]).expect(0);
+    // A controller may go on after a pause that looked like the end.
+    let (run, live, pods, mut revisions) = workload.cluster.control_plane.wait_until("nothing moves meanwhile", || {
+        let objects = || (workload.template(), workload.pods(), workload.revisions());
+        let before = objects();
+        let run = workload.run(&["history", "-o", "json"]).expect(0);
+        (objects() == before).then_some((run, before.0, before.1, before.2))
+    });
     let report = run.json();
     assert_eq!(report["kind"], "HistoryReport", "{run}");
     let Workload { api, namespace, name, .. } = workload;
     let daemon_set = json!({"apiVersion": api.reported(), "namespace": namespace, "name": name});
     assert_eq!(report["daemonSet"], daemon_set, "{run}");
-    let (live, pods) = (workload.template(), workload.pods());
-    let mut revisions = workload.revisions();
     revisions.reverse();
     let expected: Vec<Value> = revisions
         .iter()

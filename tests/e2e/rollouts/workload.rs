@@ -221,11 +221,12 @@ impl Workload {
             if done {
                 return (revisions.len() <= limit + 1).then_some(());
             }
-            // Where pods are not ready, or nobody replaces them, only time tells.
+            // Where pods are not ready, or nobody replaces them, only time tells. OpenKruise takes more of it.
+            let enough = if self.api == Api::Apps { 6 } else { 20 };
             let now = json!([pods, revisions, live]);
             same = if now == before { same + 1 } else { 0 };
             before = now;
-            (same >= 6).then_some(())
+            (same >= enough).then_some(())
         });
     }
 }

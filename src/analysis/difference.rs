@@ -274,6 +274,18 @@ mod tests {
     }
 
     #[test]
+    fn of_entries_that_are_there_twice_what_was_taken_out_holds_no_place() {
+        let variable = |name: &str, value: &str| json!({"name": name, "value": value});
+        let from = json!({"env": [variable("A", "1"), variable("A", "2"), variable("B", "$(A)")]});
+        let to = json!({"env": [variable("A", "3"), variable("B", "$(A)")]});
+        // Put in at the end, A would come after the variable that refers to it.
+        assert_eq!(
+            in_container(from, to),
+            ["- env[A] \"1\"", "- env[A] \"2\"", "+ env[A] \"3\"", "~ env (order) [\"A\",\"A\",\"B\"] → [\"A\",\"B\"]",]
+        );
+    }
+
+    #[test]
     fn edits_read_as_people_made_them() {
         let from = json!({
             "metadata": {"labels": {"app": "agent"}, "annotations": {"kubectl.kubernetes.io/restartedAt": "2025"}},

@@ -17,15 +17,23 @@ use crate::support::say;
 
 const FIXTURE: &str = "tests/fixtures/commands/revisions.json";
 
-/// Nodes, and DaemonSets that the steps below give a history.
+/// Nodes, and a namespace for the DaemonSets; not in braces alone, which kubectl 1.30 takes for JSON.
 const OBJECTS: &str = r#"
-{apiVersion: v1, kind: Node, metadata: {name: node-1, labels: {type: kwok}}}
+apiVersion: v1
+kind: Node
+metadata: {name: node-1, labels: {type: kwok}}
 ---
-{apiVersion: v1, kind: Node, metadata: {name: node-2, labels: {type: kwok}}}
+apiVersion: v1
+kind: Node
+metadata: {name: node-2, labels: {type: kwok}}
 ---
-{apiVersion: v1, kind: Node, metadata: {name: node-3, labels: {type: kwok}}}
+apiVersion: v1
+kind: Node
+metadata: {name: node-3, labels: {type: kwok}}
 ---
-{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
 "#;
 
 fn daemon_set(name: &str, strategy: &str, metadata: &str) -> String {

@@ -17,6 +17,7 @@ pub mod analysis;
 pub mod cluster;
 #[cfg(feature = "live")]
 pub mod commands;
+pub mod encode;
 pub mod error;
 pub mod io;
 pub mod model;

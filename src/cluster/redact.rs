@@ -1,20 +1,16 @@
 //! Takes out of objects what a bug report does not need and its sender may not want to show.
 //!
 //! Hidden are the values of environment variables, annotations that are neither Kubernetes' own nor
-//! this tool's, and the names of image registries, wherever they stand. Each registry gets a number, so
-//! that two of them are still told apart.
+//! this tool's, and the names of image registries, wherever they stand. What is hidden gets a number, the same
+//! one wherever it stands, so that what differs still does: a history tells the same revisions apart.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::model::snapshot::Snapshot;
 
-/// What stands in the place of a value that is hidden.
-const HIDDEN: &str = "REDACTED";
-
-/// The annotation in which kubectl keeps a copy of the manifest, secrets included.
+/// The annotation in which kubectl keeps a copy of the manifest.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Hides secrets in objects of one snapshot.
@@ -22,6 +18,10 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub struct Redactor {
     /// What stands for a registry, the longest names first.
     registries: Vec<(String, String)>,
+    /// The numbers of the values that were hidden so far.
+    values: HashMap<String, usize>,
+    /// The numbers of the annotations' names that were hidden so far.
+    names: HashMap<String, usize>,
 }
 
 impl Redactor {
@@ -53,20 +53,67 @@ impl Redactor {
         }
         let mut registries: Vec<_> = stand_ins.into_iter().collect();
         registries.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        Redactor { registries }
+        Redactor { registries, values: HashMap::new(), names: HashMap::new() }
     }
 
     /// Hides what is to be hidden in an object.
-    pub fn redact(&self, value: &mut Value) {
+    pub fn redact(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => self.hide_registries(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact(item)),
             Value::Object(fields) => {
-                hide_fields(fields);
+                self.hide_fields(fields);
                 fields.values_mut().for_each(|field| self.redact(field));
             }
             _ => {}
         }
+    }
+
+    fn hide_fields(&mut self, fields: &mut Map<String, Value>) {
+        if let Some(Value::Array(variables)) = fields.get_mut("env") {
+            for value in variables.iter_mut().filter_map(|variable| variable.get_mut("value")) {
+                *value = self.stand_in(value);
+            }
+        }
+        if let Some(Value::Object(annotations)) = fields.get_mut("annotations") {
+            *annotations = self.hide_annotations(std::mem::take(annotations));
+        }
+        if let Some(Value::Array(managers)) = fields.get_mut("managedFields") {
+            managers.iter_mut().filter_map(|manager| manager.get_mut("fieldsV1")).for_each(hide_owned_names);
+        }
+    }
+
+    fn hide_annotations(&mut self, annotations: Map<String, Value>) -> Map<String, Value> {
+        let mut hidden = Map::new();
+        for (key, value) in annotations {
+            if key == LAST_APPLIED {
+                // It repeats the manifest, which says what the next apply changes.
+                if let Some(mut manifest) = value.as_str().and_then(|text| serde_json::from_str(text).ok()) {
+                    self.redact(&mut manifest);
+                    hidden.insert(key, manifest.to_string().into());
+                }
+            } else if is_kept_annotation(&key) {
+                hidden.insert(key, value);
+            } else {
+                let next = self.names.len() + 1;
+                let number = *self.names.entry(key).or_insert(next);
+                let value = self.stand_in(&value);
+                hidden.insert(format!("redacted/annotation-{number}"), value);
+            }
+        }
+        hidden
+    }
+
+    /// Returns what stands for a value; an empty one tells nothing, and means the same as none.
+    fn stand_in(&mut self, value: &Value) -> Value {
+        let text = match value {
+            Value::String(text) if text.is_empty() => return json!(""),
+            Value::Null => return Value::Null,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let next = self.values.len() + 1;
+        format!("REDACTED-{}", self.values.entry(text).or_insert(next)).into()
     }
 
     fn hide_registries(&self, text: &mut String) {
@@ -78,19 +125,11 @@ impl Redactor {
     }
 }
 
-fn hide_fields(fields: &mut Map<String, Value>) {
-    if let Some(Value::Array(variables)) = fields.get_mut("env") {
-        for variable in variables.iter_mut().filter_map(|variable| variable.get_mut("value")) {
-            *variable = HIDDEN.into();
-        }
-    }
-    if let Some(Value::Object(annotations)) = fields.get_mut("annotations") {
-        annotations.retain(|key, _| is_kept_annotation(key));
-    }
-    if let Some(Value::Array(managers)) = fields.get_mut("managedFields") {
-        for manager in managers.iter_mut().filter_map(Value::as_object_mut) {
-            manager.remove("fieldsV1");
-        }
+/// Leaves of the fields that somebody owns the upper two levels: deeper ones name annotations and variables.
+fn hide_owned_names(fields: &mut Value) {
+    let children = fields.as_object_mut().into_iter().flat_map(|fields| fields.values_mut());
+    for grandchild in children.filter_map(Value::as_object_mut).flat_map(|child| child.values_mut()) {
+        *grandchild = json!({});
     }
 }
 
@@ -100,7 +139,7 @@ fn is_kept_annotation(key: &str) -> bool {
         return key == "deprecated.daemonset.template.generation" || key.starts_with("kubectl-ds");
     };
     let of = |parent: &str| domain.strip_suffix(parent).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-    key != LAST_APPLIED && (of("kubernetes.io") || of("k8s.io") || domain.starts_with("kubectl-ds"))
+    of("kubernetes.io") || of("k8s.io") || domain.starts_with("kubectl-ds")
 }
 
 fn collect_registries(value: &Value, names: &mut BTreeSet<String>) {
@@ -148,7 +187,6 @@ mod tests {
             ("kubectl.kubernetes.io/restartedAt", true),
             ("scheduling.k8s.io/group", true),
             ("kubectl-ds.dev/note", true),
-            ("kubectl.kubernetes.io/last-applied-configuration", false),
             ("example.com/owner", false),
             ("notkubernetes.io/x", false),
             ("note", false),

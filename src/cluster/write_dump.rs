@@ -1,17 +1,18 @@
 //! Writes a snapshot as a dump: an ordinary `v1.List`, to be read again by [`super::file`].
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::{Compression, GzBuilder, write::GzEncoder};
-use serde::ser::{Error as _, SerializeSeq};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::dump_header::Header;
 use super::redact::Redactor;
 use super::text::Format;
+use crate::encode::{json, yaml};
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::{Kind, Snapshot};
 
@@ -35,72 +36,27 @@ pub struct WriteOptions {
 /// Fails where the writer fails.
 pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Write) -> io::Result<()> {
     let redactor = options.redact.then(|| Redactor::new(snapshot));
-    let list = List {
-        api_version: "v1",
-        kind: "List",
-        snapshot: Header::of(snapshot, options.namespace.as_deref(), options.redact),
-        items: Items { snapshot, redactor: redactor.as_ref() },
-    };
-    match options.format {
-        Format::Json => {
-            list.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, LineAnItem::default()))?;
-            out.write_all(b"\n")
+    let mut dump = Dump { out, format: options.format, redactor, is_empty: true };
+    dump.begin(Header::of(snapshot, options.namespace.as_deref(), options.redact))?;
+    for kind in Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets]) {
+        match kind {
+            Kind::DaemonSets => dump.whole(kind, &snapshot.daemon_sets, |it| &it.metadata, |it| &it.object)?,
+            Kind::AdvancedDaemonSets => {
+                dump.whole(kind, &snapshot.advanced_daemon_sets, |it| &it.metadata, |it| &it.object)?
+            }
+            Kind::ControllerRevisions => {
+                dump.whole(kind, &snapshot.controller_revisions, |it| &it.metadata, |it| &it.object)?
+            }
+            Kind::Nodes => dump.slim(kind, &snapshot.nodes, |it| &it.metadata)?,
+            Kind::Pods => dump.slim(kind, &snapshot.pods, |it| &it.metadata)?,
+            Kind::Events => dump.slim(kind, &snapshot.events, |it| &it.metadata)?,
+            Kind::LimitRanges => dump.slim(kind, &snapshot.limit_ranges, |it| &it.metadata)?,
+            Kind::RuntimeClasses => dump.slim(kind, &snapshot.runtime_classes, |it| &it.metadata)?,
+            Kind::PriorityClasses => dump.slim(kind, &snapshot.priority_classes, |it| &it.metadata)?,
+            Kind::Leases => dump.slim(kind, &snapshot.leases, |it| &it.metadata)?,
         }
-        Format::Yaml => {
-            let written = serde_saphyr::to_io_writer_with_options(&mut &mut *out, &list, yaml_options());
-            written.map_err(|error| match error {
-                serde_saphyr::SerializeError::IO { error } => error,
-                error => io::Error::other(error),
-            })
-        }
     }
-}
-
-fn yaml_options() -> serde_saphyr::SerializerOptions {
-    // Folding would change texts that end in spaces.
-    serde_saphyr::ser_options! { min_fold_chars: usize::MAX, folded_wrap_chars: usize::MAX }
-}
-
-/// Writes JSON with a line for each item: half as long as indented, and fit for grep and diff.
-#[derive(Default)]
-struct LineAnItem {
-    depth: usize,
-}
-
-impl LineAnItem {
-    fn break_line<W: ?Sized + Write>(&self, writer: &mut W) -> io::Result<()> {
-        if self.depth == 2 { writer.write_all(b"\n") } else { Ok(()) }
-    }
-}
-
-impl serde_json::ser::Formatter for LineAnItem {
-    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.depth += 1;
-        writer.write_all(b"{")
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.depth -= 1;
-        writer.write_all(b"}")
-    }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.depth += 1;
-        writer.write_all(b"[")
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.break_line(writer)?;
-        self.depth -= 1;
-        writer.write_all(b"]")
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        if !first {
-            writer.write_all(b",")?;
-        }
-        self.break_line(writer)
-    }
+    dump.end()
 }
 
 /// Writes a dump into a file, gzipped where its name ends in `.gz`.
@@ -152,19 +108,21 @@ fn write_into(snapshot: &Snapshot, options: &WriteOptions, path: &Path, file: Fi
     })
 }
 
+/// A dump on its way out, an object at a time.
+struct Dump<'a> {
+    out: &'a mut dyn Write,
+    format: Format,
+    redactor: Option<Redactor>,
+    is_empty: bool,
+}
+
+/// What stands before the items.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct List<'a> {
+struct Head {
     api_version: &'static str,
     kind: &'static str,
     snapshot: Header,
-    items: Items<'a>,
-}
-
-/// Every object of a snapshot, written one at a time.
-struct Items<'a> {
-    snapshot: &'a Snapshot,
-    redactor: Option<&'a Redactor>,
 }
 
 /// An object with its type before it.
@@ -177,84 +135,83 @@ struct Typed<'a, T> {
     object: &'a T,
 }
 
-impl Serialize for Items<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut items = serializer.serialize_seq(None)?;
-        for kind in Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets]) {
-            let snapshot = self.snapshot;
-            match kind {
-                Kind::DaemonSets => {
-                    for daemon_set in sorted(&snapshot.daemon_sets, |object| &object.metadata) {
-                        self.whole(&mut items, kind, &daemon_set.object)?;
-                    }
-                }
-                Kind::AdvancedDaemonSets => {
-                    for daemon_set in sorted(&snapshot.advanced_daemon_sets, |object| &object.metadata) {
-                        self.whole(&mut items, kind, &daemon_set.object)?;
-                    }
-                }
-                Kind::ControllerRevisions => {
-                    for revision in sorted(&snapshot.controller_revisions, |object| &object.metadata) {
-                        self.whole(&mut items, kind, &revision.object)?;
-                    }
-                }
-                Kind::Nodes => self.slim(&mut items, kind, &snapshot.nodes, |object| &object.metadata)?,
-                Kind::Pods => self.slim(&mut items, kind, &snapshot.pods, |object| &object.metadata)?,
-                Kind::Events => self.slim(&mut items, kind, &snapshot.events, |object| &object.metadata)?,
-                Kind::LimitRanges => self.slim(&mut items, kind, &snapshot.limit_ranges, |object| &object.metadata)?,
-                Kind::RuntimeClasses => {
-                    self.slim(&mut items, kind, &snapshot.runtime_classes, |object| &object.metadata)?
-                }
-                Kind::PriorityClasses => {
-                    self.slim(&mut items, kind, &snapshot.priority_classes, |object| &object.metadata)?
-                }
-                Kind::Leases => self.slim(&mut items, kind, &snapshot.leases, |object| &object.metadata)?,
+impl Dump<'_> {
+    fn begin(&mut self, snapshot: Header) -> io::Result<()> {
+        let head = Head { api_version: "v1", kind: "List", snapshot };
+        match self.format {
+            Format::Json => {
+                let mut text = Vec::new();
+                json::compact(&head, &mut text)?;
+                // The items are the last of its fields.
+                self.out.write_all(text.strip_suffix(b"}").unwrap_or(&text))?;
+                self.out.write_all(b",\"items\":[")
             }
+            Format::Yaml => yaml::write(&head, self.out),
         }
-        items.end()
-    }
-}
-
-impl Items<'_> {
-    /// Writes an object that was kept whole.
-    fn whole<S: SerializeSeq>(&self, items: &mut S, kind: Kind, object: &Value) -> Result<(), S::Error> {
-        let (api_version, kind, _) = kind.api_names();
-        let has_type = object.get("apiVersion").is_some() && object.get("kind").is_some();
-        if has_type && self.redactor.is_none() {
-            return items.serialize_element(object);
-        }
-        let mut object = object.clone();
-        if let Some(fields) = object.as_object_mut() {
-            fields.entry("apiVersion").or_insert_with(|| api_version.into());
-            fields.entry("kind").or_insert_with(|| kind.into());
-        }
-        if let Some(redactor) = self.redactor {
-            redactor.redact(&mut object);
-        }
-        items.serialize_element(&object)
     }
 
-    /// Writes objects of which the fields that matter were kept.
-    fn slim<S: SerializeSeq, T: Serialize>(
-        &self,
-        items: &mut S,
+    fn end(&mut self) -> io::Result<()> {
+        self.out.write_all(match self.format {
+            Format::Json if self.is_empty => b"]}\n",
+            Format::Json => b"\n]}\n",
+            Format::Yaml if self.is_empty => b"items: []\n",
+            Format::Yaml => b"",
+        })
+    }
+
+    /// Writes objects that were kept whole.
+    fn whole<T>(
+        &mut self,
         kind: Kind,
         objects: &[T],
         metadata: impl Fn(&T) -> &ObjectMeta,
-    ) -> Result<(), S::Error> {
+        whole: impl Fn(&T) -> &Value,
+    ) -> io::Result<()> {
         let (api_version, kind, _) = kind.api_names();
         for object in sorted(objects, metadata) {
-            let typed = Typed { api_version, kind, object };
-            match self.redactor {
-                None => items.serialize_element(&typed)?,
-                Some(redactor) => {
-                    let mut value = serde_json::to_value(&typed).map_err(S::Error::custom)?;
-                    redactor.redact(&mut value);
-                    items.serialize_element(&value)?;
+            let mut object = Cow::Borrowed(whole(object));
+            if object.get("apiVersion").is_none() || object.get("kind").is_none() {
+                if let Some(fields) = object.to_mut().as_object_mut() {
+                    fields.entry("apiVersion").or_insert_with(|| api_version.into());
+                    fields.entry("kind").or_insert_with(|| kind.into());
                 }
             }
+            self.object(&object)?;
         }
         Ok(())
+    }
+
+    /// Writes objects of which the fields that matter were kept.
+    fn slim<T: Serialize>(
+        &mut self,
+        kind: Kind,
+        objects: &[T],
+        metadata: impl Fn(&T) -> &ObjectMeta,
+    ) -> io::Result<()> {
+        let (api_version, kind, _) = kind.api_names();
+        sorted(objects, metadata).into_iter().try_for_each(|object| self.object(&Typed { api_version, kind, object }))
+    }
+
+    fn object(&mut self, object: &impl Serialize) -> io::Result<()> {
+        let Some(redactor) = &mut self.redactor else { return self.item(object) };
+        let mut value = serde_json::to_value(object)?;
+        redactor.redact(&mut value);
+        self.item(&value)
+    }
+
+    /// Writes an item; in JSON on a line of its own: half as long as indented, and fit for grep and diff.
+    fn item(&mut self, item: &impl Serialize) -> io::Result<()> {
+        let is_first = std::mem::take(&mut self.is_empty);
+        match self.format {
+            Format::Json => {
+                self.out.write_all(if is_first { b"\n" } else { b",\n" })?;
+                json::compact(item, self.out)
+            }
+            Format::Yaml => {
+                self.out.write_all(if is_first { b"items:\n" } else { b"" })?;
+                yaml::write(&[item], self.out)
+            }
+        }
     }
 }
 

@@ -15,6 +15,8 @@ use crate::analysis::meanwhile;
 use crate::analysis::revisions::{Revisions, name_of};
 use crate::cluster::write::Sending;
 use crate::cluster::{Flavors, HistoryQuery};
+use crate::encode::safe::sanitize;
+use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -23,8 +25,6 @@ use crate::model::template::Template;
 use crate::plan::Write as Plan;
 use crate::render::change as words;
 use crate::render::changes;
-use crate::render::data;
-use crate::render::text::sanitize;
 use crate::render::view::View;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
@@ -428,8 +428,8 @@ fn print_object(output: Output, plan: &ChangePlan, object: &Value, out: &mut dyn
     };
     match output {
         Output::Name => writeln!(out, "{}", sanitize(&plan.daemon_set.full())),
-        Output::Json => data::json(&shown(), out),
-        Output::Yaml => data::yaml(&shown(), out),
-        Output::Plan => data::json(plan, out),
+        Output::Json => json::indented(&shown(), out),
+        Output::Yaml => yaml::write(&shown(), out),
+        Output::Plan => json::indented(plan, out),
     }
 }

@@ -12,13 +12,14 @@ use super::target::{Target, TargetArgs, parse_name_of_any};
 use crate::analysis::history::{diff, histories, side};
 use crate::analysis::revisions::{Address, Revision, Revisions, Unknown, name_of};
 use crate::cluster::{Flavors, HistoryQuery, manifest};
+use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
+use crate::render;
 use crate::render::unified::{self, Labelled};
 use crate::render::view::View;
-use crate::render::{self, data};
 use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, RevisionDiff};
 
 /// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
@@ -359,7 +360,7 @@ fn print_template(
     let current = if side.current && side.revision.is_some() { " (current)" } else { "" };
     let line = format!("# {name}: {}{current}", side.label);
     writeln!(out, "{}", view.show(&line)).map_err(Failure::Output)?;
-    data::yaml(template.value(), out).map_err(Failure::Output)
+    yaml::write(template.value(), out).map_err(Failure::Output)
 }
 
 /// Returns the DaemonSet with another template, as a manifest to be applied again.

@@ -24,9 +24,9 @@ use std::io::{self, Write};
 use anstream::adapter::StripBytes;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::encode::safe::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::render::text::sanitize;
 use target::TargetArgs;
 
 /// Say why a node has no DaemonSet pod, what changed, and how to get back.

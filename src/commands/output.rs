@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::Failure;
-use crate::render::data;
+use crate::encode::{json, yaml};
 
 /// What `-o` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -28,8 +28,8 @@ pub enum Output {
 /// Fails where the output cannot be written.
 pub fn print_data(output: Option<Output>, report: &impl Serialize, out: &mut dyn Write) -> Result<bool, Failure> {
     match output {
-        Some(Output::Json) => data::json(report, out).map_err(Failure::Output)?,
-        Some(Output::Yaml) => data::yaml(report, out).map_err(Failure::Output)?,
+        Some(Output::Json) => json::indented(report, out).map_err(Failure::Output)?,
+        Some(Output::Yaml) => yaml::write(report, out).map_err(Failure::Output)?,
         Some(Output::Wide | Output::Name) | None => return Ok(false),
     }
     Ok(true)

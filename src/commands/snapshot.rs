@@ -11,10 +11,10 @@ use super::target::TargetArgs;
 use crate::cluster::Query;
 use crate::cluster::text::Format;
 use crate::cluster::write_dump::{WriteOptions, write_dump, write_dump_file};
+use crate::encode::safe::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
-use crate::render::text::sanitize;
 
 /// What `-o` takes here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

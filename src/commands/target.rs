@@ -16,13 +16,13 @@ use crate::cluster::error::ReadError;
 use crate::cluster::live::{self, ConnectOptions};
 use crate::cluster::write::Sending;
 use crate::cluster::{Flavors, HistoryQuery, Query, Source, file};
+use crate::encode::safe::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::plan::Write;
 use crate::render::progress::Progress;
-use crate::render::text::sanitize;
 
 /// When output is coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

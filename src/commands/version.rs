@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::Failure;
 use super::output::{self, Output};
 use super::target::TargetArgs;
+use crate::encode::safe::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::render::text::sanitize;
 
 /// The Kubernetes release whose rules are ported.
 const KUBERNETES: &str = "1.36.3";

@@ -1,42 +1,63 @@
-//! Reports as data.
+//! JSON in which characters that could steer a terminal are escaped, which in JSON changes no value.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
-use super::text::is_unsafe;
-use super::tree::Tree;
-use super::yaml;
+use super::safe::is_unsafe;
 
-/// Writes a report as JSON, indented as kubectl does.
-///
-/// Characters that could steer a terminal are escaped, which in JSON changes no value.
+/// Writes a value over several lines, indented as kubectl does.
 ///
 /// # Errors
 ///
 /// Fails where the output cannot be written.
-pub fn json(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut text = Vec::new();
-    report.serialize(&mut serde_json::Serializer::with_formatter(&mut text, formatter))?;
-    let text = String::from_utf8(text).map_err(io::Error::other)?;
-    let mut rest = text.as_str();
-    while let Some(at) = rest.find(|c: char| c != '\n' && is_unsafe(c)) {
-        out.write_all(&rest.as_bytes()[..at])?;
-        let mut rest_characters = rest[at..].chars();
-        for unit in rest_characters.by_ref().take(1).collect::<String>().encode_utf16() {
-            write!(out, "\\u{unit:04x}")?;
-        }
-        rest = rest_characters.as_str();
-    }
-    writeln!(out, "{rest}")
+pub fn indented(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    write(value, PrettyFormatter::with_indent(b"    "), out)?;
+    writeln!(out)
 }
 
-/// Writes a report as YAML that YAML 1.1 readers, kubectl among them, read as the same values.
+/// Writes a value without any line end.
 ///
 /// # Errors
 ///
 /// Fails where the output cannot be written.
-pub fn yaml(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    out.write_all(yaml::text(&Tree::of(report)?, false).as_bytes())
+pub fn compact(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    write(value, CompactFormatter, out)
+}
+
+fn write(value: &impl Serialize, formatter: impl Formatter, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut text, formatter))?;
+    let text = String::from_utf8(text).map_err(io::Error::other)?;
+    let mut rest = text.as_str();
+    // Line ends stand between values; in a string they are escaped already.
+    while let Some(at) = rest.find(|c: char| c != '\n' && is_unsafe(c)) {
+        out.write_all(&rest.as_bytes()[..at])?;
+        let mut characters = rest[at..].chars();
+        for unit in characters.next().into_iter().flat_map(|c| c.encode_utf16(&mut [0; 2]).to_vec()) {
+            write!(out, "\\u{unit:04x}")?;
+        }
+        rest = characters.as_str();
+    }
+    out.write_all(rest.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{compact, indented};
+
+    #[test]
+    fn what_could_steer_a_terminal_is_escaped_and_read_back_the_same() {
+        let value = json!({"a": "\u{1b}[31m\u{9b}2J\n", "txt.\u{202e}gpj": ["\u{e0001}", "größe 日本"]});
+        let (mut line, mut lines) = (Vec::new(), Vec::new());
+        compact(&value, &mut line).unwrap();
+        indented(&value, &mut lines).unwrap();
+        let expected = r#"{"a":"\u001b[31m\u009b2J\n","txt.\u202egpj":["\udb40\udc01","größe 日本"]}"#;
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
+        assert_eq!(serde_json::from_slice::<Value>(&lines).unwrap(), value);
+        assert_eq!(serde_json::from_str::<Value>(expected).unwrap(), value);
+    }
 }

@@ -5,8 +5,11 @@
 //! serde-saphyr also begins blocks with a tab, which kubectl refuses.
 
 use std::fmt::Write as _;
+use std::io;
 
-use super::text::is_unsafe;
+use serde::Serialize;
+
+use super::safe::is_unsafe;
 use super::tree::Tree;
 
 /// How many columns each level is indented.
@@ -14,6 +17,15 @@ const STEP: usize = 2;
 
 /// How long a key may be that is written before a colon; the YAML of kubectl gives up at 1,024 bytes.
 const LONGEST_KEY: usize = 500;
+
+/// Writes a value, with its fields in the order that it has them in.
+///
+/// # Errors
+///
+/// Fails where the output cannot be written.
+pub fn write(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+    out.write_all(text(&Tree::of(value)?, false).as_bytes())
+}
 
 /// Writes a tree as YAML; in ASCII only, where that is all that the reader's screen can show.
 pub fn text(tree: &Tree, ascii: bool) -> String {

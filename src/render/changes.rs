@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::line_diff::{Mark, hunks};
 use super::style;
-use super::text::{columns, escape};
-use super::tree::Tree;
+use super::text::columns;
 use super::unified::line;
 use super::view::View;
 use super::words;
-use super::yaml;
+use crate::encode::safe::escape;
+use crate::encode::tree::Tree;
+use crate::encode::yaml;
 use crate::report::change::{Change, Op};
 
 /// The space between two columns.
@@ -252,7 +253,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{word, write};
-    use crate::render::text::{columns, is_unsafe};
+    use crate::encode::safe::is_unsafe;
+    use crate::render::text::columns;
     use crate::render::view::View;
     use crate::report::change::Change;
 

@@ -52,7 +52,7 @@ pub fn names(report: &CoverageReport, out: &mut dyn Write) -> io::Result<()> {
     report
         .daemon_sets
         .iter()
-        .try_for_each(|daemon_set| writeln!(out, "daemonset.apps/{}", super::text::sanitize(&daemon_set.name)))
+        .try_for_each(|daemon_set| writeln!(out, "daemonset.apps/{}", crate::encode::safe::sanitize(&daemon_set.name)))
 }
 
 /// Writes what could not be read, and what the answer therefore leaves open.

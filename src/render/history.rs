@@ -9,8 +9,9 @@ use super::coverage::incomplete;
 use super::list::age;
 use super::style;
 use super::table::{self, Column, TIED};
-use super::text::{count, cut, sanitize};
+use super::text::{count, cut};
 use super::view::View;
+use crate::encode::safe::sanitize;
 use crate::report::coverage::Incomplete;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow};
 

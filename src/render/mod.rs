@@ -1,12 +1,11 @@
-//! How reports are shown: tables, text, JSON and YAML.
+//! How reports are shown: tables and text.
 //!
 //! A renderer writes styled text for a [`view::View`]; whoever prints it takes the styles out where
-//! colour is not wanted. Every string that comes from a cluster goes through [`text::sanitize`].
+//! colour is not wanted. Every string that comes from a cluster goes through [`sanitize`](crate::encode::safe::sanitize).
 
 pub mod change;
 pub mod changes;
 pub mod coverage;
-pub mod data;
 pub mod explanation;
 pub mod history;
 pub mod line_diff;
@@ -17,9 +16,7 @@ pub mod progress;
 pub mod style;
 pub mod table;
 pub mod text;
-pub mod tree;
 pub mod unified;
 pub mod view;
 pub mod what_if;
 pub mod words;
-pub mod yaml;

@@ -1,52 +1,8 @@
-//! Text from a cluster, made safe to print; and text laid out in lines.
+//! Text laid out in lines.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Makes text from a cluster safe for a terminal: one line, in which nothing can pass for another
-/// thing or steer the terminal.
-///
-/// Line ends and tabs become spaces. Control characters, among them the escape that begins a
-/// sequence, and invisible characters, among them those that turn the direction of text, are written
-/// as `\u{1b}`.
-pub fn sanitize(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.trim_end().chars() {
-        match c {
-            '\n' | '\t' => safe.push(' '),
-            '\r' => {}
-            c if is_unsafe(c) => safe.extend(c.escape_unicode()),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-/// Makes a line of text safe for a terminal and keeps its spaces and tabs, which mean something in a script.
-pub fn escape(line: &str) -> String {
-    let mut safe = String::with_capacity(line.len());
-    for c in line.chars() {
-        match c {
-            '\t' => safe.push(c),
-            '\r' => safe.push_str("\\r"),
-            c if is_unsafe(c) => safe.extend(c.escape_unicode()),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-/// Tells whether a character can steer a terminal or deceive its reader.
-pub fn is_unsafe(c: char) -> bool {
-    c.is_control() || is_invisible(c)
-}
-
-/// Tells whether a character takes up no room or turns the direction of text, so that it can deceive.
-fn is_invisible(c: char) -> bool {
-    // Combining marks have no width of their own but are part of ordinary words.
-    let is_combining_mark = matches!(c, '\u{300}'..='\u{36f}');
-    matches!(c, '\u{ad}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e0fff}')
-        || (c.width() == Some(0) && !is_combining_mark)
-}
+use crate::encode::safe::sanitize;
 
 /// Returns how many columns text takes up, which must have no styles in it.
 pub fn columns(text: &str) -> usize {
@@ -126,17 +82,7 @@ pub fn count(number: usize, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, sanitize, some_of, wrap, wrap_fix};
-
-    #[test]
-    fn nothing_that_steers_a_terminal_gets_through() {
-        assert_eq!(sanitize("a\u{1b}[31mred\u{9b}2J"), r"a\u{1b}[31mred\u{9b}2J");
-        assert_eq!(sanitize("two\nlines\r\n\tand a tab\n"), "two lines  and a tab");
-        assert_eq!(sanitize("txt.\u{202e}gpj"), r"txt.\u{202e}gpj");
-        assert_eq!(sanitize("zero\u{200b}width\u{feff}"), r"zero\u{200b}width\u{feff}");
-        assert_eq!(sanitize("bell\u{7}\u{0}"), r"bell\u{7}\u{0}");
-        assert_eq!(sanitize("größe → 日本 e\u{301}"), "größe → 日本 e\u{301}");
-    }
+    use super::{cut, some_of, wrap, wrap_fix};
 
     #[test]
     fn lines_break_at_spaces_only() {

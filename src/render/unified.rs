@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::line_diff::{Mark, hunks};
 use super::style;
-use super::text::escape;
-use super::tree::Tree;
 use super::view::View;
-use super::yaml;
+use crate::encode::safe::escape;
+use crate::encode::tree::Tree;
+use crate::encode::yaml;
 
 /// A value, and what it is called where it is compared with another.
 #[derive(Debug, Clone, PartialEq)]

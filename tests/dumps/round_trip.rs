@@ -403,13 +403,21 @@ fn redaction_hides_values_annotations_and_registries_and_keeps_the_rest() {
     let mut object = daemon_set("x", "agent");
     object["metadata"]["annotations"] = json!({
         "deprecated.daemonset.template.generation": "2",
-        "kubectl.kubernetes.io/last-applied-configuration": "{\"secret\": 1}",
-        "example.com/secret": "s",
+        "kubectl.kubernetes.io/last-applied-configuration": r#"{"env": [{"name": "TOKEN", "value": "secret"}]}"#,
+        "example.com/secret": "secret",
     });
-    object["spec"]["template"]["metadata"]["annotations"] = json!({"vault/secret": "s"});
+    object["metadata"]["managedFields"] = json!([
+        {"manager": "m", "fieldsV1": {"f:metadata": {"f:annotations": {"f:example.com/secret": {}}}, "f:spec": {"f:template": {"f:x": {}}}}},
+    ]);
+    object["spec"]["template"]["metadata"]["annotations"] = json!({"vault/secret": "secret"});
     object["spec"]["template"]["spec"]["containers"][0] = json!({
         "name": "c", "image": "secret.example.com:5000/app:1",
-        "env": [{"name": "TOKEN", "value": "secret"}, {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+        "env": [
+            {"name": "TOKEN", "value": "secret"},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "OTHER", "value": "secret-2"},
+            {"name": "EMPTY", "value": ""},
+        ],
     });
     let mut snapshot = small_snapshot();
     snapshot.daemon_sets = vec![DaemonSet::from_object(object.clone()).unwrap()];
@@ -433,7 +441,22 @@ fn redaction_hides_values_annotations_and_registries_and_keeps_the_rest() {
     assert_eq!(read.pods[0].spec.containers[0].image, "registry-1.redacted/app");
     assert_eq!(read.daemon_sets[0].template_generation(), Some(2));
     let env = &read.daemon_sets[0].object["spec"]["template"]["spec"]["containers"][0]["env"];
-    assert_eq!(env[0], json!({"name": "TOKEN", "value": "REDACTED"}));
+    assert_eq!(env[0], json!({"name": "TOKEN", "value": "REDACTED-1"}));
     assert_eq!(env[1]["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
+    assert_eq!(env[2], json!({"name": "OTHER", "value": "REDACTED-2"}), "other values stay others");
+    assert_eq!(env[3], json!({"name": "EMPTY", "value": ""}));
+    let metadata = &read.daemon_sets[0].object["metadata"];
+    assert_eq!(
+        metadata["annotations"],
+        json!({
+            "deprecated.daemonset.template.generation": "2",
+            "kubectl.kubernetes.io/last-applied-configuration": r#"{"env":[{"name":"TOKEN","value":"REDACTED-1"}]}"#,
+            "redacted/annotation-1": "REDACTED-1",
+        })
+    );
+    let owned = json!({"f:metadata": {"f:annotations": {}}, "f:spec": {"f:template": {}}});
+    assert_eq!(metadata["managedFields"][0]["fieldsV1"], owned);
+    let annotations = &read.daemon_sets[0].object["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(*annotations, json!({"redacted/annotation-2": "REDACTED-1"}));
     assert_eq!(read.controller_revisions[0].object["data"]["spec"]["template"]["spec"]["containers"][0]["env"], *env);
 }

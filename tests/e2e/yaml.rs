@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use kubectl_ds::render::tree::Tree;
-use kubectl_ds::render::yaml;
+use kubectl_ds::encode::tree::Tree;
+use kubectl_ds::encode::yaml;
 use serde_json::{Map, Value, json};
 
 use crate::support::control_plane::build;

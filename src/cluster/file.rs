@@ -15,6 +15,7 @@ use super::newest_time::newest_time;
 use super::objects::{Objects, Origin};
 use super::text::{self, STANDARD_INPUT};
 use super::{HistoryQuery, Query};
+use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 
 /// The path that names the dump inside the program.
@@ -194,16 +195,14 @@ impl Dump {
     pub fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
         let whole = Query { namespace: query.namespace.clone(), ..Query::default() };
         let mut snapshot = self.read(&whole)?;
-        let known = |snapshot: &Snapshot| -> Vec<String> {
-            let all = snapshot.daemon_sets_of_any_flavor();
-            all.map(|daemon_set| daemon_set.metadata.name.clone()).collect()
+        let existing: Vec<DaemonSet> = match &query.name {
+            Some(_) => snapshot.daemon_sets_of_any_flavor().cloned().collect(),
+            None => Vec::new(),
         };
-        let existing = known(&snapshot);
         query.choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets);
         match &query.name {
             Some(name) if snapshot.daemon_sets.is_empty() && snapshot.advanced_daemon_sets.is_empty() => {
-                let existing = existing.iter().map(String::as_str);
-                Err(names::unknown_daemon_set_of(query.flavors, name, query.namespace.as_deref(), existing))
+                Err(names::unknown_daemon_set_of(query.flavors, name, query.namespace.as_deref(), &existing))
             }
             _ => Ok(snapshot),
         }

@@ -21,7 +21,7 @@ pub mod yaml;
 
 use std::collections::BTreeSet;
 
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
@@ -80,6 +80,17 @@ pub enum Flavors {
     Any,
 }
 
+impl Flavors {
+    /// Tells whether DaemonSets of a flavor are asked for.
+    pub fn include(self, flavor: Flavor) -> bool {
+        match self {
+            Flavors::Apps => flavor == Flavor::Apps,
+            Flavors::Advanced => flavor == Flavor::Advanced,
+            Flavors::Any => true,
+        }
+    }
+}
+
 impl HistoryQuery {
     /// Tells whether the query asks for a DaemonSet: by namespace, name and labels.
     pub fn wants(&self, metadata: &ObjectMeta) -> bool {
@@ -90,9 +101,9 @@ impl HistoryQuery {
 
     /// Keeps of what a name matches the DaemonSets that it means: Kubernetes' own go before OpenKruise's.
     pub(crate) fn choose(&self, daemon_sets: &mut Vec<DaemonSet>, advanced_daemon_sets: &mut Vec<DaemonSet>) {
-        for (flavor, daemon_sets) in [(Flavors::Apps, &mut *daemon_sets), (Flavors::Advanced, advanced_daemon_sets)] {
-            let is_wanted = self.flavors == Flavors::Any || self.flavors == flavor;
-            daemon_sets.retain(|daemon_set| is_wanted && self.wants(&daemon_set.metadata));
+        for daemon_sets in [&mut *daemon_sets, &mut *advanced_daemon_sets] {
+            daemon_sets
+                .retain(|daemon_set| self.flavors.include(daemon_set.flavor()) && self.wants(&daemon_set.metadata));
         }
         if self.name.is_some() {
             let namespaces: BTreeSet<_> = daemon_sets.iter().map(|own| own.metadata.namespace.clone()).collect();

@@ -13,22 +13,34 @@ pub fn unknown_daemon_set<'a>(
     namespace: Option<&str>,
     existing: impl IntoIterator<Item = &'a str>,
 ) -> ReadError {
-    unknown_daemon_set_of(Flavors::Apps, name, namespace, existing)
+    let near = near(name, existing);
+    ReadError::NotFound {
+        resource: "daemonsets.apps",
+        name: name.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        near,
+    }
 }
 
-/// Makes the error for a DaemonSet of some flavor that is not there, with the near ones of those that are.
+/// Makes the error for a DaemonSet of some flavor that is not there, with those that may have been meant: the near
+/// ones, before them the one of the other flavor that has this name.
 pub fn unknown_daemon_set_of<'a>(
     flavors: Flavors,
     name: &str,
     namespace: Option<&str>,
-    existing: impl IntoIterator<Item = &'a str>,
+    existing: impl IntoIterator<Item = &'a DaemonSet>,
 ) -> ReadError {
-    let resource = match flavors {
-        Flavors::Apps | Flavors::Any => "daemonsets.apps",
-        Flavors::Advanced => "daemonsets.apps.kruise.io",
+    let (resource, other) = match flavors {
+        Flavors::Apps => ("daemonsets.apps", "ads"),
+        Flavors::Any => ("daemonsets.apps", ""),
+        Flavors::Advanced => ("daemonsets.apps.kruise.io", "ds"),
     };
-    let (name, near) = (name.to_owned(), near(name, existing));
-    ReadError::NotFound { resource, name, namespace: namespace.map(str::to_owned), near }
+    let (asked, others): (Vec<_>, Vec<_>) =
+        existing.into_iter().partition(|daemon_set| flavors.include(daemon_set.flavor()));
+    let others = others.into_iter().filter(|daemon_set| daemon_set.metadata.name == name).take(1);
+    let mut meant: Vec<_> = others.map(|_| format!("{other}/{name}")).collect();
+    meant.extend(near(name, asked.into_iter().map(|daemon_set| daemon_set.metadata.name.as_str())));
+    ReadError::NotFound { resource, name: name.to_owned(), namespace: namespace.map(str::to_owned), near: meant }
 }
 
 /// Makes the error for a node that is not there, with the near ones of those that are.

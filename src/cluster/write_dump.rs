@@ -170,11 +170,11 @@ impl Dump<'_> {
         let (api_version, kind, _) = kind.api_names();
         for object in sorted(objects, metadata) {
             let mut object = Cow::Borrowed(whole(object));
-            if object.get("apiVersion").is_none() || object.get("kind").is_none() {
-                if let Some(fields) = object.to_mut().as_object_mut() {
-                    fields.entry("apiVersion").or_insert_with(|| api_version.into());
-                    fields.entry("kind").or_insert_with(|| kind.into());
-                }
+            if (object.get("apiVersion").is_none() || object.get("kind").is_none())
+                && let Some(fields) = object.to_mut().as_object_mut()
+            {
+                fields.entry("apiVersion").or_insert_with(|| api_version.into());
+                fields.entry("kind").or_insert_with(|| kind.into());
             }
             self.object(&object)?;
         }

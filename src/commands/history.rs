@@ -1,5 +1,6 @@
 //! `history`: the revisions of a DaemonSet, and how two templates differ.
 
+use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
@@ -141,6 +142,24 @@ fn address(text: &str) -> Option<Address> {
 fn unknown_address(text: &str) -> CommandError {
     CommandError::usage(format!("{text:?} names no revision"))
         .hint("give a number such as 3, so many back such as -1, or live")
+}
+
+/// Joins a range that begins with a minus, as in `--diff -2..-1`, to its flag: clap takes it for flags of its own.
+pub fn with_ranges_joined(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let is_range = |text: &str| {
+            text.starts_with('-') && text.split_once("..").is_some_and(|(from, _)| address(from).is_some())
+        };
+        match joined.last_mut() {
+            Some(flag) if flag == "--diff" && argument.to_str().is_some_and(is_range) => {
+                flag.push("=");
+                flag.push(argument);
+            }
+            _ => joined.push(argument),
+        }
+    }
+    joined
 }
 
 /// Runs the subcommand.

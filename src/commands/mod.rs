@@ -80,7 +80,9 @@ pub fn command() -> clap::Command {
 
 /// Runs a command line, and returns the exit code.
 pub fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
-    let parsed = Cli::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
+    let parsed = Cli::command()
+        .try_get_matches_from(history::with_ranges_joined(arguments))
+        .and_then(|found| Cli::from_arg_matches(&found));
     let result = match parsed {
         Ok(cli) if target::is_coloured(cli.target.color, io) => dispatch(cli, io, out),
         Ok(cli) => dispatch(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }),

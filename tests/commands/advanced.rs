@@ -98,6 +98,17 @@ fn what_counts_nodes_does_not_take_them_for_kubernetes_own() {
 }
 
 #[test]
+fn a_name_of_the_other_flavor_is_offered() {
+    let ended = on_advanced(&["history", "ds/gpu", "-n", "team"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+    assert_eq!(
+        ended.err,
+        "Error from server (NotFound): daemonsets.apps \"gpu\" not found\n\
+         hint: similar names in namespace \"team\": ads/gpu\n"
+    );
+}
+
+#[test]
 fn they_come_back_from_a_dump_of_a_dump() {
     let dump = on_advanced(&["snapshot"]);
     let again = run_with_input(&["history", "gpu", "--from", "-"], dump.out.as_bytes());

@@ -342,6 +342,10 @@ fn what_stands_after_diff_need_not_belong_to_it() {
         printed(&["history", "agent", "--diff", "3..4"], 80)
     );
     assert_eq!(
+        printed(&["history", "agent", "--diff", "-2..-1"], 80),
+        printed(&["history", "agent", "--diff", "3..4"], 80)
+    );
+    assert_eq!(
         printed(&["history", "ds/agent", "--diff", "4..live"], 80).lines().skip(1).collect::<Vec<_>>(),
         back.lines().skip(1).collect::<Vec<_>>()
     );

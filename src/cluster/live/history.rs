@@ -30,11 +30,13 @@ pub(super) async fn read(live: &Live, query: &HistoryQuery) -> Result<Snapshot, 
                 Flavors::Advanced => (Vec::new(), advanced::list(&reader).await?),
                 Flavors::Any => futures::try_join!(reader.list_daemon_sets(), advanced::list(&reader))?,
             };
-            let existing: Vec<String> =
-                own.iter().chain(&advanced).map(|daemon_set| daemon_set.metadata.name.clone()).collect();
+            let existing: Vec<DaemonSet> = match name {
+                Some(_) => own.iter().chain(&advanced).cloned().collect(),
+                None => Vec::new(),
+            };
             query.choose(&mut own, &mut advanced);
             if let (Some(name), true) = (name, own.is_empty() && advanced.is_empty()) {
-                return Err(names::unknown_daemon_set_of(*flavors, name, None, existing.iter().map(String::as_str)));
+                return Err(names::unknown_daemon_set_of(*flavors, name, None, &existing));
             }
             (own, advanced)
         }
@@ -53,24 +55,34 @@ async fn by_name(
     namespace: &str,
     name: &str,
 ) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ReadError> {
-    let not_found = match flavors {
-        Flavors::Advanced => None,
-        Flavors::Apps | Flavors::Any => match reader.daemon_set(namespace, name).await {
-            Ok(daemon_set) => return Ok((vec![daemon_set], Vec::new())),
-            Err(error @ ReadError::NotFound { .. }) if flavors == Flavors::Any => Some(error),
-            Err(error) => return Err(error),
+    match flavors {
+        Flavors::Apps => match reader.daemon_set(namespace, name).await {
+            Ok(own) => Ok((vec![own], Vec::new())),
+            Err(ReadError::NotFound { resource, name, namespace: place, mut near }) => {
+                // An Advanced one of this name is the likeliest to be meant.
+                if matches!(advanced::get(reader, namespace, &name).await, Ok(Some(_))) {
+                    near.insert(0, format!("ads/{name}"));
+                }
+                Err(ReadError::NotFound { resource, name, namespace: place, near })
+            }
+            Err(error) => Err(error),
         },
-    };
-    if let Some(daemon_set) = advanced::get(reader, namespace, name).await? {
-        return Ok((Vec::new(), vec![daemon_set]));
-    }
-    match not_found {
-        Some(error) => Err(error),
-        None => {
-            let existing = advanced::list(reader).await?;
-            let existing = existing.iter().map(|daemon_set| daemon_set.metadata.name.as_str());
-            Err(names::unknown_daemon_set_of(flavors, name, Some(namespace), existing))
-        }
+        Flavors::Any => match reader.daemon_set(namespace, name).await {
+            Ok(own) => Ok((vec![own], Vec::new())),
+            Err(error @ ReadError::NotFound { .. }) => match advanced::get(reader, namespace, name).await? {
+                Some(advanced) => Ok((Vec::new(), vec![advanced])),
+                None => Err(error),
+            },
+            Err(error) => Err(error),
+        },
+        Flavors::Advanced => match advanced::get(reader, namespace, name).await? {
+            Some(advanced) => Ok((Vec::new(), vec![advanced])),
+            None => {
+                let existing = advanced::list(reader).await?;
+                let own = reader.daemon_set(namespace, name).await;
+                Err(names::unknown_daemon_set_of(flavors, name, Some(namespace), existing.iter().chain(&own)))
+            }
+        },
     }
 }
 

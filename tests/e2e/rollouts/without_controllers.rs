@@ -69,6 +69,7 @@ fn where_v1alpha1_alone_is_served_history_and_undo_use_it() {
         assert_eq!(report["revisions"][0]["current"], true, "{report}");
         assert_eq!(report["revisions"][1]["images"], json!(["agent:1"]), "{report}");
     }
+    program(&control_plane, &["history", "ds/agent"]).expect(1).must_say("ads/agent");
     program(&control_plane, &["undo", "agent", "--no-wait"]).expect(0);
     assert_eq!(control_plane.get(&[resource, "agent"])["spec"]["template"], template("agent:1"));
 }

@@ -5,17 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::explain;
-use super::finding::Finding;
 use super::gaps;
 use super::group::Groups;
 use super::index::Index;
-use super::leaving;
-use super::missing;
 use super::signature::Signature;
 use super::status;
-use super::subject::{Subject, revision_hash, strategy};
 use super::tally::{Tally, add_node, rows_by_value};
+use super::verdict::explain;
+use super::verdict::finding::Finding;
+use super::verdict::leaving;
+use super::verdict::missing;
+use super::verdict::subject::{Subject, revision_hash, strategy};
 use super::verdict::{self, Verdict};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::finding::Finding;
+use super::verdict::finding::Finding;
 use crate::report::coverage::{ReasonGroup, Trouble};
 use crate::report::reason::ReasonCode;
 
@@ -104,8 +104,8 @@ pub fn count_codes(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::Groups;
-    use crate::analysis::finding::Finding;
-    use crate::analysis::sentence::Sentence;
+    use crate::analysis::verdict::finding::Finding;
+    use crate::analysis::verdict::sentence::Sentence;
     use crate::report::reason::ReasonCode;
 
     #[test]

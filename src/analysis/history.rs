@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::difference::difference;
-use super::few_words::in_a_few_words;
+use super::difference::few_words::in_a_few_words;
 use super::gaps;
 use super::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
 use crate::model::daemon_set::DaemonSet;

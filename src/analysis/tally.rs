@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::group::count_codes;
-use super::subject::Subject;
+use super::verdict::subject::Subject;
 use crate::model::pod::Pod;
 use crate::report::coverage::{Counts, CountsByRow};
 use crate::report::reason::ReasonCode;

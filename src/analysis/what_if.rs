@@ -1,15 +1,15 @@
 //! What would change if a manifest were applied: which nodes gain, keep or lose a pod, and where there
 //! is no room for it.
 
-use super::admission;
-use super::create_failure;
-use super::eligibility;
-use super::finding::Finding;
-use super::fit::Room;
 use super::gaps;
 use super::group::Groups;
 use super::index::Index;
-use super::pending;
+use super::verdict::admission;
+use super::verdict::create_failure;
+use super::verdict::eligibility;
+use super::verdict::finding::Finding;
+use super::verdict::fit::Room;
+use super::verdict::pending;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};

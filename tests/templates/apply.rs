@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubectl_ds::analysis::path::{Step, steps};
+use kubectl_ds::analysis::difference::path::{Step, steps};
 use kubectl_ds::model::template::{Template, arranged};
 use kubectl_ds::model::template_keys::Key;
 use kubectl_ds::model::template_types::{Kind, PodTemplateSpec, Type};

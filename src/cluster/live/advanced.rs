@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::list;
-use super::read::{Reader, broken, is_forbidden};
+use super::reader::{Reader, broken, is_forbidden};
 use crate::cluster::error::ReadError;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::snapshot::Kind;

@@ -9,7 +9,7 @@ use super::Live;
 use super::advanced;
 use super::keep::Owners;
 use super::list::List;
-use super::read::{Reader, broken, complete};
+use super::reader::{Reader, broken, complete};
 use crate::cluster::error::ReadError;
 use crate::cluster::{Flavors, HistoryQuery, Query, names};
 use crate::model::controller_revision::ControllerRevision;

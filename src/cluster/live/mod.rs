@@ -22,6 +22,7 @@ mod progress;
 mod protobuf;
 mod proxy;
 mod read;
+mod reader;
 mod transport;
 mod write;
 
@@ -88,7 +89,7 @@ impl Live {
 
     /// Reads what the query asks for; see [`super::Source::read`].
     pub(super) async fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
-        read::Reader::new(self, query).snapshot().await
+        reader::Reader::new(self, query).snapshot().await
     }
 
     /// Reads DaemonSets with their revisions and pods; see [`super::Source::read_history`].

@@ -1,9 +1,8 @@
 //! Asks for what a query needs, all at once, and makes gaps of what the server forbids.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use futures::future::{join_all, try_join_all};
+use futures::future::try_join_all;
 use futures::stream::{StreamExt, TryStreamExt};
 use serde_json::Value;
 
@@ -11,6 +10,7 @@ use super::Live;
 use super::advanced;
 use super::keep::{Others, Owners, keep_node};
 use super::list::{self, Item, List};
+use super::reader::{AT_ONCE, ONE_BY_ONE, Reader, add_missing, broken, complete, is_forbidden, permission};
 use crate::cluster::Query;
 use crate::cluster::error::ReadError;
 use crate::cluster::names;
@@ -23,30 +23,13 @@ use crate::model::snapshot::{
     Gap, GapCause, Kind, Lease, LimitRange, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
 };
 
-/// The most objects that are asked for one by one; beyond that a whole list costs less.
-const ONE_BY_ONE: usize = 8;
-
 /// The most nodes whose pods are asked for node by node; beyond that all pods are.
 const NODE_BY_NODE: usize = 20;
-
-/// How many questions of one kind are under way at once.
-const AT_ONCE: usize = 6;
 
 /// The lease that the controller manager keeps, and its namespace.
 const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manager");
 
-/// One reading of a cluster.
-pub(super) struct Reader<'a> {
-    pub(super) live: &'a Live,
-    pub(super) query: &'a Query,
-    pub(super) gaps: RefCell<Vec<Gap>>,
-}
-
-impl<'a> Reader<'a> {
-    pub(super) fn new(live: &'a Live, query: &'a Query) -> Self {
-        Reader { live, query, gaps: RefCell::default() }
-    }
-
+impl Reader<'_> {
     /// Reads the snapshot. Whatever needs no DaemonSet to be asked for is asked for at once.
     pub(super) async fn snapshot(self) -> Result<Snapshot, ReadError> {
         let mut snapshot = Snapshot::empty(self.live.now);
@@ -84,14 +67,6 @@ impl<'a> Reader<'a> {
         Ok(snapshot)
     }
 
-    /// Returns what could not be read so far, each gap once.
-    pub(super) fn take_gaps(&self) -> Vec<Gap> {
-        let mut gaps = self.gaps.take();
-        gaps.sort_by(|one, other| (one.kind, &one.namespace).cmp(&(other.kind, &other.namespace)));
-        gaps.dedup();
-        gaps
-    }
-
     /// Tells whether objects that are fine are wanted whole: for a dump, or to explain one node.
     fn is_whole(&self) -> bool {
         self.query.everything || self.query.node.is_some()
@@ -118,32 +93,6 @@ impl<'a> Reader<'a> {
             key(one).cmp(&key(other))
         });
         Ok(daemon_sets)
-    }
-
-    pub(super) async fn list_daemon_sets(&self) -> Result<Vec<DaemonSet>, ReadError> {
-        // Near names are looked for among all of them, so that labels are compared here.
-        let label_selector = if self.query.names.is_empty() { self.query.selector.to_string() } else { String::new() };
-        let list = List { namespace: self.query.namespace.clone(), label_selector, ..List::default() };
-        let objects: Vec<Value> = self.live.list(Kind::DaemonSets, list, Some).await?;
-        objects.into_iter().map(daemon_set).collect()
-    }
-
-    pub(super) async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ReadError> {
-        let mut path = list::collection(Kind::DaemonSets, Some(namespace));
-        path.push('/');
-        list::escape(name, &mut path);
-        match self.live.transport.get_object("get daemonsets", &path).await {
-            Ok(object) => {
-                self.live.tally.add(Kind::DaemonSets, 1, 0);
-                daemon_set(object)
-            }
-            Err(ReadError::Api { code: 404, .. }) => {
-                let existing = self.list_daemon_sets().await.unwrap_or_default();
-                let existing = existing.iter().map(|daemon_set| daemon_set.metadata.name.as_str());
-                Err(names::unknown_daemon_set(name, Some(namespace), existing))
-            }
-            Err(error) => Err(error),
-        }
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ReadError> {
@@ -217,38 +166,6 @@ impl<'a> Reader<'a> {
             (None, Some(pods)) => Ok((pods, PodsComplete::Everywhere)),
             (_, None) => Ok((self.own_pods(daemon_sets, owners, "").await?, PodsComplete::On(BTreeSet::new()))),
         }
-    }
-
-    /// Reads the DaemonSets' own pods: by selector where few are asked for, else by namespace.
-    pub(super) async fn own_pods(
-        &self,
-        daemon_sets: &[DaemonSet],
-        owners: &Owners,
-        field_selector: &str,
-    ) -> Result<Vec<Pod>, ReadError> {
-        let list = |namespace: &str, label_selector: String| List {
-            namespace: Some(namespace.to_owned()),
-            label_selector,
-            field_selector: field_selector.to_owned(),
-            from_cache: true,
-        };
-        let lists: Vec<List> = if daemon_sets.len() <= ONE_BY_ONE {
-            daemon_sets
-                .iter()
-                .map(|daemon_set| list(&daemon_set.metadata.namespace, daemon_set.spec.selector.to_string()))
-                .collect()
-        } else {
-            owners.namespaces().map(|namespace| list(namespace, String::new())).collect()
-        };
-        let keep = |pod| owners.keep_pod(pod, if self.query.everything { Others::Whole } else { Others::Drop });
-        let mut pods = Vec::new();
-        let mut found =
-            futures::stream::iter(lists).map(|list| self.list_or_gap(Kind::Pods, list, keep)).buffered(AT_ONCE);
-        while let Some(found) = found.try_next().await? {
-            // Selectors may overlap.
-            add_missing(&mut pods, found);
-        }
-        Ok(pods)
     }
 
     async fn controller_revisions(
@@ -340,67 +257,6 @@ impl<'a> Reader<'a> {
             Err(error) => Err(error),
         }
     }
-
-    /// Lists a kind in the query's namespace, or everywhere; where that is forbidden, in each namespace
-    /// that has a DaemonSet.
-    async fn list_scope<T: Item, U>(
-        &self,
-        kind: Kind,
-        list: List,
-        owners: &Owners,
-        keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ReadError> {
-        let namespace = self.query.namespace.clone().filter(|_| !(self.query.everything && kind == Kind::Events));
-        if namespace.is_some() {
-            return self.list_or_gap(kind, List { namespace, ..list }, keep).await;
-        }
-        match self.live.list(kind, list.clone(), &keep).await {
-            Err(error) if is_forbidden(&error) => {}
-            found => return found,
-        }
-        let lists = owners.namespaces().map(|namespace| {
-            self.list_or_gap(kind, List { namespace: Some(namespace.clone()), ..list.clone() }, &keep)
-        });
-        let mut found = Vec::new();
-        for part in join_all(lists).await {
-            found.extend(part?);
-        }
-        Ok(found)
-    }
-
-    /// Lists a kind, or notes that it is forbidden. A kind that the server does not know is empty.
-    pub(super) async fn list_or_gap<T: Item, U>(
-        &self,
-        kind: Kind,
-        list: List,
-        keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ReadError> {
-        let namespace = list.namespace.clone();
-        match self.live.list(kind, list, keep).await {
-            Err(error) if is_forbidden(&error) => {
-                self.note_forbidden(kind, namespace);
-                Ok(Vec::new())
-            }
-            Err(ReadError::Api { code: 404, .. }) => Ok(Vec::new()),
-            found => found,
-        }
-    }
-
-    pub(super) fn note_forbidden(&self, kind: Kind, namespace: Option<String>) {
-        self.gaps.borrow_mut().push(Gap { kind, namespace, cause: GapCause::Forbidden(permission(kind)) });
-    }
-}
-
-impl Live {
-    /// Lists a kind, and returns what `keep` makes of each object.
-    async fn list<T: Item, U>(
-        &self,
-        kind: Kind,
-        list: List,
-        keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ReadError> {
-        list::open::<T>(&self.transport, kind, list).await?.collect(&self.tally, keep).await
-    }
 }
 
 /// Adds every pod of the nodes to a snapshot: node by node while they are few.
@@ -441,42 +297,4 @@ pub(super) async fn pods_on(live: &Live, snapshot: &mut Snapshot, nodes: &BTreeS
         Err(error) => return Err(error),
     }
     Ok(())
-}
-
-/// Adds the pods that are not there yet.
-fn add_missing(pods: &mut Vec<Pod>, found: Vec<Pod>) {
-    let key = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
-    let mut known: BTreeSet<_> = pods.iter().map(key).collect();
-    pods.extend(found.into_iter().filter(|pod| known.insert(key(pod))));
-}
-
-pub(super) fn is_forbidden(error: &ReadError) -> bool {
-    matches!(error, ReadError::Api { code: 403, .. })
-}
-
-/// Returns the permission that listing a kind takes, as `kubectl auth can-i` takes it.
-fn permission(kind: Kind) -> String {
-    let (api_version, _, resource) = kind.api_names();
-    match api_version.split_once('/') {
-        Some((group, _)) => format!("list {resource}.{group}"),
-        None => format!("list {resource}"),
-    }
-}
-
-fn daemon_set(object: Value) -> Result<DaemonSet, ReadError> {
-    DaemonSet::from_object(complete(object, Kind::DaemonSets)).map_err(|error| broken(Kind::DaemonSets, &error))
-}
-
-/// Adds what items of a list leave out: their kind.
-pub(super) fn complete(mut object: Value, kind: Kind) -> Value {
-    let (api_version, kind, _) = kind.api_names();
-    if let Value::Object(fields) = &mut object {
-        fields.entry("apiVersion").or_insert_with(|| api_version.into());
-        fields.entry("kind").or_insert_with(|| kind.into());
-    }
-    object
-}
-
-pub(super) fn broken(kind: Kind, error: &serde_json::Error) -> ReadError {
-    ReadError::Answer { request: format!("list {}", kind.resource()), problem: error.to_string() }
 }

@@ -3,16 +3,19 @@
 //! Both are compared in their normal form, type by type: entries of lists are matched by what they are known by
 //! ([`Key`]), so that moving one is a difference only where the order means something.
 
+pub mod few_words;
+pub mod path;
+mod sequence;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::path::{child, in_brackets, order};
-use super::sequence;
 use crate::model::template::{Template, arranged};
 use crate::model::template_keys::Key;
 use crate::model::template_types::{EnvVar, Kind, PodTemplateSpec, Type};
 use crate::report::change::Change;
+use path::{child, in_brackets, order};
 
 /// Returns every difference in meaning between two templates, in the order of the template.
 ///

@@ -4,7 +4,10 @@
 //! are merged: amounts become ranges, names become the name they share, and what is left is what the
 //! nodes have in common.
 
-use super::age::format_age;
+use jiff::Timestamp;
+
+use crate::model::event::Event;
+use crate::report::age::{format_age, seconds_between};
 use crate::scheduling::resources::format_amount;
 
 /// How many different values a merged sentence lists.
@@ -51,6 +54,19 @@ impl Sentence {
             self.parts.push(Part::Words(words.as_ref().to_owned()));
         }
         self
+    }
+
+    /// Adds what an event says, and how long ago it was last said.
+    pub fn event(self, event: &Event, now: Timestamp) -> Self {
+        self.value(event.message.trim()).seen(event, now)
+    }
+
+    /// Adds how long ago an event was last seen.
+    pub fn seen(self, event: &Event, now: Timestamp) -> Self {
+        match event.last_seen() {
+            Some(at) => self.words(" (").age(seconds_between(at, now)).words(" ago)"),
+            None => self,
+        }
     }
 
     /// Adds an amount of a resource, in its own unit (cpu in thousandths).

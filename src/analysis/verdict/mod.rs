@@ -1,23 +1,41 @@
 //! What a node is to a DaemonSet: its state, and why it is not Available.
+//!
+//! A DaemonSet is looked up through its [`subject`]. The rules of a node's state are asked: [`eligibility`], [`missing`]
+//! (and [`create_failure`]), [`pending`] (with [`fit`] and [`scheduler_words`]), [`bound`] (and [`containers`]),
+//! [`leaving`]. What a rule finds is a [`finding`], told in a [`sentence`] that merges with those of other nodes.
 
-use super::age::seconds_between;
-use super::bound;
-use super::concerns;
-use super::containers;
-use super::eligibility;
-use super::finding::Finding;
-use super::leaving;
-use super::missing;
-use super::pending;
-use super::sentence::Sentence;
-use super::subject::{Subject, revision_hash};
+pub mod admission;
+pub mod bound;
+pub mod checks;
+pub mod concerns;
+pub mod containers;
+pub mod create_failure;
+pub mod creations;
+pub mod eligibility;
+pub mod explain;
+pub mod finding;
+pub mod fit;
+pub mod leaving;
+pub mod missing;
+pub mod near_miss;
+pub mod pending;
+pub mod pod_story;
+pub mod scheduler_words;
+pub mod sentence;
+pub mod subject;
+pub mod workload;
+
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{GapCause, Kind};
+use crate::report::age::seconds_between;
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::Decision;
+use finding::Finding;
+use sentence::Sentence;
+use subject::{Subject, revision_hash};
 
 /// What a node is to a DaemonSet.
 pub struct Verdict {

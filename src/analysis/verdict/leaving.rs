@@ -1,12 +1,12 @@
 //! Pods on their way out, and pods whose node is gone.
 
-use super::age::seconds_between;
 use super::bound;
 use super::finding::Finding;
 use super::sentence::Sentence;
 use super::subject::Subject;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
 /// How many seconds past its deadline a pod is still taken to be going: the kubelet needs a moment.

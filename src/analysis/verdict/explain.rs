@@ -1,5 +1,6 @@
 //! One node explained in full: every rule that was checked, the arithmetic, and the pods' own stories.
 
+use super::Verdict;
 use super::checks;
 use super::eligibility::{self, requirement_text, taint_text};
 use super::finding::Finding;
@@ -8,7 +9,6 @@ use super::pending::{self, Said};
 use super::pod_story::{story, told};
 use super::scheduler_words::code_of;
 use super::subject::Subject;
-use super::verdict::Verdict;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};

@@ -1,12 +1,11 @@
 //! What the containers of a pod say: which one keeps it from being ready.
 
-use super::age::seconds_between;
-use super::bound::event_sentence;
 use super::finding::Finding;
 use super::sentence::Sentence;
 use super::subject::Subject;
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
+use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
 /// For how many seconds the end of a container before counts as its present trouble.
@@ -344,7 +343,7 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
         event.reason == "Unhealthy" && event.involved_object.field_path.contains(&format!("{{{}}}", container.name))
     });
     if let Some(said) = said.or_else(|| events.iter().find(|event| event.reason == "Unhealthy")) {
-        message = message.words(": ").then(event_sentence(subject, "", said));
+        message = message.words(": ").event(said, subject.index.now());
     }
     let fix = Sentence::from(format!("fix the probe or what it asks: kubectl logs -n {} ", pod.metadata.namespace))
         .example(&pod.metadata.name)

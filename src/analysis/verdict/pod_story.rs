@@ -1,12 +1,12 @@
 //! A pod's own story: its phase, its containers, what it waits for, and what was said of it last.
 
-use super::age::{format_age, seconds_between};
 use super::containers::{self, end_text};
 use super::create_failure;
 use super::leaving;
 use super::subject::Subject;
 use crate::model::event::Event;
 use crate::model::pod::{ContainerStatus, Pod};
+use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::{ContainerStory, EventLine, PodStory};
 
 /// How many events are told of a pod or DaemonSet.

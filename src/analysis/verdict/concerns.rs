@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-use super::age::seconds_between;
 use super::finding::Finding;
-use super::index::Index;
 use super::sentence::Sentence;
+use crate::analysis::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
+use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
 /// How many seconds beyond its term a lease is taken for a pause and not for the end of its holder.

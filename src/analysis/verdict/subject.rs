@@ -3,9 +3,9 @@
 use std::cell::OnceCell;
 
 use super::concerns;
+use super::creations::Creations;
 use super::finding::Finding;
-use super::index::{DaemonSetPods, Index};
-use super::missing::History;
+use crate::analysis::index::{DaemonSetPods, Index};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::pod::Pod;
@@ -31,7 +31,7 @@ pub struct Subject<'a> {
     pub pods_known: bool,
     /// Whether the nodes could be read.
     pub nodes_known: bool,
-    history: OnceCell<History>,
+    creations: OnceCell<Creations>,
 }
 
 impl<'a> Subject<'a> {
@@ -49,13 +49,13 @@ impl<'a> Subject<'a> {
             concerns: concerns::concerns(index, daemon_set),
             pods_known,
             nodes_known: !index.nodes.is_empty() || index.knows(Kind::Nodes, ""),
-            history: OnceCell::new(),
+            creations: OnceCell::new(),
         }
     }
 
     /// Returns what the events say of the making of its pods.
-    pub fn history(&self) -> &History {
-        self.history.get_or_init(|| History::new(self.index, self.daemon_set))
+    pub fn creations(&self) -> &Creations {
+        self.creations.get_or_init(|| Creations::new(self.index, self.daemon_set))
     }
 
     /// Tells whether a pod counts as available now.

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 
 use super::finding::Finding;
-use super::index::Index;
 use super::sentence::Sentence;
 use super::workload::{full_name, workload};
+use crate::analysis::index::Index;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerPort, Pod, PodSpec};
 use crate::report::reason::ReasonCode;

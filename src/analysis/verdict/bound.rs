@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::age::{format_age, seconds_between};
 use super::containers;
 use super::finding::Finding;
 use super::sentence::Sentence;
@@ -10,6 +9,7 @@ use super::subject::Subject;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::report::age::{format_age, seconds_between};
 use crate::report::reason::ReasonCode;
 
 /// Reasons with which a kubelet refuses a pod that was bound to its node, besides `OutOf…`.
@@ -173,14 +173,14 @@ fn not_yet_available(subject: &Subject, pod: &Pod) -> Option<Finding> {
 /// Finds that the pod's sandbox cannot be made, by the kubelet's events.
 fn sandbox_failed(subject: &Subject, events: &[&Event]) -> Option<Finding> {
     let event = events.iter().find(|event| event.reason == "FailedCreatePodSandBox")?;
-    let message = event_sentence(subject, "the sandbox cannot be made: ", event);
+    let message = Sentence::from("the sandbox cannot be made: ").event(event, subject.index.now());
     Some(Finding::new(ReasonCode::SandboxFailed, message, "look at the network plugin and the runtime on the node"))
 }
 
 /// Finds that a volume cannot be mounted or attached, by the kubelet's events.
 fn mount_failed(subject: &Subject, events: &[&Event]) -> Option<Finding> {
     let event = events.iter().find(|event| matches!(event.reason.as_str(), "FailedMount" | "FailedAttachVolume"))?;
-    let message = event_sentence(subject, "a volume cannot be mounted: ", event);
+    let message = Sentence::from("a volume cannot be mounted: ").event(event, subject.index.now());
     let namespace = &subject.daemon_set.metadata.namespace;
     let fix = if event.message.contains("configmap") || event.message.contains("secret") {
         format!("create what is missing: kubectl get configmaps,secrets -n {namespace}")
@@ -188,15 +188,6 @@ fn mount_failed(subject: &Subject, events: &[&Event]) -> Option<Finding> {
         format!("look at the volume: kubectl get pvc -n {namespace}")
     };
     Some(Finding::new(ReasonCode::MountFailed, message, fix))
-}
-
-/// Writes what an event says, and when it was last said.
-pub fn event_sentence(subject: &Subject, words: &str, event: &Event) -> Sentence {
-    let sentence = Sentence::from(words).value(event.message.trim());
-    match event.last_seen() {
-        Some(at) => sentence.words(" (").age(seconds_between(at, subject.index.now())).words(" ago)"),
-        None => sentence,
-    }
 }
 
 /// Finds readiness gates that are not met.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::admission;
-use super::age::seconds_between;
 use super::eligibility::taint_text;
 use super::finding::Finding;
 use super::fit::Room;
@@ -17,6 +16,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, RuntimeClass, Snapshot};
+use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::resources::pod_requests;

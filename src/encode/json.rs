@@ -29,6 +29,10 @@ pub fn compact(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
 fn write(value: &impl Serialize, formatter: impl Formatter, out: &mut dyn Write) -> io::Result<()> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, formatter))?;
+    // What is below a space the serializer has escaped; of ASCII, that leaves one to look for.
+    if text.is_ascii() && !text.contains(&0x7f) {
+        return out.write_all(&text);
+    }
     let text = String::from_utf8(text).map_err(io::Error::other)?;
     let mut rest = text.as_str();
     // Line ends stand between values; in a string they are escaped already.
@@ -51,6 +55,11 @@ mod tests {
 
     #[test]
     fn what_could_steer_a_terminal_is_escaped_and_read_back_the_same() {
+        for (value, expected) in [("\u{1b}", r#""\u001b""#), ("\u{7f}", r#""\u007f""#), ("\t", r#""\t""#)] {
+            let mut line = Vec::new();
+            compact(&value, &mut line).unwrap();
+            assert_eq!(String::from_utf8(line).unwrap(), expected);
+        }
         let value = json!({"a": "\u{1b}[31m\u{9b}2J\n", "txt.\u{202e}gpj": ["\u{e0001}", "größe 日本"]});
         let (mut line, mut lines) = (Vec::new(), Vec::new());
         compact(&value, &mut line).unwrap();

@@ -66,6 +66,31 @@ pub struct HistoryQuery {
     pub selector: LabelSelector,
     /// Whose DaemonSets.
     pub flavors: Flavors,
+    /// Of which of them the pods are read, too: of a big DaemonSet they are many.
+    pub pods: PodsOf,
+}
+
+/// Of which DaemonSets pods are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PodsOf {
+    /// Of all that are read.
+    #[default]
+    All,
+    /// Of those whose update strategy is `OnDelete`.
+    OnDelete,
+    /// Of none.
+    None,
+}
+
+impl PodsOf {
+    /// Tells whether a DaemonSet's pods are read.
+    pub fn include(self, daemon_set: &DaemonSet) -> bool {
+        match self {
+            PodsOf::All => true,
+            PodsOf::OnDelete => daemon_set.spec.update_strategy.is_on_delete(),
+            PodsOf::None => false,
+        }
+    }
 }
 
 /// Whose DaemonSets are asked for.
@@ -139,7 +164,7 @@ impl Source {
         }
     }
 
-    /// Reads DaemonSets with their revisions and pods, and nothing else.
+    /// Reads DaemonSets with their revisions, with their pods where the query wants them, and nothing else.
     ///
     /// Revisions that only match a DaemonSet's selector are there too, whosever they are.
     ///

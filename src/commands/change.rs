@@ -14,7 +14,7 @@ use crate::analysis::gaps::incomplete_for_history;
 use crate::analysis::meanwhile;
 use crate::analysis::revisions::{Revisions, name_of};
 use crate::cluster::write::Sending;
-use crate::cluster::{Flavors, HistoryQuery};
+use crate::cluster::{Flavors, HistoryQuery, PodsOf};
 use crate::encode::safe::sanitize;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
@@ -133,8 +133,12 @@ pub fn run(
             .into());
     }
     let session = target.open(io)?;
-    let query =
-        HistoryQuery { name: Some(settings.name.clone()), flavors: settings.flavors, ..HistoryQuery::default() };
+    let query = HistoryQuery {
+        name: Some(settings.name.clone()),
+        flavors: settings.flavors,
+        pods: PodsOf::OnDelete,
+        ..HistoryQuery::default()
+    };
     let snapshot = session.read_history(query, io)?;
     let daemon_set = only_one(&snapshot, &settings.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
@@ -263,8 +267,12 @@ impl Change<'_> {
     }
 
     fn read_again(&self, io: &mut Io<'_>) -> Result<DaemonSet, Failure> {
-        let query =
-            HistoryQuery { name: Some(self.settings.name.clone()), flavors: self.flavors(), ..HistoryQuery::default() };
+        let query = HistoryQuery {
+            name: Some(self.settings.name.clone()),
+            flavors: self.flavors(),
+            pods: PodsOf::None,
+            ..HistoryQuery::default()
+        };
         let snapshot = self.session.read_history(query, io)?;
         Ok(only_one(&snapshot, &self.settings.name)?.clone())
     }
@@ -372,6 +380,7 @@ impl Change<'_> {
             namespace: Some(metadata.namespace.clone()),
             name: Some(metadata.name.clone()),
             flavors: self.flavors(),
+            pods: PodsOf::None,
             ..HistoryQuery::default()
         };
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);

@@ -12,7 +12,7 @@ use super::output::{self, Output};
 use super::target::{Target, TargetArgs, parse_name_of_any};
 use crate::analysis::history::{diff, histories, side};
 use crate::analysis::revisions::{Address, Revision, Revisions, Unknown, name_of};
-use crate::cluster::{Flavors, HistoryQuery, manifest};
+use crate::cluster::{Flavors, HistoryQuery, PodsOf, manifest};
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -185,7 +185,9 @@ fn answer(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
     }
     let session = target.open(io)?;
-    let snapshot = session.read_history(HistoryQuery { name: name.clone(), flavors, ..HistoryQuery::default() }, io)?;
+    let pods = if matches!(question, Question::Table) { PodsOf::All } else { PodsOf::None };
+    let query = HistoryQuery { name: name.clone(), flavors, pods, ..HistoryQuery::default() };
+    let snapshot = session.read_history(query, io)?;
     let view = View::new(io.width, target.ascii);
     let (sides, unified) = match question {
         Question::Table => {

@@ -304,7 +304,7 @@ impl Session {
         Ok(snapshot)
     }
 
-    /// Reads DaemonSets with their revisions and pods.
+    /// Reads DaemonSets with their revisions, and with their pods where the query wants them.
     ///
     /// The selector is filled in, and the namespace.
     ///
@@ -331,7 +331,7 @@ impl Session {
         Ok(answer)
     }
 
-    /// Reads a DaemonSet with its revisions and pods again and again until there is an answer; returns nothing
+    /// Reads what a query asks for again and again until there is an answer; returns nothing
     /// where there is none in time.
     ///
     /// # Errors

@@ -113,6 +113,28 @@ fn patches(server: &Server) -> Vec<Value> {
 }
 
 #[test]
+fn pods_are_asked_for_only_where_the_answer_is_about_them() {
+    let asks_for_pods = |on_delete: bool, ends: i32, arguments: &[&str]| {
+        let store = store();
+        if on_delete {
+            store.object.lock().unwrap()["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+        }
+        let server = serve(store, |_| None);
+        let (code, _, err) = run(&server, arguments);
+        assert_eq!(code, Some(ends), "{err}");
+        server.asked().iter().filter(|asked| asked.path().ends_with("/pods")).count()
+    };
+    // No controller acts here: the first waits in vain, and looks more than once.
+    for (arguments, ends) in [(["undo", "agent", "--timeout=1"].as_slice(), 4), (&["restart", "agent", "--no-wait"], 0)]
+    {
+        assert_eq!(asks_for_pods(false, ends, arguments), 0, "{arguments:?}");
+        assert_eq!(asks_for_pods(true, ends, arguments), 1, "{arguments:?}");
+    }
+    assert_eq!(asks_for_pods(false, 0, &["history", "agent", "--diff"]), 0);
+    assert_eq!(asks_for_pods(false, 0, &["history", "agent"]), 1);
+}
+
+#[test]
 fn a_change_is_one_locked_patch_under_the_tools_own_name() {
     let store = store();
     let server = serve(store, |_| None);

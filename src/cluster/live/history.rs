@@ -1,4 +1,4 @@
-//! Asks for DaemonSets with their revisions and pods, and nothing else.
+//! Asks for DaemonSets with their revisions, and with their pods where those are wanted.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Kind, Snapshot};
 
 pub(super) async fn read(live: &Live, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
-    let HistoryQuery { namespace, name, selector, flavors } = query;
+    let HistoryQuery { namespace, name, selector, flavors, pods } = query;
     let names = name.iter().cloned().collect();
     let reading = Query { namespace: namespace.clone(), names, selector: selector.clone(), ..Query::default() };
     let reader = Reader::new(live, &reading);
@@ -42,9 +42,10 @@ pub(super) async fn read(live: &Live, query: &HistoryQuery) -> Result<Snapshot, 
         }
     };
     let all: Vec<DaemonSet> = snapshot.daemon_sets_of_any_flavor().cloned().collect();
-    let owners = Owners::new(&all, false);
+    let with_pods: Vec<DaemonSet> = all.iter().filter(|daemon_set| pods.include(daemon_set)).cloned().collect();
+    let owners = Owners::new(&with_pods, false);
     (snapshot.controller_revisions, snapshot.pods) =
-        futures::try_join!(controller_revisions(&reader, &all), reader.own_pods(&all, &owners, ""))?;
+        futures::try_join!(controller_revisions(&reader, &all), reader.own_pods(&with_pods, &owners, ""))?;
     snapshot.gaps = reader.take_gaps();
     Ok(snapshot)
 }

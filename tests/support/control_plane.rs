@@ -110,14 +110,19 @@ pub fn kubernetes_is_at_least(minor: u32) -> bool {
 
 /// Builds a program of `tests/controlplane` unless that was done before, and returns the binary.
 pub fn build(program: &str) -> PathBuf {
+    build_of(program, &kubernetes())
+}
+
+/// Builds a program for a Kubernetes minor release unless that was done before, and returns the binary.
+fn build_of(program: &str, minor: &str) -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/controlplane/build.sh");
     let output = Command::new(script)
-        .args([program, &kubernetes()])
+        .args([program, minor])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .expect("build.sh starts");
-    assert!(output.status.success(), "build.sh {program} {} failed; its words are above", kubernetes());
+    assert!(output.status.success(), "build.sh {program} {minor} failed; its words are above");
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }
 
@@ -151,11 +156,7 @@ impl ControlPlane {
         control_plane.write_files();
         control_plane.start_part(Part::Etcd);
         control_plane.wait_until("etcd listens", || TcpStream::connect(("127.0.0.1", etcd)).ok());
-        control_plane.start_part(Part::ApiServer);
-        control_plane.wait_until("the API server is ready", || {
-            let output = control_plane.try_kubectl(&["get", "--raw", "/readyz"], None);
-            output.status.success().then_some(())
-        });
+        control_plane.start_api_server();
         for part in control_plane.options.parts.clone() {
             control_plane.start_part(part);
         }
@@ -167,6 +168,25 @@ impl ControlPlane {
             });
         }
         control_plane
+    }
+
+    fn start_api_server(&self) {
+        self.start_part(Part::ApiServer);
+        self.wait_until("the API server is ready", || {
+            self.try_kubectl(&["get", "--raw", "/readyz"], None).status.success().then_some(())
+        });
+    }
+
+    /// Replaces the API server, the controllers and the scheduler by those of another minor release, such as `1.36`.
+    pub fn upgrade(&mut self, minor: &str) {
+        let parts = [Part::ControllerManager, Part::Scheduler].into_iter();
+        let parts: Vec<_> = parts.filter(|part| self.options.parts.contains(part)).collect();
+        self.binary = build_of("parts", minor);
+        for part in parts.iter().chain(&[Part::ApiServer]) {
+            self.stop_part(*part);
+        }
+        self.start_api_server();
+        parts.into_iter().for_each(|part| self.start_part(part));
     }
 
     fn write_files(&self) {

@@ -9,6 +9,7 @@ mod program;
 mod sequence;
 mod sequences;
 mod steps;
+mod upgrade;
 mod without_controllers;
 mod workload;
 

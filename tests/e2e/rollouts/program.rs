@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::support::control_plane::ControlPlane;
+
 /// How a run ended.
 #[derive(Debug)]
 pub struct Run {
@@ -67,4 +69,10 @@ pub fn run(kubeconfig: &Path, arguments: &[String]) -> Run {
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// Runs the program on a control plane, as the user who may do everything.
+pub fn run_on(control_plane: &ControlPlane, arguments: &[&str]) -> Run {
+    let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    run(&control_plane.kubeconfig(), &arguments)
 }

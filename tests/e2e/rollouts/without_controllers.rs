@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::program::{Run, run};
+use super::program::run_on;
 use crate::support::control_plane::{ControlPlane, Options};
 
 /// What OpenKruise before 1.9 serves, but for the schema.
@@ -47,11 +47,6 @@ fn create_revisions(control_plane: &ControlPlane, owner: &Value) {
     }
 }
 
-fn program(control_plane: &ControlPlane, arguments: &[&str]) -> Run {
-    let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-    run(&control_plane.kubeconfig(), &arguments)
-}
-
 #[test]
 fn where_v1alpha1_alone_is_served_history_and_undo_use_it() {
     let control_plane = ControlPlane::start(Options::api_server_only());
@@ -64,13 +59,13 @@ fn where_v1alpha1_alone_is_served_history_and_undo_use_it() {
     create_revisions(&control_plane, &control_plane.get(&[resource, "agent"]));
 
     for name in ["agent", "ads/agent"] {
-        let report = program(&control_plane, &["history", name, "-o", "json"]).expect(0).json();
+        let report = run_on(&control_plane, &["history", name, "-o", "json"]).expect(0).json();
         assert_eq!(report["daemonSet"]["apiVersion"], "apps.kruise.io/v1alpha1", "{report}");
         assert_eq!(report["revisions"][0]["current"], true, "{report}");
         assert_eq!(report["revisions"][1]["images"], json!(["agent:1"]), "{report}");
     }
-    program(&control_plane, &["history", "ds/agent"]).expect(1).must_say("ads/agent");
-    program(&control_plane, &["undo", "agent", "--no-wait"]).expect(0);
+    run_on(&control_plane, &["history", "ds/agent"]).expect(1).must_say("ads/agent");
+    run_on(&control_plane, &["undo", "agent", "--no-wait"]).expect(0);
     assert_eq!(control_plane.get(&[resource, "agent"])["spec"]["template"], template("agent:1"));
 }
 
@@ -79,11 +74,11 @@ fn an_undo_that_no_controller_sees_is_made_and_said_to_be_unseen() {
     let control_plane = ControlPlane::start(Options::api_server_only());
     control_plane.create(&daemon_set("apps/v1").to_string());
     create_revisions(&control_plane, &control_plane.get(&["daemonsets.apps", "agent"]));
-    let run = program(&control_plane, &["undo", "agent", "--timeout=1"]);
+    let run = run_on(&control_plane, &["undo", "agent", "--timeout=1"]);
     assert!(run.code.is_some_and(|code| code > 1), "it says that all is well, or that nothing was done: {run}");
     run.must_say("rolled back").must_say("controller");
     let live = control_plane.get(&["daemonsets.apps", "agent"]);
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "agent:1");
     // Nobody has made a revision of it, so that its number has not changed.
-    program(&control_plane, &["undo", "agent", "--to-revision=1"]).expect(0).must_say("already");
+    run_on(&control_plane, &["undo", "agent", "--to-revision=1"]).expect(0).must_say("already");
 }

@@ -26,6 +26,9 @@ const ROUNDS: usize = 5;
 /// The DaemonSets, with a pod of each on every node.
 const DAEMON_SETS: [&str; 3] = ["cni", "logs", "exporter"];
 
+/// The hashes of the revisions; all pods are of the second.
+const REVISION_HASHES: [&str; 2] = ["6b9d7f5c8", "5d8c9f7b6"];
+
 fn main() {
     let nodes = std::env::var("KUBECTL_DS_NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(5_000);
     let control_plane = ControlPlane::start(Options::api_server_only());
@@ -41,6 +44,10 @@ fn load(control_plane: &ControlPlane, nodes: usize) {
         .iter()
         .map(|name| connection.send("POST", "/apis/apps/v1/namespaces/default/daemonsets", &daemon_set(name)))
         .collect();
+    for (number, image) in [(1, "1.4.1"), (2, "1.4.2")] {
+        let path = "/apis/apps/v1/namespaces/default/controllerrevisions";
+        connection.send("POST", path, &revision(&owners[0], number, image));
+    }
     let started = Instant::now();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -115,6 +122,10 @@ fn measure(control_plane: &ControlPlane, nodes: usize) {
     }
     let named = report("kubectl ds coverage cni (median of 3)", &named);
     let listed = report("kubectl get pods -l app=cni (median of 3)", &listed);
+    for arguments in [&["history", "cni"][..], &["history", "cni", "--diff"], &["undo", "cni", "--dry-run=client"]] {
+        let runs: Vec<Run> = (0..3).map(|_| run(vec![ours(arguments)])).collect();
+        report(&format!("kubectl ds {} (median of 3)", arguments.join(" ")), &runs);
+    }
     let everything = report(
         "kubectl get nodes,pods -A -o json (one run)",
         &[run(vec![kubectl(&["get", "nodes,pods", "-A", "-o", "json"])])],
@@ -275,6 +286,25 @@ fn daemon_set(name: &str) -> Value {
     })
 }
 
+/// A revision of a DaemonSet, whose pods have an image of that tag.
+fn revision(owner: &Value, number: usize, tag: &str) -> Value {
+    let name = owner["metadata"]["name"].as_str().unwrap();
+    let mut template = owner["spec"]["template"].clone();
+    template["$patch"] = "replace".into();
+    template["spec"]["containers"][0]["image"] = format!("registry.example/{name}:{tag}").into();
+    json!({
+        "metadata": {
+            "name": format!("{name}-{number}"),
+            "labels": {"app": name, "controller-revision-hash": REVISION_HASHES[number - 1]},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "controller": true, "uid": owner["metadata"]["uid"],
+            }],
+        },
+        "revision": number,
+        "data": {"spec": {"template": template}},
+    })
+}
+
 fn container(name: &str) -> Value {
     json!({
         "name": name,
@@ -336,7 +366,7 @@ fn pod(owner: &Value, index: usize) -> Value {
     json!({
         "metadata": {
             "name": format!("{name}-{index:05}"),
-            "labels": {"app": name, "controller-revision-hash": "5d8c9f7b6", "pod-template-generation": "1"},
+            "labels": {"app": name, "controller-revision-hash": REVISION_HASHES[1], "pod-template-generation": "1"},
             "ownerReferences": [{
                 "apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "controller": true,
                 "blockOwnerDeletion": true, "uid": owner["metadata"]["uid"],

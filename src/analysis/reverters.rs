@@ -95,6 +95,10 @@ pub fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Option<Warni
 pub fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code, message: String| warnings.push(Warning { code, message });
+    if daemon_set.metadata.is_terminating() {
+        let message = format!("it is being deleted: {} acts on it no more", controller_of(daemon_set));
+        warn(WarningCode::Deleting, message);
+    }
     let strategy = &daemon_set.spec.update_strategy;
     let rolling = &strategy.rolling_update;
     if strategy.is_on_delete() {

@@ -331,9 +331,10 @@ impl Change<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        // Whoever may not read revisions cannot wait for one.
+        // Whoever may not read revisions cannot wait for one, and of what is being deleted there will be none.
         let knows_revisions = snapshot.gap(Kind::ControllerRevisions, &plan.daemon_set.namespace).is_none();
-        let Some(patience) = self.settings.patience.filter(|_| knows_revisions) else {
+        let comes = knows_revisions && !self.daemon_set.metadata.is_terminating();
+        let Some(patience) = self.settings.patience.filter(|_| comes) else {
             self.print_result(plan, object, out)?;
             return Ok(Exit::Success);
         };

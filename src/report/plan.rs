@@ -70,6 +70,8 @@ pub enum WarningCode {
     LastApplied,
     /// Somebody manages fields of the template by server-side apply.
     ServerSideApply,
+    /// It is being deleted, and its controller has let go of it.
+    Deleting,
     /// Pods are replaced only once somebody deletes them.
     OnDelete,
     /// The rolling update of an Advanced DaemonSet is paused.

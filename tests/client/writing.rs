@@ -275,6 +275,17 @@ fn an_object_that_was_made_anew_is_left_alone() {
 }
 
 #[test]
+fn what_is_being_deleted_is_not_waited_for() {
+    let store = store();
+    store.object.lock().unwrap()["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z".into();
+    store.object.lock().unwrap()["status"]["observedGeneration"] = 1.into();
+    let (code, out, err) = run(&serve(store, |_| None), &["undo", "agent"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(err, "warning: it is being deleted: the DaemonSet controller acts on it no more\n");
+    assert!(out.ends_with("\ndaemonset.apps/agent rolled back\n"), "{out}");
+}
+
+#[test]
 fn a_controller_that_does_not_act_is_waited_for_no_longer_than_allowed() {
     let store = store();
     store.object.lock().unwrap()["status"]["observedGeneration"] = 1.into();

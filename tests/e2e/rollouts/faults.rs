@@ -4,6 +4,8 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -327,6 +329,20 @@ fn a_rollout_that_hangs_is_undone() {
     was_rolled_back(&workload, &run, &before, 1);
     workload.settle();
     assert_eq!(workload.live()["status"]["numberReady"], NODES);
+}
+
+#[test]
+fn what_is_being_deleted_is_changed_and_not_waited_for() {
+    let workload = with_images(&["agent:1", "agent:2"]);
+    workload.merge(&json!({"metadata": {"finalizers": ["example.com/hold"]}}));
+    workload.delete();
+    let before = workload.revisions();
+    let run = workload.run(&["undo"]).expect(0);
+    run.must_say("it is being deleted").must_say("rolled back");
+    assert_eq!(workload.template()["spec"]["containers"][0]["image"], "agent:1");
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(workload.revisions(), before, "the controller acts after all, and would have been worth waiting for");
+    workload.merge(&json!({"metadata": {"finalizers": null}}));
 }
 
 #[test]

@@ -192,6 +192,7 @@ fn revisions_are_recorded() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    the_snapshot_has_the_history_of_the_cluster(&shop, &output.stdout);
     let mut recording: Value = serde_json::from_slice(&output.stdout).unwrap();
     // What happened while the pods came up is no part of it.
     recording["items"]
@@ -233,6 +234,27 @@ fn revisions_are_recorded() {
     };
     assert_eq!(revisions(&recording), revisions(&recorded));
     what_was_changed_bears_the_tools_name(&shop);
+}
+
+fn the_snapshot_has_the_history_of_the_cluster(shop: &Shop, snapshot: &[u8]) {
+    let file = shop.control_plane.folder().join("snapshot.json");
+    fs::write(&file, snapshot).unwrap();
+    let history = |from: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
+            .args(["history", "-n", "shop", "-o", "json"])
+            .args(from)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for item in report["items"].as_array_mut().unwrap() {
+            item["now"].take();
+        }
+        report
+    };
+    let live = history(&["--kubeconfig", shop.control_plane.kubeconfig().to_str().unwrap()]);
+    assert!(live.to_string().contains("StatefulSet web"), "{live}");
+    assert_eq!(history(&["--from", file.to_str().unwrap()]), live);
 }
 
 /// The API server notes who has changed what.

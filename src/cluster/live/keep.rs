@@ -62,11 +62,14 @@ impl Owners {
     fn may_own(&self, pod: &ObjectMeta) -> bool {
         match pod.controller() {
             Some(controller) => self.uids.contains(&controller.uid),
-            None => {
-                let namespace = self.by_namespace.get(&pod.namespace);
-                namespace.into_iter().flatten().any(|(_, selector)| selector.matches(&pod.labels))
-            }
+            None => self.select(pod),
         }
+    }
+
+    /// Tells whether a DaemonSet's selector matches an object, whosever it is.
+    fn select(&self, object: &ObjectMeta) -> bool {
+        let namespace = self.by_namespace.get(&object.namespace);
+        namespace.into_iter().flatten().any(|(_, selector)| selector.matches(&object.labels))
     }
 
     /// Returns what is kept of a pod, nothing where it is of no use.
@@ -81,11 +84,13 @@ impl Owners {
         (others == Others::ForArithmetic && takes_room && !pod.is_terminal()).then(|| other_pod(pod))
     }
 
-    /// Tells whether a revision is one of the DaemonSets', or could be adopted by one.
-    pub(super) fn may_have_made(&self, revision: &ControllerRevision) -> bool {
-        match revision.metadata.controller() {
-            Some(controller) => self.uids.contains(&controller.uid),
-            None => self.by_namespace.contains_key(&revision.metadata.namespace),
+    /// Tells whether a revision is one of the DaemonSets', or could be adopted by one. Whoever wants everything is also
+    /// told of those that are somebody else's and that a selector matches.
+    pub(super) fn keeps_revision(&self, revision: &ControllerRevision) -> bool {
+        let metadata = &revision.metadata;
+        match metadata.controller() {
+            Some(controller) => self.uids.contains(&controller.uid) || (self.whole && self.select(metadata)),
+            None => self.by_namespace.contains_key(&metadata.namespace),
         }
     }
 

@@ -10,7 +10,9 @@ use super::Live;
 use super::advanced;
 use super::keep::{Others, Owners, keep_node};
 use super::list::{self, Item, List};
-use super::reader::{AT_ONCE, ONE_BY_ONE, Reader, add_missing, broken, complete, is_forbidden, permission};
+use super::reader::{
+    AT_ONCE, ONE_BY_ONE, Reader, add_missing_pods, add_missing_revisions, broken, complete, is_forbidden, permission,
+};
 use crate::cluster::Query;
 use crate::cluster::error::ReadError;
 use crate::cluster::names;
@@ -59,9 +61,8 @@ impl Reader<'_> {
         if self.query.everything {
             snapshot.advanced_daemon_sets = advanced::list(&self).await?;
             let owners = Owners::new(&snapshot.advanced_daemon_sets, true);
-            snapshot
-                .controller_revisions
-                .extend(self.controller_revisions(&snapshot.advanced_daemon_sets, &owners).await?);
+            let revisions = self.controller_revisions(&snapshot.advanced_daemon_sets, &owners).await?;
+            add_missing_revisions(&mut snapshot.controller_revisions, revisions);
         }
         snapshot.gaps = self.take_gaps();
         Ok(snapshot)
@@ -160,7 +161,7 @@ impl Reader<'_> {
             (Some(node), Some(mut pods)) => {
                 // The pods that no node has yet are no node's: they are asked for apart.
                 let unbound = self.own_pods(daemon_sets, owners, "spec.nodeName=").await?;
-                add_missing(&mut pods, unbound);
+                add_missing_pods(&mut pods, unbound);
                 Ok((pods, PodsComplete::On(BTreeSet::from([node.clone()]))))
             }
             (None, Some(pods)) => Ok((pods, PodsComplete::Everywhere)),
@@ -174,7 +175,7 @@ impl Reader<'_> {
         owners: &Owners,
     ) -> Result<Vec<ControllerRevision>, ReadError> {
         let keep = |object: Value| match ControllerRevision::from_object(complete(object, Kind::ControllerRevisions)) {
-            Ok(revision) => owners.may_have_made(&revision).then_some(Ok(revision)),
+            Ok(revision) => owners.keeps_revision(&revision).then_some(Ok(revision)),
             Err(error) => Some(Err(broken(Kind::ControllerRevisions, &error))),
         };
         let found = if self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE {
@@ -186,10 +187,9 @@ impl Reader<'_> {
         } else {
             self.list_scope(Kind::ControllerRevisions, List::default(), owners, keep).await?
         };
-        let mut revisions = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut revisions = Vec::new();
         // Selectors may overlap.
-        let mut seen = BTreeSet::new();
-        revisions.retain(|revision| seen.insert((revision.metadata.namespace.clone(), revision.metadata.name.clone())));
+        add_missing_revisions(&mut revisions, found.into_iter().collect::<Result<_, _>>()?);
         Ok(revisions)
     }
 
@@ -281,7 +281,7 @@ pub(super) async fn pods_on(live: &Live, snapshot: &mut Snapshot, nodes: &BTreeS
         .try_concat();
     match found.await {
         Ok(found) => {
-            add_missing(&mut snapshot.pods, found);
+            add_missing_pods(&mut snapshot.pods, found);
             match &mut snapshot.pods_complete {
                 PodsComplete::On(complete) if one_by_one => complete.extend(wanted),
                 complete => *complete = PodsComplete::Everywhere,

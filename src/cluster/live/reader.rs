@@ -13,7 +13,9 @@ use super::list::{self, Item, List};
 use crate::cluster::Query;
 use crate::cluster::error::ReadError;
 use crate::cluster::names;
+use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Gap, GapCause, Kind};
 
@@ -96,7 +98,7 @@ impl<'a> Reader<'a> {
             futures::stream::iter(lists).map(|list| self.list_or_gap(Kind::Pods, list, keep)).buffered(AT_ONCE);
         while let Some(found) = found.try_next().await? {
             // Selectors may overlap.
-            add_missing(&mut pods, found);
+            add_missing_pods(&mut pods, found);
         }
         Ok(pods)
     }
@@ -164,10 +166,19 @@ impl Live {
 }
 
 /// Adds the pods that are not there yet.
-pub(super) fn add_missing(pods: &mut Vec<Pod>, found: Vec<Pod>) {
-    let key = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
-    let mut known: BTreeSet<_> = pods.iter().map(key).collect();
-    pods.extend(found.into_iter().filter(|pod| known.insert(key(pod))));
+pub(super) fn add_missing_pods(pods: &mut Vec<Pod>, found: Vec<Pod>) {
+    add_missing_by(|pod| &pod.metadata, pods, found);
+}
+
+/// Adds the revisions that are not there yet.
+pub(super) fn add_missing_revisions(revisions: &mut Vec<ControllerRevision>, found: Vec<ControllerRevision>) {
+    add_missing_by(|revision| &revision.metadata, revisions, found);
+}
+
+fn add_missing_by<T>(metadata: impl Fn(&T) -> &ObjectMeta, objects: &mut Vec<T>, found: Vec<T>) {
+    let key = |object: &T| (metadata(object).namespace.clone(), metadata(object).name.clone());
+    let mut known: BTreeSet<_> = objects.iter().map(key).collect();
+    objects.extend(found.into_iter().filter(|object| known.insert(key(object))));
 }
 
 pub(super) fn is_forbidden(error: &ReadError) -> bool {

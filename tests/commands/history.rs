@@ -122,6 +122,7 @@ REVISION     PODS   MADE   ROLLED OUT   CHANGED
                                         spec.template
 2  current   3/3    30m    30m          image agent 1.4 → 1.5
 1            0      30m    30m          (oldest kept)
+not counted: web-cb4975568 (it belongs to StatefulSet web)
 "
     );
 }

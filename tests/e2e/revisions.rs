@@ -177,9 +177,18 @@ fn bring_about(shop: &Shop) {
     shop.create("broken", rolling, "labels: {app: broken}");
     shop.image("broken", "1.5");
     shop.add_revision("broken", "broken-data", shop.owner("broken"), 9, json!({"spec": 5}));
-    let stranger =
-        json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "1-2-3", "controller": true});
-    shop.add_revision("broken", "web-5d4f9c8b7d", stranger, 7, json!({"spec": {"template": {"$patch": "replace"}}}));
+    let labels = json!({"app": "broken"});
+    let containers = json!([{"name": "web", "image": "registry.example.com/web:1"}]);
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+    let spec = json!({"replicas": 0, "serviceName": "web", "selector": {"matchLabels": labels}, "template": template});
+    let metadata = json!({"name": "web", "namespace": "shop"});
+    let object = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec});
+    shop.control_plane.create(&object.to_string());
+    shop.control_plane.wait_until("the StatefulSet has its revision", || {
+        let revisions = shop.control_plane.items(&["controllerrevisions", "-n", "shop"]);
+        let of_web = |revision: &Value| revision["metadata"]["ownerReferences"][0]["kind"] == "StatefulSet";
+        revisions.iter().any(of_web).then_some(())
+    });
 }
 
 #[test]

@@ -5,8 +5,8 @@
 mod support;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use kubectl_ds::analysis::coverage::{Detail, Options, coverage};
 use kubectl_ds::cluster::file::open;
+use kubectl_ds::coverage::walk::{Detail, Options, coverage};
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::selector::LabelSelector;
 use kubectl_ds::model::snapshot::Snapshot;

@@ -15,9 +15,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use flate2::{Compression, write::GzEncoder};
-use kubectl_ds::analysis::coverage::{Detail, Options, coverage};
 use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::file::open;
+use kubectl_ds::coverage::walk::{Detail, Options, coverage};
 use kubectl_ds::model::selector::LabelSelector;
 
 /// How often each dump is read; the fastest counts, since anything else on the machine only slows.

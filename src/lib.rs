@@ -3,20 +3,20 @@
 //! Data flows one way:
 //!
 //! ```text
-//! args → settings → source → Snapshot → analysis → report or plan → render or write
+//! args → settings → source → Snapshot → coverage or rollout → report or plan → render or write
 //! ```
 //!
 //! [`commands`] turns arguments into settings and runs the rest; [`cluster`] reads a live cluster
 //! or a dump into a [`model::snapshot::Snapshot`]; [`scheduling`] holds the rules of the DaemonSet
-//! controller and the scheduler; [`analysis`] makes a [`report`] of both; [`render`] shows it.
+//! controller and the scheduler; [`coverage`] and [`rollout`] make a [`report`] of both; [`render`] shows it.
 
 // clippy.toml lists them: only the edge asks for the time and the environment.
 #![deny(clippy::disallowed_methods)]
 
-pub mod analysis;
 pub mod cluster;
 #[cfg(feature = "live")]
 pub mod commands;
+pub mod coverage;
 pub mod encode;
 pub mod error;
 pub mod io;
@@ -24,4 +24,5 @@ pub mod model;
 pub mod plan;
 pub mod render;
 pub mod report;
+pub mod rollout;
 pub mod scheduling;

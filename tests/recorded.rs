@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
-use kubectl_ds::analysis::coverage::{Detail, Options, coverage};
 use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::file;
+use kubectl_ds::coverage::walk::{Detail, Options, coverage};
 use kubectl_ds::model::selector::LabelSelector;
 use serde_json::Value;
 

@@ -42,7 +42,7 @@ fn read(lines: &[String], mark: &str) -> Value {
 fn as_shown(value: Value) -> Value {
     match value {
         Value::String(text) if text.trim_end_matches('\n').contains('\n') => {
-            let lines: Vec<String> = text.split('\n').map(kubectl_ds::encode::safe::escape).collect();
+            let lines: Vec<String> = text.split('\n').map(kubectl_ds::encode::sanitize::escape).collect();
             Value::String(lines.join("\n"))
         }
         value => value,

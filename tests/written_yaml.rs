@@ -1,8 +1,8 @@
 //! YAML that is written is read back as the same value, whatever is in it.
 
 use kubectl_ds::cluster::yaml::{documents, value};
-use kubectl_ds::encode::safe::is_unsafe;
-use kubectl_ds::encode::tree::Tree;
+use kubectl_ds::encode::ordered_value::Tree;
+use kubectl_ds::encode::sanitize::is_unsafe;
 use kubectl_ds::encode::yaml;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -10,9 +10,9 @@ use jiff::Timestamp;
 
 use super::dump_header::Pods;
 use super::error::ReadError;
-use super::names;
 use super::newest_time::newest_time;
 use super::objects::{Objects, Origin};
+use super::suggestions;
 use super::text::{self, STANDARD_INPUT};
 use super::{HistoryQuery, Query};
 use crate::model::daemon_set::DaemonSet;
@@ -175,7 +175,7 @@ impl Dump {
         }
         let taken = self.snapshot.borrow_mut().take();
         let mut snapshot = taken.ok_or_else(|| ReadError::file(&self.name, "was read before, and is read once"))?;
-        names::check_daemon_sets(query, &snapshot.daemon_sets)?;
+        suggestions::check_daemon_sets(query, &snapshot.daemon_sets)?;
         if let Some(node) = &query.node {
             self.check_node(node, &snapshot)?;
             snapshot.nodes.retain(|existing| existing.metadata.name == *node);
@@ -202,7 +202,7 @@ impl Dump {
         query.choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets);
         match &query.name {
             Some(name) if snapshot.daemon_sets.is_empty() && snapshot.advanced_daemon_sets.is_empty() => {
-                Err(names::unknown_daemon_set_of(query.flavors, name, query.namespace.as_deref(), &existing))
+                Err(suggestions::unknown_daemon_set_of(query.flavors, name, query.namespace.as_deref(), &existing))
             }
             _ => Ok(snapshot),
         }
@@ -219,7 +219,7 @@ impl Dump {
                 .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
         }
         let existing = || snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str());
-        if existing().any(|name| name == node) { Ok(()) } else { Err(names::unknown_node(node, existing())) }
+        if existing().any(|name| name == node) { Ok(()) } else { Err(suggestions::unknown_node(node, existing())) }
     }
 }
 

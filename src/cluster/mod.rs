@@ -10,10 +10,10 @@ mod json_document;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod manifest;
-pub mod names;
 pub mod newest_time;
 pub mod objects;
 pub mod redact;
+pub mod suggestions;
 pub mod text;
 pub mod write;
 pub mod write_dump;

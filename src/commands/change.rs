@@ -8,14 +8,11 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::Failure;
-use super::target::{Session, TargetArgs, parse_name_of_any};
-use crate::analysis::difference::difference;
-use crate::analysis::gaps::incomplete_for_history;
-use crate::analysis::meanwhile;
-use crate::analysis::revisions::{Revisions, name_of};
+use super::session::{GlobalArgs, Session, parse_name_of_any};
 use crate::cluster::write::Sending;
 use crate::cluster::{Flavors, HistoryQuery, PodsOf};
-use crate::encode::safe::sanitize;
+use crate::coverage::gaps::incomplete_for_history;
+use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -28,6 +25,9 @@ use crate::render::changes;
 use crate::render::view::View;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
+use crate::rollout::concurrent_edit;
+use crate::rollout::difference::difference;
+use crate::rollout::revisions::{Revisions, name_of};
 
 /// How often a change is locked anew on an object of which only the status has changed.
 const MOST_LOCKS: usize = 20;
@@ -117,7 +117,7 @@ impl ChangeArgs {
 /// Fails where there is no plan, the change is refused, or the output cannot be written.
 pub fn run(
     settings: &Settings,
-    target: TargetArgs,
+    target: GlobalArgs,
     io: &mut Io<'_>,
     out: &mut dyn Write,
     changed: Changed,
@@ -284,7 +284,7 @@ impl Change<'_> {
             let message = format!("{name} was deleted and made anew in the meantime; nothing was changed");
             return Some(CommandError::new(message).hint("look at it again before you change it"));
         }
-        let meanwhile = meanwhile::changes(&self.daemon_set.object, &now.object);
+        let meanwhile = concurrent_edit::changes(&self.daemon_set.object, &now.object);
         if meanwhile.is_empty() {
             return None;
         }

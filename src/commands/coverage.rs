@@ -7,10 +7,10 @@ use clap::Args;
 
 use super::Failure;
 use super::output::{self, Output};
-use super::target::{Target, TargetArgs, parse_name, parse_selector};
-use crate::analysis::coverage::{Detail, Options, coverage, nodes_needing_all_pods};
-use crate::analysis::what_if::what_if;
+use super::session::{GlobalArgs, Target, parse_name, parse_selector};
 use crate::cluster::{Query, manifest};
+use crate::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
+use crate::coverage::what_if::what_if;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::selector::{LabelSelector, is_label_key};
@@ -93,7 +93,7 @@ impl CoverageArgs {
 /// # Errors
 ///
 /// Fails where the source or the manifest cannot be read, or the output not written.
-pub fn run(arguments: CoverageArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub fn run(arguments: CoverageArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
     let Settings { question, node_selector, exit_code, output } = arguments.resolve(&target)?;
     let view = View::new(io.width, target.ascii);

@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::external_diff;
 use super::output::{self, Output};
-use super::target::{Target, TargetArgs, parse_name_of_any};
-use crate::analysis::history::{diff, histories, side};
-use crate::analysis::revisions::{Address, Revision, Revisions, Unknown, name_of};
+use super::session::{GlobalArgs, Target, parse_name_of_any};
 use crate::cluster::{Flavors, HistoryQuery, PodsOf, manifest};
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
@@ -22,6 +20,8 @@ use crate::render;
 use crate::render::unified::{self, Labelled};
 use crate::render::view::View;
 use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, RevisionDiff};
+use crate::rollout::history::{diff, histories, side};
+use crate::rollout::revisions::{Address, Revision, Revisions, Unknown, name_of};
 
 /// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
 ///
@@ -167,7 +167,7 @@ pub fn with_ranges_joined(arguments: Vec<OsString>) -> Vec<OsString> {
 /// # Errors
 ///
 /// Fails where the source cannot be read, what is asked for is not there, or the output cannot be written.
-pub fn run(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub fn run(arguments: HistoryArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let as_diff = arguments.exit_code;
     match answer(arguments, target, io, out) {
         // 1 says that there is a difference; what went wrong is 2 then.
@@ -178,7 +178,7 @@ pub fn run(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mu
     }
 }
 
-fn answer(arguments: HistoryArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+fn answer(arguments: HistoryArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let target = target.resolve(io)?;
     let Settings { flavors, name, question, exit_code, output } = arguments.resolve(&target)?;
     if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {

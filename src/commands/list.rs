@@ -7,10 +7,10 @@ use clap::Args;
 
 use super::Failure;
 use super::output::{self, Output};
-use super::target::TargetArgs;
-use crate::analysis::coverage::nodes_needing_all_pods;
-use crate::analysis::list;
+use super::session::GlobalArgs;
 use crate::cluster::Query;
+use crate::coverage::list;
+use crate::coverage::walk::nodes_needing_all_pods;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::render;
@@ -47,7 +47,7 @@ impl ListArgs {
 /// # Errors
 ///
 /// Fails where the source cannot be read, or the output not written.
-pub fn run(arguments: ListArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub fn run(arguments: ListArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let settings = arguments.resolve()?;
     let target = target.resolve(io)?;
     let session = target.open(io)?;

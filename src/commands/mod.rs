@@ -1,7 +1,7 @@
 //! One file a subcommand: its arguments, the settings they resolve to, and its run.
 //!
 //! [`run`] parses the command line, hands the subcommand what every one has in common
-//! ([`target`]), and prints what goes wrong.
+//! ([`session`]), and prints what goes wrong.
 
 pub mod change;
 pub mod child;
@@ -13,8 +13,8 @@ pub mod history;
 pub mod list;
 pub mod output;
 pub mod restart;
+pub mod session;
 pub mod snapshot;
-pub mod target;
 pub mod undo;
 pub mod version;
 
@@ -24,10 +24,10 @@ use std::io::{self, Write};
 use anstream::adapter::StripBytes;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::encode::safe::sanitize;
+use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use target::TargetArgs;
+use session::GlobalArgs;
 
 /// Say why a node has no DaemonSet pod, what changed, and how to get back.
 ///
@@ -37,7 +37,7 @@ use target::TargetArgs;
 #[command(args_conflicts_with_subcommands = false, disable_version_flag = true)]
 struct Cli {
     #[command(flatten)]
-    target: TargetArgs,
+    target: GlobalArgs,
     #[command(flatten)]
     list: list::ListArgs,
     #[command(subcommand)]
@@ -84,7 +84,7 @@ pub fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Ex
         .try_get_matches_from(history::with_ranges_joined(arguments))
         .and_then(|found| Cli::from_arg_matches(&found));
     let result = match parsed {
-        Ok(cli) if target::is_coloured(cli.target.color, io) => dispatch(cli, io, out),
+        Ok(cli) if session::is_coloured(cli.target.color, io) => dispatch(cli, io, out),
         Ok(cli) => dispatch(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }),
         Err(error) => return print_clap_error(&error, io, out),
     };

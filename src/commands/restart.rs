@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::Failure;
 use super::change::{self, ChangeArgs, Changed};
-use super::target::TargetArgs;
-use crate::analysis::restart::restart;
+use super::session::GlobalArgs;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::rollout::restart::restart;
 
 /// Make every pod anew, at the pace of the update strategy
 ///
@@ -28,7 +28,7 @@ pub struct RestartArgs {
 /// # Errors
 ///
 /// Fails where the DaemonSet is not there, the change is refused, or the output cannot be written.
-pub fn run(arguments: RestartArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub fn run(arguments: RestartArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let RestartArgs { name, change } = arguments;
     let settings = change.resolve(&name)?;
     change::run(&settings, target, io, out, Changed::Restarted, |revisions, snapshot| {

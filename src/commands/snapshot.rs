@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::Failure;
-use super::target::TargetArgs;
+use super::session::GlobalArgs;
 use crate::cluster::Query;
 use crate::cluster::text::Format;
 use crate::cluster::write_dump::{WriteOptions, write_dump, write_dump_file};
-use crate::encode::safe::sanitize;
+use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
@@ -74,7 +74,7 @@ fn format_of_name(file: &Path) -> Format {
 /// # Errors
 ///
 /// Fails where the source cannot be read, or the dump not written.
-pub fn run(arguments: SnapshotArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub fn run(arguments: SnapshotArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let Settings { format, file, redact } = arguments.resolve();
     let session = target.resolve(io)?.open(io)?;
     let query = Query { admission: true, everything: true, ..Query::default() };

@@ -7,13 +7,13 @@ use clap::Args;
 use super::Failure;
 use super::change::{self, ChangeArgs, Changed};
 use super::history::existing;
-use super::target::TargetArgs;
-use crate::analysis::gaps::incomplete_for_history;
-use crate::analysis::revisions::{Revisions, name_of};
-use crate::analysis::undo::{NoTarget, undo};
+use super::session::GlobalArgs;
+use crate::coverage::gaps::incomplete_for_history;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::snapshot::Kind;
+use crate::rollout::revisions::{Revisions, name_of};
+use crate::rollout::undo::{NoTarget, undo};
 
 /// Go back to the template of a revision
 ///
@@ -53,7 +53,7 @@ impl UndoArgs {
 /// # Errors
 ///
 /// Fails where the revision is not there, the change is refused, or the output cannot be written.
-pub fn run(arguments: UndoArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub fn run(arguments: UndoArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let Settings { to_revision, change } = arguments.resolve()?;
     change::run(&change, target, io, out, Changed::RolledBack, |revisions, snapshot| {
         let namespace = &revisions.daemon_set.metadata.namespace;

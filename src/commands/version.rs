@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::Failure;
 use super::output::{self, Output};
-use super::target::TargetArgs;
-use crate::encode::safe::sanitize;
+use super::session::GlobalArgs;
+use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 
@@ -41,7 +41,7 @@ struct Version {
 /// # Errors
 ///
 /// Fails where the server cannot be asked, after what is known without it, or the output not written.
-pub fn run(arguments: &VersionArgs, target: TargetArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub fn run(arguments: &VersionArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let VersionArgs { client, output } = arguments;
     if matches!(output, Some(Output::Wide | Output::Name)) {
         return Err(CommandError::usage("version prints -o json or -o yaml only").into());

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
-use super::safe::is_unsafe;
+use super::sanitize::is_unsafe;
 
 /// Writes a value over several lines, indented as kubectl does.
 ///

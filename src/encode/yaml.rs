@@ -9,8 +9,8 @@ use std::io;
 
 use serde::Serialize;
 
-use super::safe::is_unsafe;
-use super::tree::Tree;
+use super::ordered_value::Tree;
+use super::sanitize::is_unsafe;
 
 /// How many columns each level is indented.
 const STEP: usize = 2;

@@ -9,9 +9,9 @@ use super::style;
 use super::text::columns;
 use super::unified::line;
 use super::view::View;
-use super::words;
-use crate::encode::safe::escape;
-use crate::encode::tree::Tree;
+use super::word_diff;
+use crate::encode::ordered_value::Tree;
+use crate::encode::sanitize::escape;
 use crate::encode::yaml;
 use crate::report::change::{Change, Op};
 
@@ -93,7 +93,7 @@ impl Row {
                 };
                 let pieces = match values.as_slice() {
                     [from, to] => {
-                        let (from, to) = words::compare(from, to);
+                        let (from, to) = word_diff::compare(from, to);
                         vec![owned(&from), owned(&to)]
                     }
                     values => values.iter().map(|value| vec![(false, value.clone())]).collect(),
@@ -146,7 +146,7 @@ impl Row {
     }
 }
 
-fn owned(pieces: &[words::Piece<'_>]) -> Vec<(bool, String)> {
+fn owned(pieces: &[word_diff::Piece<'_>]) -> Vec<(bool, String)> {
     pieces.iter().map(|(differs, piece)| (*differs, (*piece).to_owned())).collect()
 }
 
@@ -253,7 +253,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{word, write};
-    use crate::encode::safe::is_unsafe;
+    use crate::encode::sanitize::is_unsafe;
     use crate::render::text::columns;
     use crate::render::view::View;
     use crate::report::change::Change;

@@ -49,10 +49,9 @@ pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::
 ///
 /// Fails where the output cannot be written.
 pub fn names(report: &CoverageReport, out: &mut dyn Write) -> io::Result<()> {
-    report
-        .daemon_sets
-        .iter()
-        .try_for_each(|daemon_set| writeln!(out, "daemonset.apps/{}", crate::encode::safe::sanitize(&daemon_set.name)))
+    report.daemon_sets.iter().try_for_each(|daemon_set| {
+        writeln!(out, "daemonset.apps/{}", crate::encode::sanitize::sanitize(&daemon_set.name))
+    })
 }
 
 /// Writes what could not be read, and what the answer therefore leaves open.

@@ -11,7 +11,7 @@ use super::style;
 use super::table::{self, Column, TIED};
 use super::text::{count, cut};
 use super::view::View;
-use crate::encode::safe::sanitize;
+use crate::encode::sanitize::sanitize;
 use crate::report::coverage::Incomplete;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use similar::{DiffOp, TextDiff};
 
-use super::words;
+use super::word_diff;
 
 /// How long is spent at most on texts that have next to nothing in common.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<Line> {
             // As many lines as before are most likely the same ones, each a little different.
             let (mut removed, mut added) = (Vec::new(), Vec::new());
             let mut compare = |old: &str, new: &str| {
-                let (old, new) = words::compare(old, new);
+                let (old, new) = word_diff::compare(old, new);
                 removed.extend(split(Mark::From, &old));
                 added.extend(split(Mark::To, &new));
             };
@@ -85,7 +85,7 @@ fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<Line> {
 }
 
 /// Divides pieces that go over several lines at the line ends.
-fn split(mark: Mark, pieces: &[words::Piece<'_>]) -> Vec<Line> {
+fn split(mark: Mark, pieces: &[word_diff::Piece<'_>]) -> Vec<Line> {
     let mut lines = vec![(mark, Vec::new())];
     for (differs, piece) in pieces {
         for (index, part) in piece.split('\n').enumerate() {

@@ -8,7 +8,7 @@ use super::coverage::{incomplete, troubles};
 use super::style;
 use super::table::{self, Column};
 use super::view::View;
-use crate::encode::safe::sanitize;
+use crate::encode::sanitize::sanitize;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::list::{ListReport, ListRow};
 

@@ -1,7 +1,7 @@
 //! How reports are shown: tables and text.
 //!
 //! A renderer writes styled text for a [`view::View`]; whoever prints it takes the styles out where
-//! colour is not wanted. Every string that comes from a cluster goes through [`sanitize`](crate::encode::safe::sanitize).
+//! colour is not wanted. Every string that comes from a cluster goes through [`sanitize`](crate::encode::sanitize::sanitize).
 
 pub mod change;
 pub mod changes;
@@ -19,4 +19,4 @@ pub mod text;
 pub mod unified;
 pub mod view;
 pub mod what_if;
-pub mod words;
+pub mod word_diff;

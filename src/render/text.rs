@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::encode::safe::sanitize;
+use crate::encode::sanitize::sanitize;
 
 /// Returns how many columns text takes up, which must have no styles in it.
 pub fn columns(text: &str) -> usize {

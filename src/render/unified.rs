@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::line_diff::{Mark, hunks};
 use super::style;
 use super::view::View;
-use crate::encode::safe::escape;
-use crate::encode::tree::Tree;
+use crate::encode::ordered_value::Tree;
+use crate::encode::sanitize::escape;
 use crate::encode::yaml;
 
 /// A value, and what it is called where it is compared with another.

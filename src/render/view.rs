@@ -41,7 +41,7 @@ impl View {
 
     /// Returns text with characters beyond ASCII escaped, where the screen cannot show them.
     pub fn show(&self, text: &str) -> String {
-        let text = crate::encode::safe::sanitize(text);
+        let text = crate::encode::sanitize::sanitize(text);
         if self.ascii && !text.is_ascii() {
             text.chars()
                 .map(|c| match c {

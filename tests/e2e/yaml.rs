@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use kubectl_ds::encode::tree::Tree;
+use kubectl_ds::encode::ordered_value::Tree;
 use kubectl_ds::encode::yaml;
 use serde_json::{Map, Value, json};
 

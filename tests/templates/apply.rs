@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kubectl_ds::analysis::difference::path::{Step, steps};
 use kubectl_ds::model::template::{Template, arranged};
 use kubectl_ds::model::template_keys::Key;
 use kubectl_ds::model::template_types::{Kind, PodTemplateSpec, Type};
 use kubectl_ds::report::change::{Change, Op};
+use kubectl_ds::rollout::difference::path::{Step, steps};
 use serde_json::{Value, json};
 
 /// A change, and what is left of its path.

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::Live;
 use super::advanced;
-use super::keep::Owners;
 use super::list::List;
+use super::prune::Owners;
 use super::reader::{Reader, broken, complete};
 use crate::cluster::error::ReadError;
-use crate::cluster::{Flavors, HistoryQuery, Query, names};
+use crate::cluster::{Flavors, HistoryQuery, Query, suggestions};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Kind, Snapshot};
@@ -36,7 +36,7 @@ pub(super) async fn read(live: &Live, query: &HistoryQuery) -> Result<Snapshot, 
             };
             query.choose(&mut own, &mut advanced);
             if let (Some(name), true) = (name, own.is_empty() && advanced.is_empty()) {
-                return Err(names::unknown_daemon_set_of(*flavors, name, None, &existing));
+                return Err(suggestions::unknown_daemon_set_of(*flavors, name, None, &existing));
             }
             (own, advanced)
         }
@@ -81,7 +81,7 @@ async fn by_name(
             None => {
                 let existing = advanced::list(reader).await?;
                 let own = reader.daemon_set(namespace, name).await;
-                Err(names::unknown_daemon_set_of(flavors, name, Some(namespace), existing.iter().chain(&own)))
+                Err(suggestions::unknown_daemon_set_of(flavors, name, Some(namespace), existing.iter().chain(&own)))
             }
         },
     }

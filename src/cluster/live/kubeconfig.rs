@@ -9,7 +9,7 @@ use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
 
 use super::options::ConnectOptions;
 use crate::cluster::error::ReadError;
-use crate::cluster::names;
+use crate::cluster::suggestions;
 
 /// The folder in which a pod finds its service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -205,7 +205,7 @@ fn override_user(options: &ConnectOptions, user: &mut AuthInfo) -> Result<(), Re
 
 fn missing(what: &str, name: &str, plural: &str, existing: &[&str]) -> ReadError {
     let error = ReadError::config(format!("{what} {name:?} does not exist"));
-    let near = names::near(name, existing.iter().copied());
+    let near = suggestions::near(name, existing.iter().copied());
     if !near.is_empty() {
         return error.hint(format!("similar {plural}: {}", near.join(", ")));
     }

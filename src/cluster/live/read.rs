@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::Live;
 use super::advanced;
-use super::keep::{Others, Owners, keep_node};
 use super::list::{self, Item, List};
+use super::prune::{Others, Owners, keep_node};
 use super::reader::{
     AT_ONCE, ONE_BY_ONE, Reader, add_missing_pods, add_missing_revisions, broken, complete, is_forbidden, permission,
 };
 use crate::cluster::Query;
 use crate::cluster::error::ReadError;
-use crate::cluster::names;
+use crate::cluster::suggestions;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -83,7 +83,7 @@ impl Reader<'_> {
             }
             _ => {
                 let existing = self.list_daemon_sets().await?;
-                names::check_daemon_sets(self.query, &existing)?;
+                suggestions::check_daemon_sets(self.query, &existing)?;
                 existing
             }
         };
@@ -115,7 +115,7 @@ impl Reader<'_> {
                 .list(Kind::Nodes, List { from_cache: true, ..List::default() }, |node: Node| Some(node.metadata.name));
             let existing = all.await.unwrap_or_default();
             if !existing.contains(node) {
-                return Err(names::unknown_node(node, existing.iter().map(String::as_str)));
+                return Err(suggestions::unknown_node(node, existing.iter().map(String::as_str)));
             }
         }
         Ok(nodes)

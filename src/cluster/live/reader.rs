@@ -8,11 +8,11 @@ use futures::stream::{StreamExt, TryStreamExt};
 use serde_json::Value;
 
 use super::Live;
-use super::keep::{Others, Owners};
 use super::list::{self, Item, List};
+use super::prune::{Others, Owners};
 use crate::cluster::Query;
 use crate::cluster::error::ReadError;
-use crate::cluster::names;
+use crate::cluster::suggestions;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::ObjectMeta;
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
             Err(ReadError::Api { code: 404, .. }) => {
                 let existing = self.list_daemon_sets().await.unwrap_or_default();
                 let existing = existing.iter().map(|daemon_set| daemon_set.metadata.name.as_str());
-                Err(names::unknown_daemon_set(name, Some(namespace), existing))
+                Err(suggestions::unknown_daemon_set(name, Some(namespace), existing))
             }
             Err(error) => Err(error),
         }

@@ -1,0 +1,476 @@
+//! What every subcommand has in common: which cluster or dump, which DaemonSets, and how to print.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+
+use super::Failure;
+use crate::cluster::error::ReadError;
+use crate::cluster::live::{self, ConnectOptions};
+use crate::cluster::write::Sending;
+use crate::cluster::{Flavors, HistoryQuery, Query, Source, file};
+use crate::encode::sanitize::sanitize;
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::model::selector::LabelSelector;
+use crate::model::snapshot::Snapshot;
+use crate::plan::Write;
+use crate::render::progress::Progress;
+
+/// When output is coloured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The flags that every subcommand takes.
+#[derive(Debug, Clone, Args)]
+pub struct GlobalArgs {
+    /// The namespace to look in
+    #[arg(short, long, global = true, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
+    namespace: Option<String>,
+    /// Look in every namespace
+    #[arg(short = 'A', long, global = true)]
+    all_namespaces: bool,
+    /// Only DaemonSets with these labels, such as `app=agent,tier!=test`
+    #[arg(short = 'l', long, global = true, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Read a dump instead of a cluster: a file, a folder, `-`, or `demo` for the one built in
+    #[arg(long, global = true, value_name = "FILE|DIR|-|demo")]
+    from: Option<String>,
+    /// Count ages from this time (RFC 3339) instead of the newest time in the dump
+    #[arg(long, global = true, value_name = "TIME", requires = "from")]
+    now: Option<Timestamp>,
+    /// When to colour the output
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, help_heading = "Output")]
+    pub(super) color: Color,
+    /// Use only ASCII characters
+    #[arg(long, global = true, help_heading = "Output")]
+    ascii: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+/// The flags about the connection, as kubectl names them.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+struct ConnectionArgs {
+    /// The kubeconfig file to use
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    kubeconfig: Option<String>,
+    /// The context of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
+    context: Option<String>,
+    /// The cluster of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
+    cluster: Option<String>,
+    /// The user of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
+    user: Option<String>,
+    /// The address of the API server
+    #[arg(short, long, global = true, value_name = "URL", conflicts_with = "from")]
+    server: Option<String>,
+    /// The bearer token to authenticate with
+    #[arg(long, global = true, value_name = "TOKEN", conflicts_with = "from")]
+    token: Option<String>,
+    /// The user to act as
+    #[arg(long = "as", global = true, value_name = "USER", conflicts_with = "from")]
+    as_: Option<String>,
+    /// A group to act as; can be given more than once
+    #[arg(long, global = true, value_name = "GROUP", conflicts_with = "from")]
+    as_group: Vec<String>,
+    /// The uid to act as
+    #[arg(long, global = true, value_name = "UID", conflicts_with = "from")]
+    as_uid: Option<String>,
+    /// A file of certificates to trust
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    certificate_authority: Option<String>,
+    /// Trust any server; the connection is then not secure
+    #[arg(long, global = true, conflicts_with = "from")]
+    insecure_skip_tls_verify: bool,
+    /// The name that the server's certificate must have
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
+    tls_server_name: Option<String>,
+    /// How long one request may take, such as `30s`; 0 is no limit
+    #[arg(long, global = true, value_name = "DURATION", conflicts_with = "from")]
+    request_timeout: Option<String>,
+}
+
+/// Where to read from, and which DaemonSets.
+#[derive(Debug)]
+pub struct Target {
+    place: Place,
+    scope: Scope,
+    /// Labels that the DaemonSets must have.
+    pub selector: LabelSelector,
+    /// Whether only ASCII characters are printed.
+    pub ascii: bool,
+}
+
+#[derive(Debug)]
+enum Place {
+    Dump { path: String, now: Option<Timestamp> },
+    Live(Box<ConnectOptions>),
+}
+
+/// The namespaces that DaemonSets are looked for in.
+#[derive(Debug)]
+enum Scope {
+    /// The one of the kubeconfig's context; in a dump, every one.
+    Default,
+    One(String),
+    All,
+}
+
+/// A source that is open, and the namespace to look in.
+pub struct Session {
+    runtime: Runtime,
+    source: Source,
+    progress: Progress,
+    selector: LabelSelector,
+    /// The namespace that is asked about, or nothing for every one.
+    pub namespace: Option<String>,
+    /// The namespace of objects that name none.
+    pub default_namespace: String,
+}
+
+impl GlobalArgs {
+    /// Makes sense of the flags.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a selector cannot be read.
+    pub fn resolve(self, io: &Io<'_>) -> Result<Target, CommandError> {
+        let GlobalArgs { namespace, all_namespaces, selector, from, now, color: _, ascii, connection } = self;
+        let scope = match namespace {
+            _ if all_namespaces => Scope::All,
+            Some(namespace) if !namespace.is_empty() => Scope::One(namespace),
+            _ => Scope::Default,
+        };
+        let place = match from {
+            Some(path) => Place::Dump { path, now },
+            None => Place::Live(Box::new(connection.resolve(io))),
+        };
+        let selector = parse_selector("--selector", selector.as_deref())?;
+        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode })
+    }
+}
+
+impl ConnectionArgs {
+    fn resolve(self, io: &Io<'_>) -> ConnectOptions {
+        let ConnectionArgs {
+            kubeconfig,
+            context,
+            cluster,
+            user,
+            server,
+            token,
+            as_,
+            as_group,
+            as_uid,
+            certificate_authority,
+            insecure_skip_tls_verify,
+            tls_server_name,
+            request_timeout,
+        } = self;
+        ConnectOptions {
+            kubeconfig,
+            context,
+            cluster,
+            user,
+            server,
+            token,
+            as_,
+            as_group,
+            as_uid,
+            certificate_authority,
+            insecure_skip_tls_verify,
+            tls_server_name,
+            request_timeout,
+            environment: io.environment.clone(),
+            input_is_terminal: io.input_is_terminal,
+        }
+    }
+}
+
+impl Target {
+    /// Opens the source; of a live cluster nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the dump or the kubeconfig cannot be read.
+    pub fn open(&self, io: &mut Io<'_>) -> Result<Session, Failure> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| CommandError::new("cannot start").because(error))?;
+        let progress = Progress::default();
+        let named = match &self.scope {
+            Scope::One(namespace) => Some(namespace.clone()),
+            Scope::Default | Scope::All => None,
+        };
+        let (source, default_namespace) = match &self.place {
+            Place::Dump { path, now } => (Source::File(file::open(path, io.input, *now)?), None),
+            Place::Live(options) => {
+                let progress = progress.clone();
+                let tell = move |read: live::Progress| progress.set(read.kind.resource(), read.objects, read.bytes);
+                let live = runtime.block_on(live::connect(options, io.now, Arc::new(tell)))?;
+                let default_namespace = live.default_namespace().to_owned();
+                (Source::Live(live), Some(default_namespace))
+            }
+        };
+        // A dump is looked at as a whole unless a namespace is named.
+        let namespace = match self.scope {
+            Scope::Default => default_namespace.clone(),
+            Scope::One(_) | Scope::All => named,
+        };
+        let default_namespace = default_namespace.unwrap_or_else(|| "default".to_owned());
+        Ok(Session { runtime, source, progress, selector: self.selector.clone(), namespace, default_namespace })
+    }
+
+    /// Looks in every namespace, unless one was asked for.
+    pub fn widen(&mut self) {
+        if matches!(self.scope, Scope::Default) {
+            self.scope = Scope::All;
+        }
+    }
+
+    /// Tells whether a dump is read instead of a cluster.
+    pub fn is_dump(&self) -> bool {
+        matches!(self.place, Place::Dump { .. })
+    }
+
+    /// Tells whether the dump is read from standard input.
+    pub fn reads_input(&self) -> bool {
+        matches!(&self.place, Place::Dump { path, .. } if path == "-")
+    }
+}
+
+impl Session {
+    /// Returns the version of the server, or nothing for a dump.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the server cannot be asked, and where somebody interrupts.
+    pub fn server_version(&self, io: &mut Io<'_>) -> Result<Option<String>, Failure> {
+        match &self.source {
+            Source::Live(live) => {
+                let ask = async { Ok(Some(live.server_version().await?)) };
+                self.runtime.block_on(until_interrupted(ask, io, Some(&self.progress)))
+            }
+            Source::File(_) => Ok(None),
+        }
+    }
+
+    /// Reads what a query asks for, and then the pods that the answer turns out to need.
+    ///
+    /// The selector is filled in, and the namespace unless the query has one. `needs_all_pods_on`
+    /// names the nodes whose free room must be known although not all of their pods were read.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the source cannot be read, and where somebody interrupts.
+    pub fn read(
+        &self,
+        query: Query,
+        io: &mut Io<'_>,
+        needs_all_pods_on: impl Fn(&Snapshot) -> BTreeSet<String>,
+    ) -> Result<Snapshot, Failure> {
+        let namespace = query.namespace.clone().or_else(|| self.namespace.clone());
+        let query = Query { namespace, selector: self.selector.clone(), ..query };
+        let work = async {
+            let mut snapshot = self.source.read(&query).await?;
+            let nodes = needs_all_pods_on(&snapshot);
+            if !nodes.is_empty() {
+                self.source.read_pods_on(&mut snapshot, &nodes).await?;
+            }
+            Ok(snapshot)
+        };
+        let snapshot = self.runtime.block_on(until_interrupted(work, io, Some(&self.progress)))?;
+        self.hand_on_warnings(io)?;
+        Ok(snapshot)
+    }
+
+    /// Reads DaemonSets with their revisions, and with their pods where the query wants them.
+    ///
+    /// The selector is filled in, and the namespace.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the source cannot be read, and where somebody interrupts.
+    pub fn read_history(&self, query: HistoryQuery, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
+        let query = HistoryQuery { namespace: self.namespace.clone(), selector: self.selector.clone(), ..query };
+        let work = async { Ok(self.source.read_history(&query).await?) };
+        let snapshot = self.runtime.block_on(until_interrupted(work, io, Some(&self.progress)))?;
+        self.hand_on_warnings(io)?;
+        Ok(snapshot)
+    }
+
+    /// Sends a change, and returns the object that the server made of it, or why it refused.
+    ///
+    /// # Errors
+    ///
+    /// Fails where somebody interrupts.
+    pub fn write(&self, write: &Write, sending: Sending, io: &mut Io<'_>) -> Result<Result<Value, ReadError>, Failure> {
+        let work = async { Ok(self.source.write(write, sending).await) };
+        let answer = self.runtime.block_on(until_interrupted(work, io, None))?;
+        self.hand_on_warnings(io)?;
+        Ok(answer)
+    }
+
+    /// Reads what a query asks for again and again until there is an answer; returns nothing
+    /// where there is none in time.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the source cannot be read, and where somebody interrupts.
+    pub fn watch<T>(
+        &self,
+        query: &HistoryQuery,
+        patience: Duration,
+        io: &mut Io<'_>,
+        answer: impl Fn(&Snapshot) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
+        let work = async {
+            let end = tokio::time::Instant::now() + patience;
+            let mut pause = Duration::from_millis(50);
+            loop {
+                if let Some(found) = answer(&self.source.read_history(query).await?) {
+                    return Ok(Some(found));
+                }
+                if tokio::time::Instant::now() + pause > end {
+                    return Ok(None);
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+        };
+        self.runtime.block_on(until_interrupted(work, io, None))
+    }
+
+    fn hand_on_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
+        let warnings = match &self.source {
+            Source::Live(live) => live.take_warnings(),
+            Source::File(dump) => dump.warnings.clone(),
+        };
+        for warning in warnings {
+            writeln!(io.err, "warning: {}", sanitize(&warning)).map_err(Failure::Output)?;
+        }
+        Ok(())
+    }
+
+    /// Says that there is nothing to report on, as kubectl says it.
+    ///
+    /// # Errors
+    ///
+    /// Fails where standard error cannot be written.
+    pub fn say_none_found(&self, io: &mut Io<'_>) -> Result<(), Failure> {
+        let place = self.namespace.as_ref().map(|namespace| format!(" in {} namespace", sanitize(namespace)));
+        writeln!(io.err, "No DaemonSets found{}.", place.unwrap_or_default()).map_err(Failure::Output)
+    }
+}
+
+/// Waits for work to be done, or for somebody to press Ctrl-C, and meanwhile shows how far it has come,
+/// where that is known.
+async fn until_interrupted<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+    io: &mut Io<'_>,
+    progress: Option<&Progress>,
+) -> Result<T, Failure> {
+    let mut work = pin!(work);
+    let mut interrupted = pin!(tokio::signal::ctrl_c());
+    // What is done in half a second needs no company.
+    let start = tokio::time::Instant::now() + Duration::from_millis(500);
+    let mut ticks = tokio::time::interval_at(start, Duration::from_millis(100));
+    let mut shown = false;
+    let result = loop {
+        tokio::select! {
+            result = &mut work => break result,
+            _ = &mut interrupted => {
+                break Err(CommandError { exit: Exit::Interrupted, ..CommandError::new("interrupted") }.into());
+            }
+            _ = ticks.tick(), if io.err_is_terminal && progress.is_some() => {
+                shown = true;
+                let line = progress.map(Progress::line).unwrap_or_default();
+                let _ = write!(io.err, "\r\x1b[K{line}").and_then(|()| io.err.flush());
+            }
+        }
+    };
+    if shown {
+        let _ = write!(io.err, "\r\x1b[K");
+    }
+    result
+}
+
+/// Reads a selector that was given with a flag.
+///
+/// # Errors
+///
+/// Fails where it is no selector, and names the flag.
+pub fn parse_selector(flag: &str, text: Option<&str>) -> Result<LabelSelector, CommandError> {
+    let selector = text.unwrap_or_default().parse::<LabelSelector>();
+    selector.map_err(|error| {
+        CommandError::usage(format!("invalid {flag}"))
+            .because(error)
+            .hint("a selector is a list such as app=agent,tier!=test,zone in (a,b),!legacy")
+    })
+}
+
+/// Returns the name of a DaemonSet that was given as `NAME`, `ds/NAME`, `daemonset/NAME` and so on.
+///
+/// # Errors
+///
+/// Fails where something else than a DaemonSet is named.
+pub fn parse_name(text: &str) -> Result<String, CommandError> {
+    let Some((resource, name)) = text.split_once('/') else { return Ok(text.to_owned()) };
+    match resource {
+        "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" if !name.is_empty() => {
+            Ok(name.to_owned())
+        }
+        _ => Err(CommandError::usage(format!("{text:?} does not name a DaemonSet")).hint("give NAME or ds/NAME")),
+    }
+}
+
+/// Returns whose DaemonSet was given, and its name: as [`parse_name`], or `ads/NAME` for an Advanced DaemonSet.
+///
+/// # Errors
+///
+/// Fails where something else than a DaemonSet is named.
+pub fn parse_name_of_any(text: &str) -> Result<(Flavors, String), CommandError> {
+    match text.split_once('/') {
+        None => Ok((Flavors::Any, text.to_owned())),
+        Some((
+            "ads" | "daemon" | "advanceddaemonset" | "daemonset.apps.kruise.io" | "daemonsets.apps.kruise.io",
+            name,
+        )) if !name.is_empty() => Ok((Flavors::Advanced, name.to_owned())),
+        Some(_) => match parse_name(text) {
+            Ok(name) => Ok((Flavors::Apps, name)),
+            Err(error) => Err(CommandError { hints: Vec::new(), ..error }
+                .hint("give NAME, ds/NAME, or ads/NAME for an Advanced DaemonSet")),
+        },
+    }
+}
+
+/// Tells whether standard output is coloured.
+pub fn is_coloured(color: Color, io: &Io<'_>) -> bool {
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto if io.variable("NO_COLOR").is_some() => false,
+        Color::Auto if io.variable("CLICOLOR_FORCE").is_some_and(|force| force != "0") => true,
+        Color::Auto => io.out_is_terminal && io.variable("TERM") != Some("dumb"),
+    }
+}

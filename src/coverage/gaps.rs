@@ -1,0 +1,173 @@
+//! What could not be read, and what the answer therefore leaves open.
+
+use crate::model::pod::PodSpec;
+use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
+use crate::report::coverage::Incomplete;
+
+/// Returns a sentence for everything that could not be read and that matters for pods that exist.
+pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
+    let matters = |gap: &&Gap| !matches!(gap.kind, Kind::LimitRanges | Kind::RuntimeClasses | Kind::PriorityClasses);
+    snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
+}
+
+/// Returns a sentence for everything that could not be read and that matters for the revisions of the
+/// DaemonSets of a namespace.
+pub fn incomplete_for_history(snapshot: &Snapshot, namespace: &str) -> Vec<Incomplete> {
+    let left_open = |kind: Kind| match kind {
+        Kind::Pods => Some("which pods are on which revision is not known"),
+        Kind::ControllerRevisions => Some("no revision is known"),
+        _ => None,
+    };
+    let gaps = [Kind::Pods, Kind::ControllerRevisions].into_iter().filter_map(|kind| snapshot.gap(kind, namespace));
+    gaps.filter_map(|gap| Some(sentence(gap, left_open(gap.kind)?))).collect()
+}
+
+/// Returns a sentence for everything that could not be read and that matters for pods of this spec that
+/// are yet to be made.
+pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec) -> Vec<Incomplete> {
+    let matters = |gap: &&Gap| match gap.kind {
+        Kind::Events | Kind::ControllerRevisions => false,
+        Kind::RuntimeClasses => spec.runtime_class_name.is_some(),
+        Kind::PriorityClasses => !spec.priority_class_name.is_empty(),
+        _ => true,
+    };
+    snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
+}
+
+fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
+    let resource = gap.kind.resource();
+    let place = match &gap.namespace {
+        Some(namespace) => format!(" in namespace {namespace}"),
+        None => String::new(),
+    };
+    let (permission, message) = match &gap.cause {
+        GapCause::Forbidden(permission) => (
+            Some(permission.clone()),
+            format!("{resource}{place} could not be read ({permission} is forbidden): {left_open}"),
+        ),
+        GapCause::ForbiddenElsewhere(permission) => (
+            Some(permission.clone()),
+            format!("{resource} of other namespaces could not be read ({permission} is forbidden): {left_open}"),
+        ),
+        GapCause::NotInDump => (None, format!("the dump has no {resource}{place}: {left_open}")),
+    };
+    Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message }
+}
+
+/// Says what a gap leaves open, or nothing where no answer depends on it.
+fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
+    let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
+    Some(match gap.kind {
+        Kind::Pods if elsewhere => "free room and taken ports are known only in the scheduler's words",
+        Kind::Pods => "numbers of pods are those of each status",
+        Kind::DaemonSets => "its DaemonSets are left out",
+        Kind::ControllerRevisions => "which pods are updated is known only by their template generation",
+        Kind::Nodes if snapshot.nodes.is_empty() => {
+            "numbers of eligible nodes are those of each status, and only nodes with a pod are named"
+        }
+        Kind::Nodes => "other nodes are left out",
+        Kind::Events if elsewhere => return None,
+        Kind::Events => "why pods were not made, scheduled or started may stay open",
+        // Whether there is none or it could not be read, the lease only ever adds to an answer.
+        Kind::Leases => return None,
+        Kind::AdvancedDaemonSets => "Advanced DaemonSets of OpenKruise are left out",
+        Kind::LimitRanges => "requests that a LimitRange would add are not counted",
+        Kind::RuntimeClasses => "what a runtime class would add to pods is not counted",
+        Kind::PriorityClasses => "priorities are not known",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::coverage::test_support::{World, world};
+    use crate::coverage::walk::{Detail, Options, coverage};
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::report::coverage::{CoverageReport, NodeState};
+    use crate::report::reason::ReasonCode;
+
+    fn without(mut world: World, kind: Kind) -> CoverageReport {
+        let cause = GapCause::Forbidden(format!("list {}", kind.resource()));
+        world.snapshot.gaps.push(Gap { kind, namespace: None, cause });
+        coverage(&world.finish(), &Options { detail: Detail::Nodes, ..Options::default() })
+    }
+
+    fn status() -> serde_json::Value {
+        json!({"status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 2, "numberReady": 2,
+            "numberAvailable": 2, "updatedNumberScheduled": 1, "numberMisscheduled": 1}})
+    }
+
+    #[test]
+    fn without_nodes_the_pods_still_speak_and_the_status_tells_how_many_are_wanted() {
+        let world = world()
+            .daemon_set(status())
+            .refusal(
+                "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2",
+            )
+            .pod("agent-a", "a", json!({}))
+            .unready_pod("agent-b", "b", json!({"state": {"waiting": {"reason": "ErrImagePull"}}}), json!({}));
+        let report = without(world, Kind::Nodes);
+        assert_eq!(
+            report.incomplete[0].message,
+            "nodes could not be read (list nodes is forbidden): numbers of eligible nodes are those of each status, and \
+             only nodes with a pod are named"
+        );
+        let daemon_set = &report.daemon_sets[0];
+        let counts = &daemon_set.counts;
+        assert_eq!((counts.eligible, counts.current, counts.available, counts.missing), (3, 2, 1, 1));
+        assert_eq!(daemon_set.status.agrees, None);
+        let groups: Vec<_> =
+            daemon_set.groups.iter().map(|group| (group.code, group.count, group.nodes.len())).collect();
+        assert_eq!(groups, [(ReasonCode::QuotaExceeded, 1, 0), (ReasonCode::ImagePullFailed, 1, 1)]);
+        assert!(daemon_set.nodes.iter().all(|node| node.eligibility_unknown));
+    }
+
+    #[test]
+    fn without_nodes_a_pending_pod_has_the_schedulers_words_and_no_arithmetic() {
+        let says = "0/9 nodes are available: 1 Insufficient cpu, 8 node(s) didn't satisfy plugin(s) [NodeAffinity].";
+        let report = without(world().daemon_set(status()).pending_pod("agent-a", "a", says, json!({})), Kind::Nodes);
+        let node = &report.daemon_sets[0].nodes[0];
+        assert_eq!(node.reasons.len(), 1, "{:?}", node.reasons);
+        assert_eq!(node.reasons[0].code, ReasonCode::InsufficientResource);
+        assert!(node.reasons[0].message.starts_with("the scheduler says"), "{}", node.reasons[0].message);
+    }
+
+    #[test]
+    fn without_pods_no_node_is_called_missing() {
+        let world = world().daemon_set(status()).node("a", json!({})).node("b", json!({})).node("c", json!({}));
+        let report = without(world, Kind::Pods);
+        let daemon_set = &report.daemon_sets[0];
+        assert!(daemon_set.nodes.iter().all(|node| node.state == NodeState::Unknown));
+        let counts = &daemon_set.counts;
+        assert_eq!((counts.eligible, counts.current, counts.available, counts.missing), (3, 2, 2, 1));
+        assert_eq!(daemon_set.status.agrees, None);
+    }
+
+    #[test]
+    fn pods_hidden_in_other_namespaces_leave_only_the_arithmetic_open() {
+        let mut world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+        let cause = GapCause::ForbiddenElsewhere("list pods".to_owned());
+        world.snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause });
+        let report = coverage(&world.finish(), &Options::default());
+        assert_eq!(report.daemon_sets[0].counts.available, 1);
+        assert_eq!(
+            report.incomplete[0].message,
+            "pods of other namespaces could not be read (list pods is forbidden): free room and taken ports are known \
+             only in the scheduler's words"
+        );
+    }
+
+    #[test]
+    fn without_revisions_a_pod_of_another_template_number_is_neither_updated_nor_outdated() {
+        let mut world = world().node("a", json!({})).node("b", json!({})).pod("agent-a", "a", json!({})).pod(
+            "agent-b",
+            "b",
+            json!({"metadata": {"labels": {"pod-template-generation": "1"}}}),
+        );
+        world.snapshot.controller_revisions.clear();
+        let report = without(world, Kind::ControllerRevisions);
+        let counts = &report.daemon_sets[0].counts;
+        assert_eq!((counts.updated, counts.outdated), (1, 0));
+    }
+}

@@ -1,0 +1,127 @@
+//! Groups: many nodes with the same cause, as one line.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::verdict::finding::Finding;
+use crate::report::coverage::{ReasonGroup, Trouble};
+use crate::report::reason::ReasonCode;
+
+/// Collects findings of nodes, and merges those with the same cause.
+#[derive(Debug, Default)]
+pub struct Groups {
+    numbers: HashMap<(ReasonCode, String), usize>,
+    groups: Vec<Group>,
+}
+
+#[derive(Debug)]
+struct Group {
+    finding: Finding,
+    nodes: Vec<String>,
+    unnamed: usize,
+}
+
+impl Groups {
+    /// Adds a node with its primary finding, and returns the number of its group; nodes are to come by
+    /// name.
+    pub fn add(&mut self, node: &str, finding: &Finding) -> usize {
+        let (number, is_new) = self.number(finding);
+        let group = &mut self.groups[number];
+        if !is_new {
+            group.finding.message.merge(&finding.message);
+            group.finding.fix.merge(&finding.fix);
+        }
+        group.nodes.push(node.to_owned());
+        number
+    }
+
+    /// Adds a node whose finding is that of a node in the group already, but for the name.
+    pub fn add_alike(&mut self, node: &str, number: usize) -> ReasonCode {
+        let group = &mut self.groups[number];
+        group.finding.fix.merge_node(node);
+        group.nodes.push(node.to_owned());
+        group.finding.code
+    }
+
+    /// Returns the number of a finding's group, and whether it is a new one.
+    fn number(&mut self, finding: &Finding) -> (usize, bool) {
+        let mut key = String::new();
+        finding.message.write_key(&mut key);
+        match self.numbers.entry((finding.code, key)) {
+            Entry::Occupied(entry) => (*entry.get(), false),
+            Entry::Vacant(entry) => {
+                entry.insert(self.groups.len());
+                self.groups.push(Group { finding: finding.clone(), nodes: Vec::new(), unnamed: 0 });
+                (self.groups.len() - 1, true)
+            }
+        }
+    }
+
+    /// Adds a number of nodes whose names are not known.
+    pub fn add_unnamed(&mut self, count: usize, finding: &Finding) {
+        let (number, _) = self.number(finding);
+        self.groups[number].unnamed += count;
+    }
+
+    /// Returns the groups, most nodes first.
+    pub fn into_report(self) -> Vec<ReasonGroup> {
+        let mut groups: Vec<ReasonGroup> = self
+            .groups
+            .into_iter()
+            .map(|Group { finding, nodes, unnamed }| ReasonGroup {
+                code: finding.code,
+                count: nodes.len() + unnamed,
+                message: finding.message.to_string(),
+                fix: finding.fix.to_string(),
+                nodes,
+            })
+            .collect();
+        groups.sort_by(|a, b| {
+            b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)).then_with(|| a.message.cmp(&b.message))
+        });
+        groups
+    }
+}
+
+/// Returns the codes of groups with their numbers of nodes, most nodes first.
+pub fn troubles(groups: &[ReasonGroup]) -> Vec<Trouble> {
+    count_codes(groups.iter().map(|group| (group.code, group.count)))
+}
+
+/// Adds up numbers of nodes by code, most nodes first.
+pub fn count_codes(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<Trouble> {
+    let mut troubles: Vec<Trouble> = Vec::new();
+    for (code, count) in codes {
+        match troubles.iter_mut().find(|trouble| trouble.code == code) {
+            Some(trouble) => trouble.count += count,
+            None => troubles.push(Trouble { code, count }),
+        }
+    }
+    troubles.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)));
+    troubles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Groups;
+    use crate::coverage::verdict::finding::Finding;
+    use crate::coverage::verdict::sentence::Sentence;
+    use crate::report::reason::ReasonCode;
+
+    #[test]
+    fn the_same_cause_is_one_group_and_the_biggest_comes_first() {
+        let port = |port: &str| Finding::new(ReasonCode::HostPortConflict, format!("{port} is held"), "change it");
+        let pods =
+            |used| Finding::new(ReasonCode::TooManyPods, Sentence::new().number(used).words(" pods"), "raise maxPods");
+        let mut groups = Groups::default();
+        groups.add("a", &port("80"));
+        groups.add("b", &pods(110));
+        groups.add("c", &port("90"));
+        groups.add("d", &pods(250));
+        let groups = groups.into_report();
+        assert_eq!(groups.iter().map(|group| group.count).collect::<Vec<_>>(), [2, 1, 1]);
+        assert_eq!(groups[0].message, "110 to 250 pods");
+        assert_eq!(groups[0].nodes, ["b", "d"]);
+        assert_eq!(groups[1].message, "80 is held");
+    }
+}

@@ -1,0 +1,114 @@
+//! What admission makes of a pod that does not exist yet: the API server adds requests, overhead and
+//! selectors to what the template asks for.
+
+use std::collections::BTreeMap;
+
+use crate::model::daemon_set::DaemonSet;
+use crate::model::pod::PodSpec;
+use crate::model::quantity::Quantity;
+use crate::model::snapshot::{LimitRange, RuntimeClass, Snapshot};
+
+/// Returns the spec that a pod of the DaemonSet would have, as far as the snapshot tells.
+pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> PodSpec {
+    let mut spec = daemon_set.spec.template.spec.clone();
+    for limits in &snapshot.limit_ranges {
+        if limits.metadata.namespace == daemon_set.metadata.namespace {
+            apply_limit_range(&mut spec, limits);
+        }
+    }
+    if let Some(class) = runtime_class(snapshot, &spec) {
+        apply_runtime_class(&mut spec, class);
+    }
+    spec
+}
+
+/// Returns the runtime class that a pod spec names, where it is known.
+pub fn runtime_class<'a>(snapshot: &'a Snapshot, spec: &PodSpec) -> Option<&'a RuntimeClass> {
+    let name = spec.runtime_class_name.as_ref()?;
+    snapshot.runtime_classes.iter().find(|class| class.metadata.name == *name)
+}
+
+/// Fills in the limits and requests that containers do not give.
+///
+/// Ported from `mergePodResourceRequirements`, plugin/pkg/admission/limitranger/admission.go, release
+/// 1.36.3.
+fn apply_limit_range(spec: &mut PodSpec, limits: &LimitRange) {
+    let fill = |to: &mut BTreeMap<String, Quantity>, from: &BTreeMap<String, Quantity>| {
+        for (resource, quantity) in from {
+            to.entry(resource.clone()).or_insert_with(|| quantity.clone());
+        }
+    };
+    for item in limits.spec.limits.iter().filter(|item| item.type_ == "Container") {
+        for container in spec.containers.iter_mut().chain(&mut spec.init_containers) {
+            fill(&mut container.resources.limits, &item.default);
+            fill(&mut container.resources.requests, &item.default_request);
+        }
+    }
+}
+
+/// Adds what the runtime itself needs, and where its pods may run.
+///
+/// Ported from `setOverhead` and `setScheduling`, plugin/pkg/admission/runtimeclass/admission.go,
+/// release 1.36.3.
+fn apply_runtime_class(spec: &mut PodSpec, class: &RuntimeClass) {
+    if let Some(overhead) = &class.overhead {
+        spec.overhead.clone_from(&overhead.pod_fixed);
+    }
+    if let Some(scheduling) = &class.scheduling {
+        spec.node_selector.extend(scheduling.node_selector.clone());
+        let new: Vec<_> = scheduling
+            .tolerations
+            .iter()
+            .filter(|toleration| !spec.tolerations.contains(toleration))
+            .cloned()
+            .collect();
+        spec.tolerations.extend(new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::admitted;
+    use crate::coverage::test_support::world;
+    use crate::scheduling::resources::template_requests;
+
+    #[test]
+    fn limit_ranges_and_the_runtime_class_add_to_what_the_template_asks() {
+        let mut snapshot =
+            world().template(json!({"runtimeClassName": "kata", "initContainers": [{"name": "init"}]})).finish();
+        snapshot.limit_ranges.push(
+            from_value(json!({
+                "metadata": {"name": "limits", "namespace": "default"},
+                "spec": {"limits": [{"type": "Container", "default": {"memory": "64Mi"}, "defaultRequest": {"cpu": "100m"}}]},
+            }))
+            .unwrap(),
+        );
+        snapshot.runtime_classes.push(
+            from_value(json!({
+                "metadata": {"name": "kata"},
+                "overhead": {"podFixed": {"cpu": "250m"}},
+                "scheduling": {"nodeSelector": {"kata": "yes"}},
+            }))
+            .unwrap(),
+        );
+        let spec = admitted(&snapshot, &snapshot.daemon_sets[0]);
+        assert_eq!(template_requests(&spec)["cpu"], 350);
+        assert_eq!(spec.node_selector["kata"], "yes");
+        assert_eq!(spec.containers[0].resources.limits["memory"].text, "64Mi");
+    }
+
+    #[test]
+    fn limits_of_another_namespace_do_not_count() {
+        let mut snapshot = world().finish();
+        snapshot.limit_ranges.push(
+            from_value(json!({
+                "metadata": {"name": "limits", "namespace": "other"},
+                "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "100m"}}]},
+            }))
+            .unwrap(),
+        );
+        assert!(template_requests(&admitted(&snapshot, &snapshot.daemon_sets[0])).is_empty());
+    }
+}

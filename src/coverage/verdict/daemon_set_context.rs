@@ -1,0 +1,95 @@
+//! One DaemonSet with what is worked out about it once, before its nodes are looked at.
+
+use std::cell::OnceCell;
+
+use super::create_events::Creations;
+use super::daemon_set_findings;
+use super::finding::Finding;
+use crate::coverage::index::{DaemonSetPods, Index};
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
+use crate::model::pod::Pod;
+use crate::model::snapshot::Kind;
+use crate::scheduling::daemon_pods;
+use crate::scheduling::should_run::DaemonPod;
+
+/// A DaemonSet, its simulated pod and its real ones.
+pub struct Subject<'a> {
+    /// The snapshot it is looked at in.
+    pub index: &'a Index<'a>,
+    /// The DaemonSet.
+    pub daemon_set: &'a DaemonSet,
+    /// The pod that the controller would make.
+    pub daemon_pod: DaemonPod,
+    /// The pods that the controller counts as its own.
+    pub pods: DaemonSetPods<'a>,
+    /// The hash of the current revision, where the revisions are known.
+    pub current_hash: Option<&'a str>,
+    /// What concerns it as a whole.
+    pub concerns: Vec<Finding>,
+    /// Whether its pods could be read.
+    pub pods_known: bool,
+    /// Whether the nodes could be read.
+    pub nodes_known: bool,
+    creations: OnceCell<Creations>,
+}
+
+impl<'a> Subject<'a> {
+    /// Looks at a DaemonSet in a snapshot.
+    pub fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
+        let pods = index.pods_of(daemon_set);
+        let namespace = &daemon_set.metadata.namespace;
+        let pods_known = index.knows(Kind::Pods, namespace);
+        Subject {
+            index,
+            daemon_set,
+            daemon_pod: DaemonPod::new(&daemon_set.spec.template),
+            pods,
+            current_hash: index.current_revision(daemon_set).map(|revision| revision.hash()),
+            concerns: daemon_set_findings::concerns(index, daemon_set),
+            pods_known,
+            nodes_known: !index.nodes.is_empty() || index.knows(Kind::Nodes, ""),
+            creations: OnceCell::new(),
+        }
+    }
+
+    /// Returns what the events say of the making of its pods.
+    pub fn creations(&self) -> &Creations {
+        self.creations.get_or_init(|| Creations::new(self.index, self.daemon_set))
+    }
+
+    /// Tells whether a pod counts as available now.
+    pub fn is_available(&self, pod: &Pod) -> bool {
+        daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.index.now())
+    }
+
+    /// Tells whether a pod counts as updated, or nothing where the revisions are not known.
+    pub fn is_updated(&self, pod: &Pod) -> Option<bool> {
+        let updated = daemon_pods::is_updated(self.daemon_set, self.current_hash, pod);
+        // Without the current hash the template's number can only speak for a pod, not against it.
+        if updated || self.current_hash.is_some() { Some(updated) } else { None }
+    }
+
+    /// Returns the namespace and the name with a slash between them.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.daemon_set.metadata.namespace, self.daemon_set.metadata.name)
+    }
+}
+
+/// Returns the revision hash on a pod, empty where it has none.
+pub fn revision_hash(pod: &Pod) -> &str {
+    pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
+}
+
+/// Returns the update strategy in short, such as `RollingUpdate 10%`, `RollingUpdate surge 1` or `OnDelete`.
+pub fn strategy(strategy: &UpdateStrategy) -> String {
+    use crate::model::int_or_percent::IntOrPercent::Int;
+    if strategy.is_on_delete() {
+        return strategy.type_.clone();
+    }
+    match (strategy.max_unavailable(), strategy.max_surge()) {
+        (unavailable, Int(0)) => format!("{} {unavailable}", strategy.type_),
+        (Int(0), surge) => format!("{} surge {surge}", strategy.type_),
+        (unavailable, surge) => format!("{} {unavailable} surge {surge}", strategy.type_),
+    }
+}

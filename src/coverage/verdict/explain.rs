@@ -1,0 +1,377 @@
+//! One node explained in full: every rule that was checked, the arithmetic, and the pods' own stories.
+
+use super::Verdict;
+use super::checks;
+use super::daemon_set_context::Subject;
+use super::eligibility::{self, requirement_text, taint_text};
+use super::finding::Finding;
+use super::near_miss;
+use super::pod_story::{story, told};
+use super::scheduler_message::code_of;
+use super::unscheduled_pod::{self, Said};
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::report::coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
+use crate::report::reason::ReasonCode;
+use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
+use crate::scheduling::should_run::Eligibility;
+
+/// Explains what a node is to a DaemonSet, and why.
+pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> Explanation {
+    let eligibility = subject.daemon_pod.explain(node);
+    let why = eligibility::findings(subject.daemon_set, subject.index.now(), node, &eligibility);
+    let waiting = pods.iter().copied().find(|pod| pod.spec.node_name.is_empty() && !pod.is_terminal());
+    let said = waiting.and_then(|pod| unscheduled_pod::last_said(subject, pod));
+    let mut scheduling = checks::scheduling(subject, node, pods, said.as_ref());
+    scheduling.extend(checks::liveness(subject, node));
+    Explanation {
+        summary: summary(subject, node, pods, verdict),
+        eligibility: checks::eligibility(subject, node, &eligibility, &why),
+        scheduling,
+        scheduler_says: said.zip(waiting).map(|(said, pod)| scheduler_verdict(subject, node, pod, &said)),
+        near_misses: near_misses(subject, node, &eligibility, &why),
+        pods: pods.iter().map(|pod| story(subject, pod)).collect(),
+        events: events(subject, node, pods),
+    }
+}
+
+/// Says the answer in a sentence.
+fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> String {
+    let (node, daemon_set) = (&node.metadata.name, subject.full_name());
+    let because = verdict.findings.first().map(|finding| finding.message.to_string()).unwrap_or_default();
+    let pod = pods.first().map_or("", |pod| pod.metadata.name.as_str());
+    let state = match verdict.state {
+        NodeState::NotEligible => return format!("{node} should not run {daemon_set}: {because}"),
+        NodeState::Missing => return format!("{node} should run {daemon_set} and has no pod: {because}"),
+        NodeState::Unknown => return format!("{node} should run {daemon_set}: {because}"),
+        NodeState::Misscheduled | NodeState::ToBeDeleted => {
+            return format!("{node} should not run {daemon_set}: {because}");
+        }
+        NodeState::Available if because.is_empty() => {
+            return format!("{node} should run {daemon_set}, and its pod {pod} is available");
+        }
+        NodeState::Available => "is available, but",
+        NodeState::Pending => "is not scheduled",
+        NodeState::Starting => "is starting",
+        NodeState::NotReady => "is not ready",
+        NodeState::Ready => "is ready, but not yet available",
+        NodeState::Terminating => "is being deleted",
+        NodeState::Failed => "has failed",
+    };
+    let pod = pods.iter().find(|pod| speaks(pod, verdict.state)).map_or(pod, |pod| pod.metadata.name.as_str());
+    let colon = if verdict.state == NodeState::Available { "" } else { ":" };
+    format!("{node} should run {daemon_set}; its pod {pod} {state}{colon} {because}")
+}
+
+/// Tells whether a pod can be the one that gives a node its state.
+fn speaks(pod: &Pod, state: NodeState) -> bool {
+    match state {
+        NodeState::Pending => pod.spec.node_name.is_empty(),
+        NodeState::Terminating => pod.metadata.is_terminating(),
+        NodeState::Failed => pod.is_terminal(),
+        _ => !pod.metadata.is_terminating() && !pod.is_terminal(),
+    }
+}
+
+/// Says what the scheduler said last, and whether the arithmetic agrees.
+fn scheduler_verdict(subject: &Subject, node: &Node, pod: &Pod, said: &Said) -> SchedulerVerdict {
+    let message = if said.words.reasons.is_empty() { said.message.clone() } else { said.words.reasons.join(", ") };
+    let at = said.at.map(|at| at.to_string()).unwrap_or_default();
+    SchedulerVerdict { message, at, agrees: agrees(subject, node, pod, said) }
+}
+
+/// Tells whether what the scheduler said agrees with what was recomputed.
+fn agrees(subject: &Subject, node: &Node, pod: &Pod, said: &Said) -> Option<bool> {
+    if !subject.index.snapshot.knows_all_pods_on(&node.metadata.name) || said.words.reasons.is_empty() {
+        return None;
+    }
+    let recomputed = unscheduled_pod::recomputed(subject, node, pod);
+    let words = said.words.reasons.iter().map(|words| code_of(words));
+    let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = words.partition(|code| is_recomputed(*code));
+    if !others.is_empty() && checked.is_empty() {
+        // It names a rule that comes after all those that were recomputed.
+        return if recomputed.is_empty() { None } else { Some(false) };
+    }
+    let found = |code: &ReasonCode| recomputed.iter().any(|finding| unscheduled_pod::same_plugin(finding.code, *code));
+    Some(checked.iter().all(found))
+}
+
+/// Tells whether a rule of the scheduler is recomputed.
+fn is_recomputed(code: ReasonCode) -> bool {
+    use ReasonCode as R;
+    matches!(
+        code,
+        R::InsufficientResource
+            | R::TooManyPods
+            | R::HostPortConflict
+            | R::UntoleratedNoSchedule
+            | R::InjectedNodeSelector
+    )
+}
+
+/// Returns what is so close to matching that it is likely a mistake.
+fn near_misses(subject: &Subject, node: &Node, eligibility: &Eligibility, why: &[Finding]) -> Vec<String> {
+    let mut misses = Vec::new();
+    if let [only] = why {
+        misses.push(format!("all other rules hold; only {} stands in the way", only.code));
+    }
+    let labels = &node.metadata.labels;
+    for check in eligibility.node_selector.iter().filter(|check| !check.matches) {
+        let (key, wanted) = (&check.key, &check.wanted);
+        match &check.actual {
+            Some(actual) if near_miss::is_near_value(wanted, actual) => {
+                misses.push(format!("nodeSelector wants {key}={wanted}, the node has {key}={actual}"));
+            }
+            Some(_) => {}
+            None => misses.extend(
+                near_miss::near_key(key, labels)
+                    .map(|(near, value)| format!("nodeSelector wants {key}={wanted}, the node has {near}={value}")),
+            ),
+        }
+    }
+    if let AffinityOutcome::NoMatch { terms } = &eligibility.affinity {
+        for (number, term) in terms.iter().enumerate() {
+            let TermOutcome::Mismatch { failing, matching } = term else { continue };
+            if let ([only], true) = (failing.as_slice(), *matching > 0) {
+                misses.push(format!(
+                    "term {} of the node affinity fails on {} alone",
+                    number + 1,
+                    requirement_text(only)
+                ));
+            }
+            for requirement in failing.iter().filter(|requirement| requirement.actual.is_none() && !requirement.field) {
+                misses.extend(near_miss::near_key(&requirement.key, labels).map(|(near, value)| {
+                    format!("node affinity wants {}, the node has {near}={value}", requirement_text(requirement))
+                }));
+            }
+        }
+    }
+    let tolerations = &subject.daemon_set.spec.template.spec.tolerations;
+    for outcome in &eligibility.taints {
+        let taint = taint_text(&outcome.taint);
+        match &outcome.tolerated_by {
+            None => {
+                misses.extend(near_miss::near_toleration(&outcome.taint, tolerations).map(|(toleration, wrong)| {
+                    format!("toleration {} has {wrong}", checks::toleration_text(toleration))
+                }))
+            }
+            Some(by) => misses.extend(expiring(&taint, &outcome.taint.effect, by.toleration.toleration_seconds)),
+        }
+    }
+    misses
+}
+
+/// Says that a toleration expires, so that pods are removed and made again without end.
+fn expiring(taint: &str, effect: &str, seconds: Option<i64>) -> Option<String> {
+    let seconds = seconds.filter(|_| effect == "NoExecute")?;
+    Some(format!(
+        "taint {taint} is tolerated for {seconds}s only: the pod is removed and made again every {seconds}s; \
+         leave tolerationSeconds out"
+    ))
+}
+
+/// Returns the latest events about the DaemonSet that concern a node.
+fn events(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<EventLine> {
+    let names = |text: &str| {
+        text.split(|c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'' | '/')).any(|word| {
+            let word = word.trim_end_matches([':', '.']);
+            word == node.metadata.name || pods.iter().any(|pod| word == pod.metadata.name)
+        })
+    };
+    let events = subject.index.events_about("DaemonSet", &subject.daemon_set.metadata).into_iter().filter(|event| {
+        match event.reason.as_str() {
+            "FailedCreate" => pods.is_empty(),
+            "SelectingAll" => true,
+            _ => names(&event.message),
+        }
+    });
+    told(events)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::coverage::test_support::{World, world};
+    use crate::report::coverage::Explanation;
+    use crate::report::reason::ReasonCode;
+
+    fn explained(world: World) -> Explanation {
+        world.only_node().explanation.unwrap()
+    }
+
+    fn asking(cpu: &str) -> Value {
+        json!({"spec": {"containers": [{"name": "agent", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}]}})
+    }
+
+    fn insufficient() -> &'static str {
+        "0/24 nodes are available: 1 Insufficient cpu, 23 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    }
+
+    #[test]
+    fn a_pending_pod_is_explained_with_the_arithmetic_of_each_resource() {
+        let world = world()
+            .template(json!({"nodeSelector": {"kubernetes.io/hostname": "n"}}))
+            .node(
+                "n",
+                json!({"spec": {"unschedulable": true,
+                "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}}),
+            )
+            .other_pod("other-a", "n", asking("3500m"))
+            .pending_pod("agent-x", "n", insufficient(), asking("600m"));
+        let explanation = explained(world);
+        assert_eq!(
+            explanation.summary,
+            "n should run default/agent; its pod agent-x is not scheduled: asks for 600m cpu, 500m free of 4; most is held \
+             by default/other (3500m)"
+        );
+        let lines = |checks: &[crate::report::coverage::Check]| -> Vec<String> {
+            checks.iter().map(|check| format!("{:?} {}: {}", check.passed, check.rule, check.detail)).collect()
+        };
+        assert_eq!(
+            lines(&explanation.eligibility),
+            [
+                "Some(true) nodeName: none",
+                "Some(true) nodeSelector: kubernetes.io/hostname=n matches",
+                "Some(true) node affinity: none",
+                "Some(true) taint: node.kubernetes.io/unschedulable:NoSchedule tolerated, as the controller adds to every \
+                 daemon pod",
+                "Some(true) cordon: the node is cordoned, which does not keep daemon pods away",
+            ]
+        );
+        assert_eq!(
+            lines(&explanation.scheduling),
+            [
+                "Some(true) host ports: none",
+                "Some(true) pods: 1 of 110",
+                "Some(false) cpu: asks for 600m cpu, 500m free of 4; most is held by default/other (3500m)",
+                "Some(true) memory: asks 64Mi, 7.9Gi free of 8Gi",
+            ]
+        );
+        let says = explanation.scheduler_says.unwrap();
+        assert_eq!((says.message.as_str(), says.agrees), ("Insufficient cpu", Some(true)));
+    }
+
+    #[test]
+    fn a_scheduler_that_saw_less_room_than_there_is_does_not_agree() {
+        let world = world().node("n", json!({})).pending_pod("agent-x", "n", insufficient(), asking("600m"));
+        assert_eq!(explained(world).scheduler_says.unwrap().agrees, Some(false));
+    }
+
+    #[test]
+    fn a_missing_pod_is_held_against_the_room_that_there_is() {
+        let world =
+            world().template(json!({"containers": [{"name": "agent", "resources": {"requests": {"cpu": "9"}}}]}));
+        let explanation = explained(world.node("n", json!({})));
+        let cpu = explanation.scheduling.iter().find(|check| check.rule == "cpu").unwrap();
+        assert_eq!((cpu.passed, cpu.code), (Some(false), Some(ReasonCode::NeverFits)));
+    }
+
+    #[test]
+    fn every_failing_rule_is_checked_and_its_code_named() {
+        let world = world()
+            .template(json!({
+                "nodeSelector": {"beta.kubernetes.io/os": "linux"},
+                "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute"}],
+                "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]},
+                    {"matchExpressions": [{"key": "zone", "operator": "Gt", "values": ["x"]}]}]}}},
+            }))
+            .node(
+                "n",
+                json!({
+                    "metadata": {"labels": {"kubernetes.io/os": "linux"}},
+                    "spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]},
+                }),
+            );
+        let node = world.only_node();
+        let codes: Vec<ReasonCode> = node.reasons.iter().map(|reason| reason.code).collect();
+        use ReasonCode as R;
+        let expected =
+            [R::NodeSelectorLabelMissing, R::AffinityTermMismatch, R::AffinityTermInvalid, R::UntoleratedNoSchedule];
+        assert_eq!(codes, expected);
+        let explanation = node.explanation.unwrap();
+        let failed: Vec<_> = explanation.eligibility.iter().filter(|check| check.passed == Some(false)).collect();
+        assert_eq!(failed.iter().filter_map(|check| check.code).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            explanation.near_misses,
+            [
+                "nodeSelector wants beta.kubernetes.io/os=linux, the node has kubernetes.io/os=linux",
+                "toleration dedicated:NoExecute has the effect NoExecute, where the taint has NoSchedule",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_rule_short_is_a_near_miss() {
+        let world = world().template(json!({"nodeSelector": {"disk": "ssd"}})).node("n", json!({}));
+        assert_eq!(
+            explained(world).near_misses,
+            ["all other rules hold; only NodeSelectorLabelMissing stands in the way"]
+        );
+    }
+
+    #[test]
+    fn a_toleration_that_expires_is_a_near_miss_on_an_eligible_node() {
+        let world = world()
+            .template(json!({"tolerations": [
+                {"key": "slow", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]}))
+            .node("n", json!({"spec": {"taints": [{"key": "slow", "effect": "NoExecute"}]}}))
+            .pod("agent-x", "n", json!({}));
+        assert_eq!(
+            explained(world).near_misses,
+            ["taint slow:NoExecute is tolerated for 60s only: the pod is removed and made again every 60s; leave \
+              tolerationSeconds out"]
+        );
+    }
+
+    #[test]
+    fn a_pods_story_tells_containers_gates_and_disruption() {
+        let world = world().node("n", json!({})).unready_pod(
+            "agent-x",
+            "n",
+            json!({"restartCount": 2, "state": {"running": {"startedAt": "2026-03-01T11:58:00Z"}},
+                "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled",
+                    "startedAt": "2026-03-01T11:50:00Z", "finishedAt": "2026-03-01T11:57:00Z"}}}),
+            json!({
+                "metadata": {"finalizers": ["example.com/hold"]},
+                "spec": {
+                    "initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "migrate"}],
+                    "readinessGates": [{"conditionType": "example.com/balancer"}],
+                },
+                "status": {
+                    "initContainerStatuses": [
+                        {"name": "proxy", "ready": true, "started": true, "state": {"running": {}}},
+                        {"name": "migrate", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+                    ],
+                    "conditions": [
+                        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"},
+                        {"type": "Ready", "status": "False", "reason": "ContainersNotReady"},
+                    ],
+                },
+            }),
+        );
+        let explanation = explained(world.event("Pod", "agent-x", "Unhealthy", "Readiness probe failed", "11:59:00"));
+        let story = &explanation.pods[0];
+        let containers: Vec<_> =
+            story.containers.iter().map(|c| format!("{} {} {} {}", c.role, c.name, c.state, c.last_end)).collect();
+        assert_eq!(
+            containers,
+            [
+                "sidecar proxy running ",
+                "init migrate ended: exit 0 ",
+                "container agent running for 2m exit 137 (out of memory) after 7m, 3m ago",
+            ]
+        );
+        assert_eq!(
+            story.conditions,
+            [
+                "DisruptionTarget=True (EvictionByEvictionAPI): evicted through the API, as kubectl drain does",
+                "Ready=False (ContainersNotReady)",
+            ]
+        );
+        assert_eq!(story.readiness_gates, ["example.com/balancer is not met: nobody has set it"]);
+        assert_eq!(story.finalizers, ["example.com/hold"]);
+        assert_eq!(story.events[0].reason, "Unhealthy");
+    }
+}

@@ -1,0 +1,284 @@
+//! What a node is to a DaemonSet: its state, and why it is not Available.
+//!
+//! A DaemonSet is looked up through its [`daemon_set_context`]. The rules of a node's state are asked: [`eligibility`], [`missing_pod`]
+//! (and [`create_failure`]), [`unscheduled_pod`] (with [`fit`] and [`scheduler_message`]), [`bound_pod`] (and [`containers`]),
+//! [`terminating`]. What a rule finds is a [`finding`], told in a [`sentence`] that merges with those of other nodes.
+
+pub mod admission;
+pub mod bound_pod;
+pub mod checks;
+pub mod containers;
+pub mod create_events;
+pub mod create_failure;
+pub mod daemon_set_context;
+pub mod daemon_set_findings;
+pub mod eligibility;
+pub mod explain;
+pub mod finding;
+pub mod fit;
+pub mod missing_pod;
+pub mod near_miss;
+pub mod pod_story;
+pub mod scheduler_message;
+pub mod sentence;
+pub mod terminating;
+pub mod unscheduled_pod;
+pub mod workload;
+
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::model::snapshot::{GapCause, Kind};
+use crate::report::age::seconds_between;
+use crate::report::coverage::NodeState;
+use crate::report::reason::ReasonCode;
+use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::should_run::Decision;
+use daemon_set_context::{Subject, revision_hash};
+use finding::Finding;
+use sentence::Sentence;
+
+/// What a node is to a DaemonSet.
+pub struct Verdict {
+    /// What the controller decides.
+    pub decision: Decision,
+    /// The state.
+    pub state: NodeState,
+    /// Why it is not Available, the primary finding first.
+    pub findings: Vec<Finding>,
+}
+
+/// Judges a node and its pods, which are to be in the controller's order.
+pub fn judge(subject: &Subject, node: &Node, pods: &[&Pod]) -> Verdict {
+    let decision = subject.daemon_pod.decide(node);
+    if !subject.pods_known {
+        return without_pods(subject, node, decision);
+    }
+    let (state, findings) =
+        if !decision.should_run { not_eligible(subject, node, pods, decision) } else { eligible(subject, node, pods) };
+    Verdict { decision, state, findings }
+}
+
+/// Tells whether a node needs no second look: one pod, which is available and stays.
+pub fn is_plainly_available(subject: &Subject, pods: &[(usize, &Pod)]) -> bool {
+    match pods {
+        [(_, pod)] => !pod.metadata.is_terminating() && subject.is_available(pod),
+        _ => false,
+    }
+}
+
+/// Judges a node where the pods could not be read.
+fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
+    if !decision.should_run {
+        let findings = why_not_eligible(subject, node);
+        return Verdict { decision, state: NodeState::NotEligible, findings };
+    }
+    let namespace = &subject.daemon_set.metadata.namespace;
+    let gap = subject.index.snapshot.gap(Kind::Pods, namespace);
+    let unknown = if gap.is_some_and(|gap| gap.cause == GapCause::NotInDump) {
+        Finding::new(
+            ReasonCode::Unexplained,
+            format!("the dump has no pods of namespace {namespace}, so whether it has one is not known"),
+            "make the dump with `kubectl ds snapshot -A`",
+        )
+    } else {
+        Finding::new(
+            ReasonCode::Unexplained,
+            "the pods could not be read, so whether it has one is not known",
+            format!("get permission to list pods in namespace {namespace}"),
+        )
+    };
+    Verdict { decision, state: NodeState::Unknown, findings: vec![unknown] }
+}
+
+/// Finds why the controller does not want a pod on a node.
+fn why_not_eligible(subject: &Subject, node: &Node) -> Vec<Finding> {
+    eligibility::findings(subject.daemon_set, subject.index.now(), node, &subject.daemon_pod.explain(node))
+}
+
+/// Judges a node that should not run a pod.
+fn not_eligible(subject: &Subject, node: &Node, pods: &[&Pod], decision: Decision) -> (NodeState, Vec<Finding>) {
+    let why = why_not_eligible(subject, node);
+    let Some(first) = pods.first() else { return (NodeState::NotEligible, why) };
+    let mut findings = Vec::new();
+    let state = if decision.should_continue_running {
+        findings.push(misscheduled(first, &why));
+        NodeState::Misscheduled
+    } else {
+        findings.push(pod_on_ineligible_node(subject, first, &why));
+        NodeState::ToBeDeleted
+    };
+    // A dead node is the news; that its pod is misscheduled follows from it.
+    let passing =
+        |finding: &Finding| matches!(finding.code, ReasonCode::NodeNotReadyTaint | ReasonCode::NetworkUnavailable);
+    if why.iter().all(passing) {
+        findings.splice(0..0, why);
+    } else {
+        findings.extend(why);
+    }
+    findings.extend(pods.iter().filter_map(|pod| terminating::terminating(subject, Some(node), pod)));
+    (state, findings)
+}
+
+/// Finds a pod that may stay and would not be made again.
+fn misscheduled(pod: &Pod, why: &[Finding]) -> Finding {
+    let mut message =
+        Sentence::from("pod ").name(&pod.metadata.name, "there").words(" runs, and would not be made again: ");
+    if let Some(first) = why.first() {
+        message = message.then(first.message.clone());
+    }
+    let delete =
+        Sentence::from(format!("kubectl delete pod -n {} ", pod.metadata.namespace)).example(&pod.metadata.name);
+    let mut fix = Sentence::from("nothing, if it may stay; to be rid of it: ").then(delete);
+    if let Some(first) = why.first() {
+        fix = fix.words("; ").then(first.fix.clone());
+    }
+    Finding::new(ReasonCode::Misscheduled, message, fix)
+}
+
+/// Finds a pod that is where it may not be, and will be deleted.
+fn pod_on_ineligible_node(subject: &Subject, pod: &Pod, why: &[Finding]) -> Finding {
+    let mut message = Sentence::from("pod ").name(&pod.metadata.name, "there").words(" will be deleted: ");
+    if let Some(first) = why.first() {
+        message = message.then(first.message.clone());
+    }
+    if subject.daemon_set.metadata.is_terminating() {
+        message = message.words(" (not while the DaemonSet itself is being deleted)");
+    }
+    let down = daemon_set_findings::controller_seems_down(subject.index.snapshot).is_some();
+    let fix = if down || !subject.concerns.is_empty() {
+        "the controller does not act: check kube-controller-manager"
+    } else {
+        "wait; if it stays, check kube-controller-manager"
+    };
+    Finding::new(ReasonCode::PodOnIneligibleNode, message, fix)
+}
+
+/// Judges a node that should run a pod.
+pub fn eligible(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Vec<Finding>) {
+    let (state, mut findings) = eligible_by_its_pods(subject, node, pods);
+    // A DaemonSet that is being deleted explains why nothing gets better.
+    let told = findings.iter().any(|finding| finding.code == ReasonCode::DaemonSetDeleting);
+    if state != NodeState::Available && !told {
+        let deleting = subject.concerns.iter().filter(|finding| finding.code == ReasonCode::DaemonSetDeleting);
+        findings.splice(0..0, deleting.cloned().collect::<Vec<_>>());
+    }
+    (state, findings)
+}
+
+fn eligible_by_its_pods(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Vec<Finding>) {
+    let Some(first) = pods.first().copied() else {
+        let mut findings = missing_pod::findings(subject, node);
+        findings.extend(bound_pod::node_unreachable(subject.index.now(), node));
+        return (NodeState::Missing, findings);
+    };
+    let live: Vec<&Pod> = pods.iter().copied().filter(|pod| !pod.metadata.is_terminating()).collect();
+    if live.is_empty() && terminating::is_overdue(subject, first) {
+        return (NodeState::Terminating, terminating::findings(subject, node, pods));
+    }
+    if subject.is_available(first) {
+        return (NodeState::Available, beside_an_available_pod(subject, node, first, pods));
+    }
+    if live.is_empty() {
+        return (NodeState::Terminating, terminating::findings(subject, node, pods));
+    }
+    // The controller counts the first pod alone, so that an available one behind it is not counted.
+    if live.iter().any(|pod| subject.is_available(pod)) {
+        let (state, mut findings) = if first.metadata.is_terminating() {
+            (NodeState::Terminating, terminating::findings(subject, node, &pods[..1]))
+        } else {
+            of_pod(subject, node, first)
+        };
+        findings.extend(duplicate_pod(subject, pods));
+        return (state, findings);
+    }
+    let speaks = live.iter().copied().find(|pod| !pod.is_terminal()).unwrap_or(live[0]);
+    let (state, mut findings) = of_pod(subject, node, speaks);
+    let others = pods.iter().filter(|pod| !std::ptr::eq(**pod, speaks));
+    findings.extend(others.flat_map(|pod| {
+        if pod.metadata.is_terminating() {
+            terminating::terminating(subject, Some(node), pod).into_iter().collect()
+        } else {
+            of_pod(subject, node, pod).1
+        }
+    }));
+    findings.extend(duplicate_pod(subject, pods));
+    let mut seen = Vec::new();
+    findings.retain(|finding| {
+        let new = !seen.contains(&finding.code);
+        seen.push(finding.code);
+        new
+    });
+    (state, findings)
+}
+
+/// Judges one living pod of an eligible node.
+fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>) {
+    if pod.is_terminal() {
+        return (NodeState::Failed, bound_pod::findings(subject, Some(node), pod));
+    }
+    if pod.spec.node_name.is_empty() {
+        return (NodeState::Pending, unscheduled_pod::findings(subject, node, pod));
+    }
+    let state = if pod.is_ready() {
+        NodeState::Ready
+    } else if containers::all_started(pod) {
+        NodeState::NotReady
+    } else {
+        NodeState::Starting
+    };
+    (state, bound_pod::findings(subject, Some(node), pod))
+}
+
+/// Finds what goes wrong with further pods beside one that is available.
+fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[&Pod]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = pods
+        .iter()
+        .copied()
+        .filter(|pod| !std::ptr::eq(*pod, first) && !pod.metadata.is_terminating() && !subject.is_available(pod))
+        .flat_map(|pod| {
+            let mut findings = of_pod(subject, node, pod).1;
+            // Young pods are no trouble yet.
+            findings.retain(|finding| !is_on_its_way(finding.code));
+            findings.truncate(1);
+            for finding in &mut findings {
+                let words = Sentence::from("the new pod beside it cannot come up: ");
+                finding.message = words.then(finding.message.clone());
+            }
+            findings
+        })
+        .collect();
+    findings.extend(duplicate_pod(subject, pods));
+    findings
+}
+
+/// Tells whether a code only says that something takes its time.
+fn is_on_its_way(code: ReasonCode) -> bool {
+    matches!(
+        code,
+        ReasonCode::ContainersStarting
+            | ReasonCode::NotYetAvailable
+            | ReasonCode::CreatePending
+            | ReasonCode::Terminating
+            | ReasonCode::WaitingForPreemption
+    )
+}
+
+/// Finds a pod too many: of those that stay, the controller keeps one, and while surging one of each
+/// revision.
+fn duplicate_pod(subject: &Subject, pods: &[&Pod]) -> Option<Finding> {
+    let running = |pod: &&&Pod| !pod.metadata.is_terminating() && !pod.is_terminal();
+    let kept: Vec<&Pod> = pods.iter().filter(running).copied().collect();
+    let surplus = if allows_surge(subject.daemon_set) {
+        let current = subject.current_hash.unwrap_or_default();
+        let of = |new: bool| kept.iter().copied().filter(move |pod| (revision_hash(pod) == current) == new).skip(1);
+        of(true).chain(of(false)).last()
+    } else {
+        kept.iter().copied().skip(1).last()
+    }?;
+    let mut message = Sentence::from("a pod too many: ").name(&surplus.metadata.name, "the younger one");
+    if let Some(made) = surplus.metadata.creation_timestamp.get() {
+        message = message.words(", ").age(seconds_between(made, subject.index.now())).words(" old");
+    }
+    let message = message.words("; the controller keeps the oldest bound one and deletes the others");
+    Some(Finding::new(ReasonCode::DuplicatePod, message, "wait; if it stays, check kube-controller-manager"))
+}

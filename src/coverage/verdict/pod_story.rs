@@ -1,0 +1,165 @@
+//! A pod's own story: its phase, its containers, what it waits for, and what was said of it last.
+
+use super::containers::{self, end_text};
+use super::create_failure;
+use super::daemon_set_context::Subject;
+use super::terminating;
+use crate::model::event::Event;
+use crate::model::pod::{ContainerStatus, Pod};
+use crate::report::age::{format_age, seconds_between};
+use crate::report::coverage::{ContainerStory, EventLine, PodStory};
+
+/// How many events are told of a pod or DaemonSet.
+const EVENTS_TOLD: usize = 5;
+
+/// Tells a pod's own story.
+pub fn story(subject: &Subject, pod: &Pod) -> PodStory {
+    PodStory {
+        name: pod.metadata.name.clone(),
+        phase: phase(subject, pod),
+        containers: containers::walk(pod)
+            .map(|(role, container, status)| ContainerStory {
+                name: container.name.clone(),
+                role: role.name().to_owned(),
+                state: status.map_or_else(|| "not started".to_owned(), |status| state(subject, status)),
+                ready: status.is_some_and(|status| status.ready),
+                restarts: status.map_or(0, |status| status.restart_count),
+                last_end: status.map(|status| last_end(subject, status)).unwrap_or_default(),
+            })
+            .collect(),
+        conditions: conditions(subject, pod),
+        readiness_gates: readiness_gates(pod),
+        finalizers: pod.metadata.finalizers.clone(),
+        events: told(subject.index.events_about("Pod", &pod.metadata).into_iter()),
+    }
+}
+
+fn phase(subject: &Subject, pod: &Pod) -> String {
+    let now = subject.index.now();
+    let mut text = pod.status.phase.clone();
+    for words in [&pod.status.reason, &pod.status.message] {
+        if !words.is_empty() {
+            text = format!("{text}: {words}");
+        }
+    }
+    if let Some(deadline) = pod.metadata.deletion_timestamp.get() {
+        let left = deadline.as_second() - now.as_second();
+        let when =
+            if left >= 0 { format!("{} left", format_age(left)) } else { format!("{} overdue", format_age(-left)) };
+        text = format!("{text}, being deleted ({when})");
+    }
+    if let Some(made) = pod.metadata.creation_timestamp.get() {
+        text = format!("{text}, made {} ago", format_age(seconds_between(made, now)));
+    }
+    text
+}
+
+fn state(subject: &Subject, status: &ContainerStatus) -> String {
+    let ago = |at: Option<jiff::Timestamp>| {
+        at.map(|at| format!(" {} ago", format_age(seconds_between(at, subject.index.now())))).unwrap_or_default()
+    };
+    let state = &status.state;
+    if let Some(waiting) = &state.waiting {
+        let reason = if waiting.reason.is_empty() { "not started" } else { &waiting.reason };
+        return match waiting.message.trim() {
+            "" => format!("waiting: {reason}"),
+            message => format!("waiting: {reason}: {message}"),
+        };
+    }
+    if let Some(end) = &state.terminated {
+        return format!("ended: {}{}", end_text(end), ago(end.finished_at.get()));
+    }
+    match &state.running {
+        Some(running) => {
+            let since = running.started_at.get();
+            let since = since.map(|at| format!(" for {}", format_age(seconds_between(at, subject.index.now()))));
+            format!("running{}", since.unwrap_or_default())
+        }
+        None => "not started".to_owned(),
+    }
+}
+
+fn last_end(subject: &Subject, status: &ContainerStatus) -> String {
+    let Some(end) = &status.last_state.terminated else { return String::new() };
+    let mut text = end_text(end);
+    if let Some((from, to)) = end.started_at.get().zip(end.finished_at.get()) {
+        text = format!("{text} after {}", format_age(seconds_between(from, to)));
+    }
+    if let Some(at) = end.finished_at.get() {
+        text = format!("{text}, {} ago", format_age(seconds_between(at, subject.index.now())));
+    }
+    match end.message.trim() {
+        "" => text,
+        message => format!("{text}: {message}"),
+    }
+}
+
+/// Returns the conditions that are not as they should be.
+fn conditions(subject: &Subject, pod: &Pod) -> Vec<String> {
+    let should = |type_: &str| match type_ {
+        "DisruptionTarget" | "PodResizePending" | "PodResizeInProgress" => "False",
+        _ => "True",
+    };
+    pod.status
+        .conditions
+        .iter()
+        .filter(|condition| condition.status != should(&condition.type_))
+        .map(|condition| {
+            let mut text = format!("{}={}", condition.type_, condition.status);
+            if !condition.reason.is_empty() {
+                text = format!("{text} ({})", condition.reason);
+            }
+            if let Some(since) = condition.last_transition_time.get() {
+                text = format!("{text} for {}", format_age(seconds_between(since, subject.index.now())));
+            }
+            let disruption = terminating::disruption(pod).filter(|_| condition.type_ == "DisruptionTarget");
+            match disruption.as_deref().unwrap_or(&condition.message) {
+                "" => text,
+                words => format!("{text}: {words}"),
+            }
+        })
+        .collect()
+}
+
+fn readiness_gates(pod: &Pod) -> Vec<String> {
+    pod.spec
+        .readiness_gates
+        .iter()
+        .map(|gate| match pod.condition(&gate.condition_type) {
+            Some(condition) if condition.status == "True" => format!("{} is met", gate.condition_type),
+            Some(condition) => format!("{} is not met: {}", gate.condition_type, condition.status),
+            None => format!("{} is not met: nobody has set it", gate.condition_type),
+        })
+        .collect()
+}
+
+/// Returns the newest events, of those that say the same only the newest.
+pub fn told<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<EventLine> {
+    let mut said: Vec<(&str, String)> = Vec::new();
+    let mut lines = Vec::new();
+    for event in events {
+        let gist = (event.reason.as_str(), gist(&event.message));
+        if lines.len() < EVENTS_TOLD && !said.contains(&gist) {
+            said.push(gist);
+            lines.push(event_line(event));
+        }
+    }
+    lines
+}
+
+/// Returns what a message says without the numbers and the names of pods, which differ from try to try.
+fn gist(message: &str) -> String {
+    let message = create_failure::refusal(message);
+    message.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// Returns an event as a report has it.
+fn event_line(event: &Event) -> EventLine {
+    EventLine {
+        at: event.last_seen().map(|at| at.to_string()).unwrap_or_default(),
+        count: event.series.as_ref().map_or(event.count.max(1), |series| series.count),
+        type_: event.type_.clone(),
+        reason: event.reason.clone(),
+        message: event.message.clone(),
+    }
+}

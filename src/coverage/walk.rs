@@ -1,0 +1,513 @@
+//! The walk over DaemonSets and nodes: who should have a pod, who has one, and why the others have none.
+//!
+//! Most nodes of a big cluster are fine, and for them the walk only counts. The others are judged by
+//! [`super::verdict`], whose findings are grouped by cause.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::gaps;
+use super::group::Groups;
+use super::index::Index;
+use super::node_class::Signature;
+use super::status_counters;
+use super::tally::{Tally, add_node, rows_by_value};
+use super::verdict::daemon_set_context::{Subject, revision_hash, strategy};
+use super::verdict::explain;
+use super::verdict::finding::Finding;
+use super::verdict::missing_pod;
+use super::verdict::terminating;
+use super::verdict::{self, Verdict};
+use crate::model::daemon_set::DaemonSet;
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::model::selector::LabelSelector;
+use crate::model::snapshot::Snapshot;
+use crate::report::coverage::{
+    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodSummary,
+};
+use crate::report::reason::ReasonCode;
+use crate::scheduling::should_run::Decision;
+
+/// How much of each node a report tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// Groups of nodes only.
+    #[default]
+    Groups,
+    /// A row per node.
+    Nodes,
+    /// A row per node, explained in full.
+    Explain,
+}
+
+/// What of the snapshot is asked about.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Options {
+    /// How much of each node is told.
+    pub detail: Detail,
+    /// The one node that is asked about; every one where absent.
+    pub node: Option<String>,
+    /// The label by whose values the counts are broken down.
+    pub by: Option<String>,
+    /// Labels that the nodes must have.
+    pub node_selector: LabelSelector,
+}
+
+impl Options {
+    fn is_every_node(&self) -> bool {
+        self.node.is_none() && self.node_selector.is_empty()
+    }
+
+    fn selects(&self, node: &Node) -> bool {
+        self.node.as_ref().is_none_or(|name| *name == node.metadata.name)
+            && self.node_selector.matches(&node.metadata.labels)
+    }
+
+    fn selects_name(&self, name: &str) -> bool {
+        self.node.as_ref().map_or(self.node_selector.is_empty(), |node| node == name)
+    }
+}
+
+/// Says for each DaemonSet of the snapshot which nodes should have a pod, which have one, and why the
+/// others have none.
+pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
+    let index = Index::new(snapshot);
+    CoverageReport {
+        api_version: "kubectl-ds/v1".to_owned(),
+        kind: "CoverageReport".to_owned(),
+        now: snapshot.now.to_string(),
+        incomplete: gaps::incomplete(snapshot),
+        daemon_sets: index
+            .daemon_sets()
+            .into_iter()
+            .map(|daemon_set| daemon_set_coverage(&index, daemon_set, options))
+            .collect(),
+    }
+}
+
+/// Returns the nodes whose free room must be known although not all of their pods were read: those that
+/// a pod waits for. A node that is to be explained needs them too, so that room for a pod that is yet to
+/// be made can be told.
+pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
+    let index = Index::new(snapshot);
+    let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && !pod.is_terminal();
+    let mut nodes = BTreeSet::new();
+    for daemon_set in &snapshot.daemon_sets {
+        let pods = index.pods_of(daemon_set);
+        nodes.extend(
+            pods.iter()
+                .filter(waits)
+                .filter_map(crate::scheduling::daemon_pods::target_node)
+                .filter(|node| index.node(node).is_some() && !snapshot.knows_all_pods_on(node))
+                .map(str::to_owned),
+        );
+    }
+    nodes
+}
+
+/// Looks at one DaemonSet of the snapshot.
+pub fn daemon_set_coverage<'a>(
+    index: &'a Index<'a>,
+    daemon_set: &'a DaemonSet,
+    options: &Options,
+) -> DaemonSetCoverage {
+    let subject = Subject::new(index, daemon_set);
+    let mut walk = Walk::new(&subject, options);
+    let mut cursor = subject.pods.cursor();
+    for (number, node) in index.nodes.iter().enumerate() {
+        let pods = cursor.pods_on(number);
+        if options.selects(node) {
+            walk.visit(node, pods);
+        }
+    }
+    walk.visit_nodes_that_are_not_there();
+    walk.into_report()
+}
+
+/// The walk over the nodes of one DaemonSet.
+struct Walk<'s, 'a> {
+    subject: &'s Subject<'a>,
+    options: &'s Options,
+    tally: Tally,
+    by: BTreeMap<Option<&'s str>, Tally>,
+    groups: Groups,
+    not_eligible_groups: Groups,
+    nodes: Vec<NodeCoverage>,
+    signature: Signature<'a>,
+    /// The groups of nodes that were judged, by what those nodes have in common.
+    judged: HashMap<Alike, usize>,
+}
+
+/// What nodes without a pod have in common whose primary findings differ in their names alone.
+#[derive(PartialEq, Eq, Hash)]
+enum Alike {
+    /// They are not eligible, and the DaemonSet cannot tell them apart.
+    NotEligible(u64),
+    /// They are eligible, and no node is young enough to explain a missing pod by itself.
+    Missing,
+}
+
+impl<'s, 'a> Walk<'s, 'a> {
+    fn new(subject: &'s Subject<'a>, options: &'s Options) -> Self {
+        Walk {
+            subject,
+            options,
+            tally: Tally::default(),
+            by: BTreeMap::new(),
+            groups: Groups::default(),
+            not_eligible_groups: Groups::default(),
+            nodes: Vec::new(),
+            signature: Signature::new(subject.daemon_set),
+            judged: HashMap::new(),
+        }
+    }
+
+    /// Counts a node, and judges it where it is not plainly fine.
+    fn visit(&mut self, node: &'s Node, on_node: &[(usize, &'a Pod)]) {
+        let subject = self.subject;
+        let decision = subject.daemon_pod.decide(node);
+        let first = on_node.first().map(|(_, pod)| *pod);
+        let mut counts = Counts::default();
+        add_node(&mut counts, subject, decision, first);
+        let trouble = if decision.should_run && verdict::is_plainly_available(subject, on_node) {
+            self.visit_plain(node, decision, on_node)
+        } else {
+            self.visit_in_trouble(node, decision, on_node)
+        };
+        self.tally.add(&counts, trouble);
+        if let Some(label) = &self.options.by {
+            let value = node.metadata.labels.get(label).map(String::as_str);
+            self.by.entry(value).or_default().add(&counts, trouble);
+        }
+    }
+
+    fn visit_plain(&mut self, node: &Node, decision: Decision, on_node: &[(usize, &'a Pod)]) -> Option<ReasonCode> {
+        if self.options.detail != Detail::Groups {
+            let pods: Vec<&Pod> = on_node.iter().map(|(_, pod)| *pod).collect();
+            self.push_row(node, &pods, &Verdict { decision, state: NodeState::Available, findings: Vec::new() });
+        }
+        None
+    }
+
+    /// Judges a node, unless one like it was judged before.
+    fn visit_in_trouble(
+        &mut self,
+        node: &Node,
+        decision: Decision,
+        on_node: &[(usize, &'a Pod)],
+    ) -> Option<ReasonCode> {
+        let name = &node.metadata.name;
+        let alike = self.alike(node, decision, on_node.is_empty());
+        if let Some((alike, number)) = alike.as_ref().and_then(|alike| Some((alike, *self.judged.get(alike)?))) {
+            return match alike {
+                Alike::NotEligible(_) => {
+                    self.not_eligible_groups.add_alike(name, number);
+                    None
+                }
+                Alike::Missing => Some(self.groups.add_alike(name, number)),
+            };
+        }
+        let pods: Vec<&Pod> = on_node.iter().map(|(_, pod)| *pod).collect();
+        let verdict = verdict::judge(self.subject, node, &pods);
+        let group = self.group(name, &verdict);
+        if let Some((alike, (number, _))) = alike.zip(group) {
+            self.judged.insert(alike, number);
+        }
+        self.push_row(node, &pods, &verdict);
+        group.and_then(|(_, trouble)| trouble)
+    }
+
+    /// Says with which nodes a node shares its group, where that can be told without judging it.
+    fn alike(&self, node: &Node, decision: Decision, without_pods: bool) -> Option<Alike> {
+        if self.options.detail != Detail::Groups || !without_pods || !self.subject.pods_known {
+            return None;
+        }
+        if !decision.should_run {
+            return self.signature.of(node).map(Alike::NotEligible);
+        }
+        (!missing_pod::is_young(node, self.subject.index.now())).then_some(Alike::Missing)
+    }
+
+    fn push_row(&mut self, node: &Node, pods: &[&Pod], verdict: &Verdict) {
+        if self.options.detail == Detail::Groups {
+            return;
+        }
+        let explained = self.options.detail == Detail::Explain;
+        let explanation = explained.then(|| explain::explain(self.subject, node, pods, verdict));
+        let row = row(self.subject, &node.metadata.name, pods, verdict);
+        self.nodes.push(NodeCoverage { explanation, ..row });
+    }
+
+    /// Adds a node to the group of its primary finding; returns the group's number, and the code where it
+    /// is a trouble.
+    fn group(&mut self, name: &str, verdict: &Verdict) -> Option<(usize, Option<ReasonCode>)> {
+        let primary = verdict.findings.first()?;
+        if verdict.state == NodeState::NotEligible {
+            return Some((self.not_eligible_groups.add(name, primary), None));
+        }
+        Some((self.groups.add(name, primary), Some(primary.code)))
+    }
+
+    /// Looks at pods whose node is not in the snapshot: it is gone, or the nodes could not be read.
+    fn visit_nodes_that_are_not_there(&mut self) {
+        let subject = self.subject;
+        let elsewhere: Vec<(&str, &Vec<&Pod>)> = subject
+            .pods
+            .elsewhere
+            .iter()
+            .map(|(name, pods)| (*name, pods))
+            .filter(|(name, _)| self.options.selects_name(name))
+            .collect();
+        for (name, pods) in elsewhere {
+            let verdict = if subject.nodes_known {
+                let findings = pods.iter().map(|pod| terminating::orphaned_target(pod)).take(1).collect();
+                let decision = Decision { should_run: false, should_continue_running: false };
+                Verdict { decision, state: NodeState::ToBeDeleted, findings }
+            } else {
+                // Nothing is known of the node but its name; its pod is taken to be wanted there.
+                let mut node = Node::default();
+                node.metadata.name = name.to_owned();
+                let decision = Decision { should_run: true, should_continue_running: true };
+                let (state, findings) = verdict::eligible(subject, &node, pods);
+                add_node(&mut self.tally.counts, subject, decision, pods.first().copied());
+                Verdict { decision, state, findings }
+            };
+            if let Some((_, Some(code))) = self.group(name, &verdict) {
+                *self.tally.troubles.entry(code).or_default() += 1;
+            }
+            if self.options.detail != Detail::Groups {
+                let row = row(subject, name, pods, &verdict);
+                self.nodes.push(NodeCoverage { eligibility_unknown: !subject.nodes_known, ..row });
+            }
+        }
+        if !subject.nodes_known {
+            self.take_numbers_of_nodes_from_the_status();
+        } else if !subject.pods_known {
+            self.take_numbers_of_pods_from_the_status();
+        }
+        self.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    /// Fills in what only the nodes could tell.
+    fn take_numbers_of_nodes_from_the_status(&mut self) {
+        if !self.options.is_every_node() {
+            return;
+        }
+        let status = &self.subject.daemon_set.status;
+        let counts = &mut self.tally.counts;
+        counts.eligible = count(status.desired_number_scheduled);
+        counts.misscheduled = count(status.number_misscheduled);
+        counts.missing = counts.eligible.saturating_sub(counts.current);
+        if counts.missing > 0
+            && let Some(finding) = missing_pod::findings_of_unknown_nodes(self.subject).first()
+        {
+            self.groups.add_unnamed(counts.missing, finding);
+        }
+    }
+
+    /// Fills in what only the pods could tell.
+    fn take_numbers_of_pods_from_the_status(&mut self) {
+        let status = &self.subject.daemon_set.status;
+        let counts = &mut self.tally.counts;
+        if self.options.is_every_node() {
+            counts.current = count(status.current_number_scheduled);
+            counts.ready = count(status.number_ready);
+            counts.available = count(status.number_available);
+            counts.updated = count(status.updated_number_scheduled);
+            counts.misscheduled = count(status.number_misscheduled);
+            counts.outdated = counts.current.saturating_sub(counts.updated);
+            counts.missing = counts.eligible.saturating_sub(counts.current);
+        }
+    }
+
+    fn into_report(self) -> DaemonSetCoverage {
+        let Walk { subject, options, tally, by, groups, not_eligible_groups, nodes, .. } = self;
+        let daemon_set = subject.daemon_set;
+        let every = options.is_every_node() && subject.nodes_known && subject.pods_known;
+        let status = if every {
+            status_counters::check(&daemon_set.status, &tally.counts, subject.current_hash.is_some())
+        } else {
+            status_counters::unchecked(&daemon_set.status)
+        };
+        let by = options.by.as_ref().map(|label| CountsBy { label: label.clone(), rows: rows_by_value(by) });
+        DaemonSetCoverage {
+            namespace: daemon_set.metadata.namespace.clone(),
+            name: daemon_set.metadata.name.clone(),
+            counts: tally.counts,
+            current_revision: subject.current_hash.map(str::to_owned),
+            strategy: strategy(&daemon_set.spec.update_strategy),
+            status,
+            concerns: subject.concerns.iter().map(Finding::reason).collect(),
+            groups: groups.into_report(),
+            not_eligible_groups: not_eligible_groups.into_report(),
+            by,
+            nodes,
+        }
+    }
+}
+
+fn count(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+fn row(subject: &Subject, name: &str, pods: &[&Pod], verdict: &Verdict) -> NodeCoverage {
+    NodeCoverage {
+        name: name.to_owned(),
+        should_run: verdict.decision.should_run,
+        should_continue_running: verdict.decision.should_continue_running,
+        state: verdict.state,
+        pods: pods.iter().map(|pod| summary(subject, pod)).collect(),
+        reasons: verdict.findings.iter().map(Finding::reason).collect(),
+        eligibility_unknown: false,
+        explanation: None,
+    }
+}
+
+fn summary(subject: &Subject, pod: &Pod) -> PodSummary {
+    let statuses = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+    PodSummary {
+        name: pod.metadata.name.clone(),
+        revision: revision_hash(pod).to_owned(),
+        updated: subject.is_updated(pod),
+        phase: pod.status.phase.clone(),
+        bound: !pod.spec.node_name.is_empty(),
+        ready: pod.is_ready(),
+        available: subject.is_available(pod),
+        terminating: pod.metadata.is_terminating(),
+        restarts: statuses.map(|status| i64::from(status.restart_count)).sum(),
+        created_at: pod.metadata.creation_timestamp.get().map(|at| at.to_string()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Detail, Options, coverage};
+    use crate::coverage::test_support::{at, world};
+    use crate::report::coverage::NodeState;
+    use crate::report::reason::ReasonCode;
+
+    #[test]
+    fn nodes_are_counted_as_the_controller_counts_them() {
+        let report = world()
+            .node("a", json!({}))
+            .node("b", json!({}))
+            .node("c", json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}}))
+            .node("d", json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}}))
+            .node("e", json!({}))
+            .pod("agent-a", "a", json!({}))
+            .pod("agent-c", "c", json!({}))
+            .pod(
+                "agent-e",
+                "e",
+                json!({"metadata": {"labels": {"controller-revision-hash": "old", "pod-template-generation": "1"}}}),
+            )
+            .coverage();
+        let counts = &report.counts;
+        assert_eq!(
+            (counts.nodes_total, counts.eligible, counts.current, counts.ready, counts.available),
+            (5, 3, 2, 2, 2)
+        );
+        assert_eq!(
+            (counts.missing, counts.updated, counts.outdated, counts.misscheduled, counts.not_eligible),
+            (1, 1, 1, 1, 2)
+        );
+        let states: Vec<NodeState> = report.nodes.iter().map(|node| node.state).collect();
+        use NodeState::{Available, Misscheduled, Missing, NotEligible};
+        assert_eq!(states, [Available, Missing, Misscheduled, NotEligible, Available]);
+        assert_eq!(report.not_eligible_groups[0].code, ReasonCode::UntoleratedNoSchedule);
+        assert_eq!(report.groups.len(), 2);
+    }
+
+    #[test]
+    fn a_pod_whose_node_is_gone_is_a_group_but_no_counted_node() {
+        let world = world().node("a", json!({})).pod("agent-a", "a", json!({})).pod("agent-z", "z", json!({}));
+        let report = world.coverage();
+        assert_eq!(report.counts.nodes_total, 1);
+        assert_eq!(report.groups[0].code, ReasonCode::OrphanedTarget);
+        assert_eq!(report.groups[0].nodes, ["z"]);
+    }
+
+    #[test]
+    fn pods_on_nodes_that_were_not_asked_about_are_not_taken_for_orphans() {
+        let snapshot =
+            world().node("a", json!({})).pod("agent-a", "a", json!({})).pod("agent-z", "z", json!({})).finish();
+        let options = Options { node: Some("a".to_owned()), ..Options::default() };
+        assert!(coverage(&snapshot, &options).daemon_sets[0].groups.is_empty());
+    }
+
+    #[test]
+    fn groups_alone_keep_no_rows() {
+        let snapshot = world().node("a", json!({})).finish();
+        let report = &coverage(&snapshot, &Options::default()).daemon_sets[0];
+        assert!(report.nodes.is_empty());
+        assert_eq!(report.groups[0].nodes, ["a"]);
+    }
+
+    #[test]
+    fn groups_are_the_same_whether_each_node_is_told_or_not() {
+        let mut small = world().template(json!({"nodeSelector": {"disk": "ssd"}}));
+        for number in 0..40 {
+            let name = format!("n{number:02}");
+            let labels = match number % 4 {
+                0 => json!({"disk": "ssd", "serial": name}),
+                1 => json!({"disk": "hdd", "serial": name}),
+                2 => json!({"serial": name}),
+                _ => json!({"Disk": "ssd", "serial": name}),
+            };
+            let taints = if number % 5 == 0 { json!([{"key": "k", "effect": "NoSchedule"}]) } else { json!([]) };
+            let made = if number % 8 == 4 { at("11:59:00") } else { at("09:00:00") };
+            small = small.node(
+                &name,
+                json!({"metadata": {"labels": labels, "creationTimestamp": made}, "spec": {"taints": taints}}),
+            );
+            if number % 12 == 0 {
+                small = small.pod(&format!("agent-{name}"), &name, json!({}));
+            }
+        }
+        let snapshot = small.finish();
+        let with = |detail| {
+            let options = Options { detail, by: Some("disk".to_owned()), ..Options::default() };
+            let mut report = coverage(&snapshot, &options).daemon_sets.remove(0);
+            report.nodes.clear();
+            report
+        };
+        let groups = with(Detail::Groups);
+        assert_eq!(groups, with(Detail::Nodes));
+        assert!(groups.groups.len() >= 3 && groups.not_eligible_groups.len() >= 4, "{groups:#?}");
+    }
+
+    #[test]
+    fn counts_are_broken_down_by_the_values_of_a_label() {
+        let snapshot = world()
+            .node("a", json!({"metadata": {"labels": {"zone": "z2"}}}))
+            .node("b", json!({"metadata": {"labels": {"zone": "z1"}}}))
+            .node("c", json!({}))
+            .pod("agent-a", "a", json!({}))
+            .finish();
+        let options = Options { by: Some("zone".to_owned()), detail: Detail::Groups, ..Options::default() };
+        let report = &coverage(&snapshot, &options).daemon_sets[0];
+        let rows = &report.by.as_ref().unwrap().rows;
+        let rows: Vec<_> =
+            rows.iter().map(|row| (row.value.as_deref(), row.counts.available, row.counts.missing)).collect();
+        assert_eq!(rows, [(Some("z1"), 0, 1), (Some("z2"), 1, 0), (None, 0, 1)]);
+    }
+
+    #[test]
+    fn an_old_pod_that_is_available_counts_while_the_new_one_comes_up() {
+        let node = world()
+            .daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}))
+            .node("a", json!({}))
+            .pod("agent-old", "a", json!({"metadata": {"labels": {"controller-revision-hash": "hash1"}}}))
+            .unready_pod(
+                "agent-new",
+                "a",
+                json!({"state": {"waiting": {"reason": "ContainerCreating"}}}),
+                json!({"metadata": {"creationTimestamp": at("11:59:50")}}),
+            )
+            .only_node();
+        assert_eq!(node.state, NodeState::Available);
+        assert!(node.reasons.is_empty(), "{:?}", node.reasons);
+    }
+}

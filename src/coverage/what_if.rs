@@ -1,0 +1,284 @@
+//! What would change if a manifest were applied: which nodes gain, keep or lose a pod, and where there
+//! is no room for it.
+
+use super::gaps;
+use super::group::Groups;
+use super::index::Index;
+use super::verdict::admission;
+use super::verdict::create_failure;
+use super::verdict::eligibility;
+use super::verdict::finding::Finding;
+use super::verdict::fit::Room;
+use super::verdict::unscheduled_pod;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::node::Node;
+use crate::model::pod::{Pod, PodSpec};
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::report::coverage::{Incomplete, WhatIfReport};
+use crate::scheduling::daemon_pods;
+use crate::scheduling::resources::{Amounts, template_requests};
+use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::should_run::DaemonPod;
+
+/// Holds a proposed DaemonSet against the live one of the same namespace and name, if there is one.
+pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
+    let index = Index::new(snapshot);
+    let proposal = Proposal::new(&index, proposed);
+    let mut report = WhatIfReport {
+        api_version: "kubectl-ds/v1".to_owned(),
+        kind: "WhatIfReport".to_owned(),
+        now: snapshot.now.to_string(),
+        incomplete: gaps::incomplete_for_new_pods(snapshot, &proposed.spec.template.spec),
+        namespace: proposed.metadata.namespace.clone(),
+        name: proposed.metadata.name.clone(),
+        exists: proposal.live.is_some(),
+        nodes_total: index.nodes.len(),
+        eligible_now: 0,
+        eligible_then: 0,
+        keeps: Vec::new(),
+        gains: Vec::new(),
+        loses: Vec::new(),
+        does_not_fit: Vec::new(),
+    };
+    let (mut loses, mut does_not_fit) = (Groups::default(), Groups::default());
+    let mut room_unknown = 0;
+    let pods = proposal.live.map(|live| index.pods_of(live)).unwrap_or_default();
+    let mut cursor = pods.cursor();
+    for (number, node) in index.nodes.iter().enumerate() {
+        let name = &node.metadata.name;
+        let has_pod = !cursor.pods_on(number).is_empty();
+        let now = proposal.live_pod.as_ref().map(|pod| pod.decide(node));
+        let runs_now = now.is_some_and(|now| now.should_run);
+        let then = proposal.pod.decide(node);
+        report.eligible_now += usize::from(runs_now);
+        report.eligible_then += usize::from(then.should_run);
+        let stays = now.is_some_and(|now| now.should_continue_running) && has_pod;
+        match (runs_now, then.should_run) {
+            (true, true) => report.keeps.push(name.clone()),
+            (false, true) => report.gains.push(name.clone()),
+            (true, false) => loses.extend(name, proposal.loss(node, then.should_continue_running && has_pod)),
+            // A pod that only stays, and would not be made again, can be lost too.
+            (false, false) if stays && !then.should_continue_running => {
+                loses.extend(name, proposal.loss(node, false));
+            }
+            (false, false) => {}
+        }
+        if then.should_run {
+            match proposal.obstacle(node, runs_now) {
+                Ok(finding) => does_not_fit.extend(name, finding),
+                Err(RoomUnknown) => room_unknown += 1,
+            }
+        }
+    }
+    if room_unknown > 0 && index.knows(Kind::Pods, &proposed.metadata.namespace) {
+        report.incomplete.push(Incomplete {
+            resource: "pods".to_owned(),
+            namespace: None,
+            permission: None,
+            message: format!("not every pod on {room_unknown} nodes was read: whether there is room is not known"),
+        });
+    }
+    report.loses = loses.into_report();
+    report.does_not_fit = does_not_fit.into_report();
+    report
+}
+
+/// Says that not all pods of a node were read.
+struct RoomUnknown;
+
+/// A proposed DaemonSet, and what it would replace.
+struct Proposal<'a> {
+    index: &'a Index<'a>,
+    proposed: &'a DaemonSet,
+    pod: DaemonPod,
+    spec: PodSpec,
+    requests: Amounts,
+    live: Option<&'a DaemonSet>,
+    live_pod: Option<DaemonPod>,
+    refused: Option<Finding>,
+}
+
+impl<'a> Proposal<'a> {
+    fn new(index: &'a Index<'a>, proposed: &'a DaemonSet) -> Self {
+        let same = |live: &&DaemonSet| {
+            live.metadata.namespace == proposed.metadata.namespace && live.metadata.name == proposed.metadata.name
+        };
+        let live = index.snapshot.daemon_sets.iter().find(same);
+        let spec = admission::admitted(index.snapshot, proposed);
+        Proposal {
+            index,
+            proposed,
+            pod: DaemonPod::new(&proposed.spec.template),
+            requests: template_requests(&spec),
+            refused: refused(index.snapshot, proposed),
+            spec,
+            live,
+            live_pod: live.map(|live| DaemonPod::new(&live.spec.template)),
+        }
+    }
+
+    /// Finds why a node would lose its pod.
+    fn loss(&self, node: &Node, may_stay: bool) -> Option<Finding> {
+        let why = eligibility::findings(self.proposed, self.index.now(), node, &self.pod.explain(node));
+        let mut finding = why.into_iter().next()?;
+        if may_stay {
+            finding.message = finding.message.words(" (the pod that is there may stay, but is not made again)");
+        }
+        Some(finding)
+    }
+
+    /// Finds what would keep a pod from running on a node that is to have one, if anything does.
+    fn obstacle(&self, node: &Node, runs_now: bool) -> Result<Option<Finding>, RoomUnknown> {
+        if let Some(refused) = &self.refused {
+            return Ok(Some(refused.clone()));
+        }
+        let injected =
+            unscheduled_pod::injected_node_selector(self.index.snapshot, self.proposed, node, &self.spec.node_selector);
+        if injected.is_some() {
+            return Ok(injected);
+        }
+        let own = |pod: &Pod| self.live.is_some_and(|live| daemon_pods::claim(live, pod).is_claimed());
+        let changed = self.live.is_some_and(|live| live.spec.template.spec != self.proposed.spec.template.spec);
+        // While surging, the old pod keeps its room and its ports until the new one is available.
+        let beside = allows_surge(self.proposed) && changed && runs_now;
+        let room = Room::without(self.index, node, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;
+        let ports = room.port_conflicts(&self.spec, beside, own);
+        let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
+        Ok(ports.into_iter().chain(shortages).next())
+    }
+}
+
+/// Finds that the API server would refuse every pod, because of a class that does not exist.
+fn refused(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
+    let spec = &proposed.spec.template.spec;
+    let namespace = &proposed.metadata.namespace;
+    let known = |kind| snapshot.gap(kind, namespace).is_none();
+    let class = &spec.priority_class_name;
+    let priority = snapshot.priority_classes.iter().any(|known| known.metadata.name == *class);
+    // A cluster always has priority classes: none at all means that they were not read.
+    if !class.is_empty() && !priority && !snapshot.priority_classes.is_empty() {
+        let message = format!("no PriorityClass with name {class} was found");
+        return Some(create_failure::classify(snapshot, proposed, &message));
+    }
+    let class = spec.runtime_class_name.as_ref().filter(|class| !class.is_empty())?;
+    if known(Kind::RuntimeClasses) && admission::runtime_class(snapshot, spec).is_none() {
+        let message = format!("pod rejected: RuntimeClass {class:?} not found");
+        return Some(create_failure::classify(snapshot, proposed, &message));
+    }
+    None
+}
+
+impl Groups {
+    /// Adds a node with its finding, if it has one.
+    fn extend(&mut self, node: &str, finding: Option<Finding>) {
+        if let Some(finding) = finding {
+            self.add(node, &finding);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::what_if;
+    use crate::coverage::test_support::{World, world};
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::snapshot::{PodsComplete, Snapshot};
+    use crate::report::coverage::WhatIfReport;
+    use crate::report::reason::ReasonCode;
+
+    /// Returns the live world: `a` and `b` with disk=ssd and a pod each, `c` without.
+    fn live() -> World {
+        world()
+            .template(json!({"nodeSelector": {"disk": "ssd"}}))
+            .node("a", json!({"metadata": {"labels": {"disk": "ssd", "zone": "z1"}}}))
+            .node("b", json!({"metadata": {"labels": {"disk": "ssd"}}}))
+            .node("c", json!({"metadata": {"labels": {"zone": "z1"}}}))
+            .pod("agent-a", "a", json!({}))
+            .pod("agent-b", "b", json!({}))
+    }
+
+    fn proposed(template: serde_json::Value) -> DaemonSet {
+        world().template(template).finish().daemon_sets.remove(0)
+    }
+
+    fn asking(cpu: &str) -> serde_json::Value {
+        json!([{"name": "agent", "resources": {"requests": {"cpu": cpu}}}])
+    }
+
+    fn codes(report: &WhatIfReport) -> Vec<(ReasonCode, Vec<&str>)> {
+        report.does_not_fit.iter().map(|group| (group.code, group.nodes.iter().map(String::as_str).collect())).collect()
+    }
+
+    #[test]
+    fn another_node_selector_gains_keeps_and_loses_nodes() {
+        let report = what_if(&live().finish(), &proposed(json!({"nodeSelector": {"zone": "z1"}})));
+        assert_eq!((report.exists, report.nodes_total, report.eligible_now, report.eligible_then), (true, 3, 2, 2));
+        assert_eq!(report.keeps, ["a"]);
+        assert_eq!(report.gains, ["c"]);
+        assert_eq!(report.loses.len(), 1);
+        assert_eq!(report.loses[0].nodes, ["b"]);
+        assert_eq!(report.loses[0].code, ReasonCode::NodeSelectorLabelMissing);
+    }
+
+    #[test]
+    fn a_name_that_is_not_live_only_gains() {
+        let mut proposed = proposed(json!({}));
+        proposed.metadata.name = "new".to_owned();
+        let report = what_if(&live().finish(), &proposed);
+        assert_eq!((report.exists, report.eligible_now), (false, 0));
+        assert_eq!(report.gains, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn room_is_counted_without_the_pods_that_are_replaced() {
+        let big = json!({"spec": {"containers": asking("3")}});
+        let snapshot =
+            || -> Snapshot { live().pod("agent-a2", "a", big.clone()).other_pod("other-b", "b", big.clone()).finish() };
+        let template = json!({"nodeSelector": {"disk": "ssd"}, "containers": asking("2")});
+        let report = what_if(&snapshot(), &proposed(template));
+        assert_eq!(codes(&report), [(ReasonCode::InsufficientResource, vec!["b"])]);
+        assert_eq!(report.does_not_fit[0].message, "asks for 2 cpu, 1 free of 4; most is held by default/other (3)");
+    }
+
+    #[test]
+    fn while_surging_the_old_pods_keep_their_room() {
+        let template = json!({"containers": asking("3")});
+        let mut then = proposed(template.clone());
+        let snapshot =
+            world().node("a", json!({})).pod("agent-a", "a", json!({"spec": {"containers": asking("2")}})).finish();
+        assert!(codes(&what_if(&snapshot, &then)).is_empty());
+        then.spec.update_strategy.rolling_update =
+            serde_json::from_value(json!({"maxSurge": 1, "maxUnavailable": 0})).unwrap();
+        assert_eq!(codes(&what_if(&snapshot, &then)), [(ReasonCode::InsufficientResource, vec!["a"])]);
+    }
+
+    #[test]
+    fn requests_that_a_limit_range_adds_are_counted() {
+        let mut snapshot = live().finish();
+        let limits = json!({"metadata": {"name": "l", "namespace": "default"},
+            "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "5"}}]}});
+        snapshot.limit_ranges.push(serde_json::from_value(limits).unwrap());
+        let report = what_if(&snapshot, &proposed(json!({"nodeSelector": {"disk": "ssd"}})));
+        assert_eq!(codes(&report), [(ReasonCode::NeverFits, vec!["a", "b"])]);
+    }
+
+    #[test]
+    fn a_runtime_class_that_does_not_exist_refuses_every_pod() {
+        let report = what_if(&live().finish(), &proposed(json!({"runtimeClassName": "kata"})));
+        assert_eq!(codes(&report), [(ReasonCode::RuntimeClassMissing, vec!["a", "b", "c"])]);
+    }
+
+    #[test]
+    fn room_that_is_not_known_is_left_open() {
+        let mut snapshot = live().finish();
+        snapshot.pods_complete = PodsComplete::On(["a".to_owned()].into());
+        let report = what_if(&snapshot, &proposed(json!({"containers": asking("9")})));
+        assert_eq!(codes(&report), [(ReasonCode::NeverFits, vec!["a"])]);
+        assert_eq!(
+            report.incomplete[0].message,
+            "not every pod on 2 nodes was read: whether there is room is not known"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! The history of a DaemonSet: what each revision changed, when, and which pods run on it.
+
+use std::collections::BTreeMap;
+
+use super::difference::change_summary::in_a_few_words;
+use super::difference::difference;
+use super::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
+use crate::coverage::gaps;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::template::Template;
+use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionPods, RevisionRow};
+use crate::scheduling::daemon_pods;
+
+/// The annotation in which people say why they changed something.
+const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
+
+/// Returns the history of each DaemonSet of the snapshot, by namespace and name.
+pub fn histories(snapshot: &Snapshot) -> Vec<HistoryReport> {
+    let mut daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().collect();
+    daemon_sets.sort_by_key(|daemon_set| (&daemon_set.metadata.namespace, &daemon_set.metadata.name));
+    daemon_sets.into_iter().map(|daemon_set| history(&Revisions::of(daemon_set, snapshot), snapshot)).collect()
+}
+
+/// Returns the history of one DaemonSet.
+pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport {
+    let daemon_set = revisions.daemon_set;
+    let pods = pods_by_hash(daemon_set, snapshot);
+    let rows: Vec<RevisionRow> = revisions
+        .all
+        .iter()
+        .enumerate()
+        .map(|(index, revision)| row(revision, &revisions.all[index + 1..], pods.as_ref()))
+        .collect();
+    HistoryReport {
+        api_version: "kubectl-ds/v1".to_owned(),
+        kind: "HistoryReport".to_owned(),
+        daemon_set: name_of(daemon_set),
+        now: snapshot.now.to_string(),
+        incomplete: gaps::incomplete_for_history(snapshot, &daemon_set.metadata.namespace),
+        notes: notes(revisions, pods.as_ref(), snapshot),
+        skipped: revisions.skipped.clone(),
+        revisions: rows,
+    }
+}
+
+fn row(revision: &Revision<'_>, older: &[Revision<'_>], pods: Option<&BTreeMap<&str, RevisionPods>>) -> RevisionRow {
+    let object = revision.object;
+    let template = revision.template.as_ref().ok();
+    // What cannot be read cannot be compared with: the next one that can is.
+    let before = older.iter().find_map(|older| older.template.as_ref().ok());
+    let changes = match (before, template) {
+        (Some(before), Some(template)) => difference(before, template),
+        _ => Vec::new(),
+    };
+    let same_as = template.and_then(|template| {
+        let same = |older: &&Revision<'_>| older.template.as_ref().is_ok_and(|older| older.same_meaning(template));
+        older.iter().find(same).map(Revision::number)
+    });
+    let time = |at: Option<jiff::Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+    RevisionRow {
+        revision: object.revision,
+        name: object.metadata.name.clone(),
+        hash: object.hash().to_owned(),
+        current: revision.is_current,
+        created_at: time(object.metadata.creation_timestamp.get()),
+        rolled_out_at: time(object.rolled_out_at()),
+        images: template.map(images).unwrap_or_default(),
+        change_cause: object.annotations.get(CHANGE_CAUSE_ANNOTATION).filter(|cause| !cause.is_empty()).cloned(),
+        pods: pods.map(|pods| pods.get(object.hash()).copied().unwrap_or(RevisionPods { ready: 0, total: 0 })),
+        summary: in_a_few_words(&changes),
+        changes,
+        same_as,
+        problem: revision.template.as_ref().err().cloned(),
+    }
+}
+
+fn images(template: &Template) -> Vec<String> {
+    let containers = |kind: &str| template.value().pointer(&format!("/spec/{kind}")).and_then(|list| list.as_array());
+    let all = ["initContainers", "containers"].into_iter().filter_map(containers).flatten();
+    all.filter_map(|container| container.get("image")?.as_str().map(str::to_owned)).collect()
+}
+
+/// Counts a DaemonSet's pods by the hash of the revision that they are on; nothing where they are not known.
+fn pods_by_hash<'a>(daemon_set: &DaemonSet, snapshot: &'a Snapshot) -> Option<BTreeMap<&'a str, RevisionPods>> {
+    if snapshot.gap(Kind::Pods, &daemon_set.metadata.namespace).is_some() {
+        return None;
+    }
+    let mut pods: BTreeMap<&str, RevisionPods> = BTreeMap::new();
+    for pod in snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed()) {
+        let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
+        let counted = pods.entry(hash).or_insert(RevisionPods { ready: 0, total: 0 });
+        counted.total += 1;
+        counted.ready += usize::from(pod.is_ready());
+    }
+    Some(pods)
+}
+
+fn notes(revisions: &Revisions<'_>, pods: Option<&BTreeMap<&str, RevisionPods>>, snapshot: &Snapshot) -> Vec<String> {
+    let Revisions { daemon_set, all, .. } = revisions;
+    let controller = controller_of(daemon_set);
+    let mut notes = Vec::new();
+    let known = snapshot.gap(Kind::ControllerRevisions, &daemon_set.metadata.namespace).is_none();
+    let newest = all.iter().find(|revision| revision.template.is_ok());
+    match revisions.current() {
+        _ if !known => {}
+        None => notes.push(format!("the live template is no revision yet: {controller} has not acted on it")),
+        Some(current) if newest.is_some_and(|newest| newest.number() > current.number()) => notes.push(format!(
+            "the live template is that of revision {}, which gets the highest number once {controller} has acted",
+            current.number()
+        )),
+        Some(_) => {}
+    }
+    let is_known = |hash: &str| all.iter().any(|revision| revision.object.hash() == hash);
+    let others: usize =
+        pods.into_iter().flatten().filter(|(hash, _)| !is_known(hash)).map(|(_, pods)| pods.total).sum();
+    if others > 0 && known {
+        let pods = if others == 1 { "1 pod is".to_owned() } else { format!("{others} pods are") };
+        notes.push(format!("{pods} of a revision that is not kept any more"));
+    }
+    notes
+}
+
+/// Compares two templates of a DaemonSet.
+pub fn diff(revisions: &Revisions<'_>, from: (DiffSide, &Template), to: (DiffSide, &Template)) -> RevisionDiff {
+    RevisionDiff {
+        api_version: "kubectl-ds/v1".to_owned(),
+        kind: "RevisionDiff".to_owned(),
+        daemon_set: name_of(revisions.daemon_set),
+        changes: difference(from.1, to.1),
+        from: from.0,
+        to: to.0,
+    }
+}
+
+/// Names the template at an address for a report, and returns it.
+///
+/// # Errors
+///
+/// Fails where there is no such revision, or its template cannot be read.
+pub fn side<'a>(revisions: &'a Revisions<'_>, address: Address) -> Result<(DiffSide, &'a Template), Unknown> {
+    let (revision, template) = revisions.find(address)?;
+    let side = match (address, revision) {
+        (Address::Live, _) | (_, None) => {
+            DiffSide { label: "the live template".to_owned(), revision: revision.map(Revision::number), current: true }
+        }
+        (_, Some(revision)) => DiffSide {
+            label: format!("revision {}", revision.number()),
+            revision: Some(revision.number()),
+            current: revision.is_current,
+        },
+    };
+    Ok((side, template))
+}

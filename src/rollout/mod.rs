@@ -1,0 +1,12 @@
+//! How templates change and move: a snapshot in, a history or a plan out.
+//!
+//! [`history`] lists [`revisions`]; [`undo`] and [`restart`] plan a change and collect what may go wrong with it
+//! ([`change_warnings`], [`concurrent_edit`]). [`difference`](mod@difference) compares two pod templates by meaning.
+
+pub mod change_warnings;
+pub mod concurrent_edit;
+pub mod difference;
+pub mod history;
+pub mod restart;
+pub mod revisions;
+pub mod undo;

@@ -18,7 +18,7 @@ pub fn list(snapshot: &Snapshot) -> ListReport {
     ListReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "ListReport".to_owned(),
-        now: snapshot.now.to_string(),
+        now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
         daemon_sets: rows,
     }
@@ -35,7 +35,7 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> ListRow {
         name: coverage.name,
         counts: coverage.counts,
         strategy: coverage.strategy,
-        created_at: daemon_set.metadata.creation_timestamp.get().map(|at| at.to_string()).unwrap_or_default(),
+        created_at: daemon_set.metadata.creation_timestamp.get(),
         images: template.containers.iter().map(|container| container.image.clone()).collect(),
         node_selector: template.node_selector.iter().map(|(key, value)| format!("{key}={value}")).collect(),
         troubles: count_codes(groups.chain(concerns)),

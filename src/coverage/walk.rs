@@ -75,7 +75,7 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
     CoverageReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "CoverageReport".to_owned(),
-        now: snapshot.now.to_string(),
+        now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
         daemon_sets: index
             .daemon_sets()
@@ -375,7 +375,7 @@ fn summary(subject: &Subject, pod: &Pod) -> PodSummary {
         available: subject.is_available(pod),
         terminating: pod.metadata.is_terminating(),
         restarts: statuses.map(|status| i64::from(status.restart_count)).sum(),
-        created_at: pod.metadata.creation_timestamp.get().map(|at| at.to_string()).unwrap_or_default(),
+        created_at: pod.metadata.creation_timestamp.get(),
     }
 }
 

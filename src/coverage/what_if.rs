@@ -27,7 +27,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
     let mut report = WhatIfReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "WhatIfReport".to_owned(),
-        now: snapshot.now.to_string(),
+        now: snapshot.now,
         incomplete: gaps::incomplete_for_new_pods(snapshot, &proposed.spec.template.spec),
         namespace: proposed.metadata.namespace.clone(),
         name: proposed.metadata.name.clone(),

@@ -2,8 +2,6 @@
 
 use std::io::{self, Write};
 
-use jiff::Timestamp;
-
 use super::changes;
 use super::list::age;
 use super::style;
@@ -36,8 +34,7 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
 }
 
 fn rolled_out(plan: &ChangePlan) -> String {
-    let now = plan.now.parse::<Timestamp>().ok();
-    plan.rolled_out_at.as_ref().map_or_else(String::new, |at| format!(" (rolled out {} ago)", age(at, now)))
+    plan.rolled_out_at.map_or_else(String::new, |at| format!(" (rolled out {} ago)", age(Some(at), plan.now)))
 }
 
 fn from(plan: &ChangePlan) -> String {

@@ -26,7 +26,7 @@ pub fn explanation(report: &CoverageReport, view: &View, out: &mut dyn Write) ->
             writeln!(out)?;
         }
         if let Some(explanation) = &node.explanation {
-            Page { now: report.now.parse().ok(), view, out: &mut *out }.node(node, explanation)?;
+            Page { now: report.now, view, out: &mut *out }.node(node, explanation)?;
         }
     }
     incomplete(&report.incomplete, view, out)
@@ -34,7 +34,7 @@ pub fn explanation(report: &CoverageReport, view: &View, out: &mut dyn Write) ->
 
 /// The page that an explanation is written on.
 struct Page<'a> {
-    now: Option<Timestamp>,
+    now: Timestamp,
     view: &'a View,
     out: &'a mut dyn Write,
 }
@@ -62,7 +62,7 @@ impl Page<'_> {
                 Some(false) => " (differs from what is recomputed here)",
                 None => "",
             };
-            let text = format!("{}{agrees}, {}", verdict.message, self.ago(&verdict.at));
+            let text = format!("{}{agrees}, {}", verdict.message, self.ago(verdict.at));
             self.lines("SCHEDULER SAYS", &text)?;
         }
         for pod in &explanation.pods {
@@ -132,18 +132,14 @@ impl Page<'_> {
         writeln!(self.out, "{heading}")?;
         for event in events {
             let times = if event.count > 1 { format!(" (x{})", event.count) } else { String::new() };
-            let ago = self.ago(&event.at);
+            let ago = self.ago(event.at);
             self.indented(&format!("{ago}{times} {}: {}", event.reason, event.message))?;
         }
         Ok(())
     }
 
-    /// Writes how long ago a point in time (RFC 3339) was.
-    fn ago(&self, at: &str) -> String {
-        match (at.parse::<Timestamp>(), self.now) {
-            (Ok(at), Some(now)) => format!("{} ago", format_age(seconds_between(at, now))),
-            _ => "some time ago".to_owned(),
-        }
+    fn ago(&self, at: Option<Timestamp>) -> String {
+        at.map_or_else(|| "some time ago".to_owned(), |at| format!("{} ago", format_age(seconds_between(at, self.now))))
     }
 
     fn reasons(&mut self, node: &NodeCoverage) -> io::Result<()> {

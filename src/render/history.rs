@@ -2,8 +2,6 @@
 
 use std::io::{self, Write};
 
-use jiff::Timestamp;
-
 use super::changes;
 use super::coverage::incomplete;
 use super::list::age;
@@ -108,7 +106,6 @@ fn table<'a>(
         .iter()
         .flat_map(|report| report.revisions.iter().map(move |revision| Row { report, revision }))
         .collect();
-    let age = |at: &str, row: &Row<'_>| age(at, row.report.now.parse::<Timestamp>().ok());
     let mut columns = before;
     columns.extend([
         Column::text("REVISION", |Row { revision, .. }: &Row<'_>| match revision.current {
@@ -121,8 +118,8 @@ fn table<'a>(
             Some(pods) if pods.ready < pods.total => style::moving(format!("{}/{}", pods.ready, pods.total)),
             Some(pods) => format!("{}/{}", pods.ready, pods.total),
         }),
-        Column::text("MADE", move |row: &Row<'_>| age(&row.revision.created_at, row)),
-        Column::text("ROLLED OUT", move |row: &Row<'_>| age(&row.revision.rolled_out_at, row)),
+        Column::text("MADE", |row: &Row<'_>| age(row.revision.created_at, row.report.now)),
+        Column::text("ROLLED OUT", |row: &Row<'_>| age(row.revision.rolled_out_at, row.report.now)),
     ]);
     if wide {
         columns.push(Column::text("REVISION-NAME", |row: &Row<'_>| view.show(&row.revision.name)));

@@ -36,7 +36,6 @@ pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &
     let troubled = report.daemon_sets.iter().filter(|row| !row.troubles.is_empty()).count();
     let most = if all || shown.wide { usize::MAX } else { troubled + MOST_WITHOUT_TROUBLE.saturating_sub(troubled) };
     let rows = &report.daemon_sets[..report.daemon_sets.len().min(most)];
-    let now = report.now.parse::<Timestamp>().ok();
     let mut columns = Vec::new();
     if shown.namespace {
         columns.push(Column::text("NAMESPACE", |row: &ListRow| view.show(&row.namespace)));
@@ -59,7 +58,7 @@ pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &
         ]);
     }
     if shown.wide {
-        columns.push(Column::text("AGE", |row: &ListRow| age(&row.created_at, now)));
+        columns.push(Column::text("AGE", |row: &ListRow| age(row.created_at, report.now)));
         columns.push(Column::text("IMAGES", |row: &ListRow| view.show(&row.images.join(","))));
         columns.push(Column::text("NODE-SELECTOR", |row: &ListRow| view.show(&row.node_selector.join(","))));
     }
@@ -85,10 +84,7 @@ pub fn names(report: &ListReport, out: &mut dyn Write) -> io::Result<()> {
     report.daemon_sets.iter().try_for_each(|row| writeln!(out, "daemonset.apps/{}", sanitize(&row.name)))
 }
 
-/// Writes how long ago a point in time was.
-pub(super) fn age(at: &str, now: Option<Timestamp>) -> String {
-    match (at.parse::<Timestamp>(), now) {
-        (Ok(at), Some(now)) => format_age(seconds_between(at, now)),
-        _ => "<unknown>".to_owned(),
-    }
+/// Formats an age as kubectl does.
+pub(super) fn age(at: Option<Timestamp>, now: Timestamp) -> String {
+    at.map_or_else(|| "<unknown>".to_owned(), |at| format_age(seconds_between(at, now)))
 }

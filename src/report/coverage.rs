@@ -1,5 +1,6 @@
 //! What `coverage` answers with.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,8 +14,8 @@ pub struct CoverageReport {
     pub api_version: String,
     /// Always `CoverageReport`.
     pub kind: String,
-    /// The point in time that ages are counted from (RFC 3339).
-    pub now: String,
+    /// The time that ages are relative to.
+    pub now: Timestamp,
     /// What could not be read, so that the answer is partial.
     pub incomplete: Vec<Incomplete>,
     /// The DaemonSets, by namespace and name.
@@ -246,8 +247,9 @@ pub struct PodSummary {
     pub terminating: bool,
     /// How often its containers were restarted in all.
     pub restarts: i64,
-    /// When it was made (RFC 3339), empty where that is not known.
-    pub created_at: String,
+    /// When it was created; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
 }
 
 /// A node explained in full: every rule that was checked, and the pods' own stories.
@@ -293,8 +295,9 @@ pub struct Check {
 pub struct SchedulerVerdict {
     /// Its words on the target node, without the filler about other nodes.
     pub message: String,
-    /// When it said so (RFC 3339), empty where that is not known.
-    pub at: String,
+    /// When it reported that; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
     /// Whether it agrees with what was recomputed; absent where that cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
@@ -342,8 +345,9 @@ pub struct ContainerStory {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventLine {
-    /// When it last happened (RFC 3339), empty where that is not known.
-    pub at: String,
+    /// When it last happened; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
     /// How often it happened.
     pub count: i32,
     /// `Normal` or `Warning`.
@@ -363,8 +367,8 @@ pub struct WhatIfReport {
     pub api_version: String,
     /// Always `WhatIfReport`.
     pub kind: String,
-    /// The point in time that ages are counted from (RFC 3339).
-    pub now: String,
+    /// The time that ages are relative to.
+    pub now: Timestamp,
     /// What could not be read, so that the answer is partial.
     pub incomplete: Vec<Incomplete>,
     /// The namespace.

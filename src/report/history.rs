@@ -1,5 +1,6 @@
 //! What `history` answers with.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,8 +17,8 @@ pub struct HistoryReport {
     pub kind: String,
     /// Whose revisions they are.
     pub daemon_set: DaemonSetName,
-    /// The point in time that ages are counted from (RFC 3339).
-    pub now: String,
+    /// The time that ages are relative to.
+    pub now: Timestamp,
     /// What could not be read, so that the answer is partial.
     pub incomplete: Vec<Incomplete>,
     /// What else there is to know, a sentence each.
@@ -93,10 +94,12 @@ pub struct RevisionRow {
     pub hash: String,
     /// Whether the live template is this one.
     pub current: bool,
-    /// When it was made (RFC 3339), empty where that is not known.
-    pub created_at: String,
-    /// When it was last rolled out (RFC 3339), empty where that is not known.
-    pub rolled_out_at: String,
+    /// When it was created; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+    /// When it was last rolled out; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolled_out_at: Option<Timestamp>,
     /// The images, init containers' first.
     pub images: Vec<String>,
     /// What the DaemonSet said of the change when the revision was made.

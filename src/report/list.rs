@@ -1,5 +1,6 @@
 //! What `list` answers with.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,8 +14,8 @@ pub struct ListReport {
     pub api_version: String,
     /// Always `ListReport`.
     pub kind: String,
-    /// The point in time that ages are counted from (RFC 3339).
-    pub now: String,
+    /// The time that ages are relative to.
+    pub now: Timestamp,
     /// What could not be read, so that the answer is partial.
     pub incomplete: Vec<Incomplete>,
     /// The DaemonSets: most nodes in trouble first, then by namespace and name.
@@ -34,8 +35,9 @@ pub struct ListRow {
     pub counts: Counts,
     /// The update strategy in short, such as `RollingUpdate 10%` or `OnDelete`.
     pub strategy: String,
-    /// When it was made (RFC 3339), empty where that is not known.
-    pub created_at: String,
+    /// When it was created; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
     /// Images of the template, in the order of its containers.
     pub images: Vec<String>,
     /// The node selector as `key=value` pairs.

@@ -1,5 +1,6 @@
 //! What a command that changes a DaemonSet is about to do, and what became of it.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -17,17 +18,17 @@ pub struct ChangePlan {
     pub kind: String,
     /// Whose template is changed.
     pub daemon_set: DaemonSetName,
-    /// The point in time that ages are counted from (RFC 3339).
-    pub now: String,
+    /// The time that ages are relative to.
+    pub now: Timestamp,
     /// The revision that the live template is; absent where it is none yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_revision: Option<i64>,
     /// The revision that the template is taken from; absent for a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_revision: Option<i64>,
-    /// When that revision was last rolled out (RFC 3339); absent where that is not known.
+    /// When that revision was last rolled out; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rolled_out_at: Option<String>,
+    pub rolled_out_at: Option<Timestamp>,
     /// Why it is that revision, a sentence; absent where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

@@ -37,7 +37,7 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "HistoryReport".to_owned(),
         daemon_set: name_of(daemon_set),
-        now: snapshot.now.to_string(),
+        now: snapshot.now,
         incomplete: gaps::incomplete_for_history(snapshot, &daemon_set.metadata.namespace),
         notes: notes(revisions, pods.as_ref(), snapshot),
         skipped: revisions.skipped.clone(),
@@ -58,14 +58,13 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], pods: Option<&BTreeMap<&
         let same = |older: &&Revision<'_>| older.template.as_ref().is_ok_and(|older| older.same_meaning(template));
         older.iter().find(same).map(Revision::number)
     });
-    let time = |at: Option<jiff::Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
     RevisionRow {
         revision: object.revision,
         name: object.metadata.name.clone(),
         hash: object.hash().to_owned(),
         current: revision.is_current,
-        created_at: time(object.metadata.creation_timestamp.get()),
-        rolled_out_at: time(object.rolled_out_at()),
+        created_at: object.metadata.creation_timestamp.get(),
+        rolled_out_at: object.rolled_out_at(),
         images: template.map(images).unwrap_or_default(),
         change_cause: object.annotations.get(CHANGE_CAUSE_ANNOTATION).filter(|cause| !cause.is_empty()).cloned(),
         pods: pods.map(|pods| pods.get(object.hash()).copied().unwrap_or(RevisionPods { ready: 0, total: 0 })),

@@ -23,7 +23,7 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> (ChangePlan, O
         daemon_set: name_of(daemon_set),
         from_revision: revisions.current().map(Revision::number),
         to_revision: None,
-        now: snapshot.now.to_string(),
+        now: snapshot.now,
         rolled_out_at: None,
         why: None,
         needed: write.is_some(),

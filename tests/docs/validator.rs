@@ -60,6 +60,11 @@ fn check(root: &Value, schema: &Value, document: &Value, place: &str, problems: 
     {
         complain(format!("{document} is less than {least}"));
     }
+    if schema.get("format").is_some_and(|format| format == "date-time")
+        && document.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_err())
+    {
+        complain(format!("{document} is not an RFC 3339 timestamp"));
+    }
     for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if document.get(name).is_none() {
             complain(format!("{name} is missing"));

@@ -76,8 +76,7 @@ fn speaks(pod: &Pod, state: NodeState) -> bool {
 /// Says what the scheduler said last, and whether the arithmetic agrees.
 fn scheduler_verdict(subject: &Subject, node: &Node, pod: &Pod, said: &Said) -> SchedulerVerdict {
     let message = if said.words.reasons.is_empty() { said.message.clone() } else { said.words.reasons.join(", ") };
-    let at = said.at.map(|at| at.to_string()).unwrap_or_default();
-    SchedulerVerdict { message, at, agrees: agrees(subject, node, pod, said) }
+    SchedulerVerdict { message, at: said.at, agrees: agrees(subject, node, pod, said) }
 }
 
 /// Tells whether what the scheduler said agrees with what was recomputed.

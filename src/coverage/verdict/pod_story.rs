@@ -156,7 +156,7 @@ fn gist(message: &str) -> String {
 /// Returns an event as a report has it.
 fn event_line(event: &Event) -> EventLine {
     EventLine {
-        at: event.last_seen().map(|at| at.to_string()).unwrap_or_default(),
+        at: event.last_seen(),
         count: event.series.as_ref().map_or(event.count.max(1), |series| series.count),
         type_: event.type_.clone(),
         reason: event.reason.clone(),

@@ -1,14 +1,14 @@
-//! What goes wrong while a cluster, a dump or a manifest is read.
+//! Errors of reading and writing a cluster, and of reading a dump or a manifest.
 
 use crate::error::{CommandError, Exit};
 
-/// Why something could not be read. Messages are those of kubectl where kubectl has one.
+/// Why a request to a cluster, or reading a dump, failed. Messages are those of kubectl where kubectl has one.
 ///
 /// Those about the server and the connection stand alone, as kubectl prints them; the others
-/// follow `error: `. [`ReadError::stands_alone`] tells which.
+/// follow `error: `. [`ClusterError::stands_alone`] tells which.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ReadError {
+pub enum ClusterError {
     /// An object that was asked for by name is not there.
     #[error("Error from server (NotFound): {resource} {name:?} not found")]
     NotFound {
@@ -87,47 +87,47 @@ pub enum ReadError {
     },
 }
 
-impl ReadError {
+impl ClusterError {
     /// Makes an error about the kubeconfig or a flag.
     pub fn config(message: impl Into<String>) -> Self {
-        ReadError::Config { message: message.into(), hints: Vec::new() }
+        ClusterError::Config { message: message.into(), hints: Vec::new() }
     }
 
     /// Makes an error about a dump or manifest.
     pub fn file(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        ReadError::File { path: path.into(), problem: problem.into(), hints: Vec::new() }
+        ClusterError::File { path: path.into(), problem: problem.into(), hints: Vec::new() }
     }
 
     /// Adds what to do next, where the error can carry it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         match &mut self {
-            ReadError::Connection { hints, .. }
-            | ReadError::Config { hints, .. }
-            | ReadError::Credentials { hints, .. }
-            | ReadError::File { hints, .. } => hints.push(hint.into()),
-            ReadError::NotFound { .. }
-            | ReadError::Api { .. }
-            | ReadError::Unauthorized { .. }
-            | ReadError::TimedOut { .. }
-            | ReadError::Answer { .. } => {}
+            ClusterError::Connection { hints, .. }
+            | ClusterError::Config { hints, .. }
+            | ClusterError::Credentials { hints, .. }
+            | ClusterError::File { hints, .. } => hints.push(hint.into()),
+            ClusterError::NotFound { .. }
+            | ClusterError::Api { .. }
+            | ClusterError::Unauthorized { .. }
+            | ClusterError::TimedOut { .. }
+            | ClusterError::Answer { .. } => {}
         }
         self
     }
 
     /// Tells whether the object has changed since it was read.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, ReadError::Api { code: 409, .. })
+        matches!(self, ClusterError::Api { code: 409, .. })
     }
 
     /// Tells whether a change that ended so may have been made all the same.
-    pub fn leaves_open(&self) -> bool {
+    pub fn outcome_unknown(&self) -> bool {
         matches!(
             self,
-            ReadError::Connection { .. }
-                | ReadError::TimedOut { .. }
-                | ReadError::Answer { .. }
-                | ReadError::Api { code: 500..=599, .. }
+            ClusterError::Connection { .. }
+                | ClusterError::TimedOut { .. }
+                | ClusterError::Answer { .. }
+                | ClusterError::Api { code: 500..=599, .. }
         )
     }
 
@@ -135,17 +135,17 @@ impl ReadError {
     pub fn stands_alone(&self) -> bool {
         matches!(
             self,
-            ReadError::NotFound { .. }
-                | ReadError::Api { .. }
-                | ReadError::Connection { .. }
-                | ReadError::TimedOut { .. }
+            ClusterError::NotFound { .. }
+                | ClusterError::Api { .. }
+                | ClusterError::Connection { .. }
+                | ClusterError::TimedOut { .. }
         )
     }
 
     /// Returns what to do next, a sentence each.
     pub fn hints(&self) -> Vec<String> {
         match self {
-            ReadError::NotFound { resource, namespace, near, .. } => {
+            ClusterError::NotFound { resource, namespace, near, .. } => {
                 let place = namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}"));
                 let place = place.unwrap_or_default();
                 match near.as_slice() {
@@ -156,40 +156,40 @@ impl ReadError {
                     near => vec![format!("similar names{place}: {}", near.join(", "))],
                 }
             }
-            ReadError::Unauthorized { .. } => {
+            ClusterError::Unauthorized { .. } => {
                 vec!["the credentials are missing, wrong or expired; log in again, or choose others with --context or --user".to_owned()]
             }
-            ReadError::TimedOut { .. } => {
+            ClusterError::TimedOut { .. } => {
                 vec![
                     "check that the server can be reached from here; --request-timeout says how long to wait"
                         .to_owned(),
                 ]
             }
-            ReadError::Api { code: 403, .. } => {
+            ClusterError::Api { code: 403, .. } => {
                 vec!["ask whoever manages the cluster for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
             }
-            ReadError::Api { code: 429 | 503 | 504, .. } => {
+            ClusterError::Api { code: 429 | 503 | 504, .. } => {
                 vec!["the server is overloaded or starting; try again in a moment".to_owned()]
             }
-            ReadError::Api { .. } => Vec::new(),
-            ReadError::Answer { .. } => {
+            ClusterError::Api { .. } => Vec::new(),
+            ClusterError::Answer { .. } => {
                 vec![
                     "check that the server is a Kubernetes API server, and that no proxy changes its answers"
                         .to_owned(),
                 ]
             }
-            ReadError::Connection { hints, .. }
-            | ReadError::Config { hints, .. }
-            | ReadError::Credentials { hints, .. }
-            | ReadError::File { hints, .. } => hints.clone(),
+            ClusterError::Connection { hints, .. }
+            | ClusterError::Config { hints, .. }
+            | ClusterError::Credentials { hints, .. }
+            | ClusterError::File { hints, .. } => hints.clone(),
         }
     }
 }
 
-impl From<ReadError> for CommandError {
-    fn from(error: ReadError) -> Self {
+impl From<ClusterError> for CommandError {
+    fn from(error: ClusterError) -> Self {
         let message = CommandError::new(error.to_string());
-        let exit = if matches!(error, ReadError::TimedOut { .. }) { Exit::TimedOut } else { message.exit };
+        let exit = if matches!(error, ClusterError::TimedOut { .. }) { Exit::TimedOut } else { message.exit };
         let stands_alone = error.stands_alone();
         error.hints().into_iter().fold(CommandError { exit, stands_alone, ..message }, CommandError::hint)
     }
@@ -197,12 +197,12 @@ impl From<ReadError> for CommandError {
 
 #[cfg(test)]
 mod tests {
-    use super::ReadError;
+    use super::ClusterError;
     use crate::error::CommandError;
 
     #[test]
     fn a_name_that_is_not_there_comes_with_near_ones() {
-        let error = ReadError::NotFound {
+        let error = ClusterError::NotFound {
             resource: "daemonsets.apps",
             name: "calico-nod".to_owned(),
             namespace: Some("kube-system".to_owned()),

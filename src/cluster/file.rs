@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::dump_header::Pods;
-use super::error::ReadError;
+use super::error::ClusterError;
 use super::newest_time::newest_time;
 use super::objects::{Objects, Origin};
 use super::suggestions;
@@ -45,7 +45,7 @@ pub struct Dump {
 ///
 /// Fails where there is nothing to read, where a file that is named is broken, and where nothing in it
 /// says anything about DaemonSets.
-pub fn open(path: &str, stdin: &mut dyn Read, now: Option<Timestamp>) -> Result<Dump, ReadError> {
+pub fn open(path: &str, stdin: &mut dyn Read, now: Option<Timestamp>) -> Result<Dump, ClusterError> {
     let mut objects = Objects::default();
     let mut warnings = Vec::new();
     let mut name = path.to_owned();
@@ -63,14 +63,14 @@ pub fn open(path: &str, stdin: &mut dyn Read, now: Option<Timestamp>) -> Result<
     }
     objects.keep_newest();
     if objects.kinds.is_empty() {
-        let error = ReadError::file(name, nothing_of_use(&objects));
+        let error = ClusterError::file(name, nothing_of_use(&objects));
         let hint = "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`";
-        return Err(warnings.into_iter().fold(error.hint(hint), ReadError::hint));
+        return Err(warnings.into_iter().fold(error.hint(hint), ClusterError::hint));
     }
     Ok(Dump::of(objects, name, warnings, now))
 }
 
-fn add_file_of_folder(objects: &mut Objects, file: &Path) -> Result<(), ReadError> {
+fn add_file_of_folder(objects: &mut Objects, file: &Path) -> Result<(), ClusterError> {
     let text = text::read_file(file)?;
     if text::without_mark(&text).trim_start().starts_with('[') {
         return Ok(());
@@ -80,7 +80,7 @@ fn add_file_of_folder(objects: &mut Objects, file: &Path) -> Result<(), ReadErro
 }
 
 /// Finds the files of a folder that are JSON or YAML by name, in a steady order.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ClusterError> {
     let unreadable = |error: &std::io::Error| text::io_error(&folder.display().to_string(), error);
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| unreadable(&error))? {
@@ -165,16 +165,16 @@ impl Dump {
     ///
     /// Fails where the query names a DaemonSet or node that is not in the dump, where the dump is about
     /// another namespace, and where it was handed out before.
-    pub fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
+    pub fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         if let (Some(wanted), Some(dumped)) = (&query.namespace, &self.namespace)
             && wanted != dumped
         {
             let problem = format!("was made of namespace {dumped:?} only, and {wanted:?} is asked for");
-            return Err(ReadError::file(&self.name, problem)
+            return Err(ClusterError::file(&self.name, problem)
                 .hint(format!("ask with `-n {dumped}`, or make a dump with `kubectl ds snapshot -A`")));
         }
         let taken = self.snapshot.borrow_mut().take();
-        let mut snapshot = taken.ok_or_else(|| ReadError::file(&self.name, "was read before, and is read once"))?;
+        let mut snapshot = taken.ok_or_else(|| ClusterError::file(&self.name, "was read before, and is read once"))?;
         suggestions::check_daemon_sets(query, &snapshot.daemon_sets)?;
         if let Some(node) = &query.node {
             self.check_node(node, &snapshot)?;
@@ -192,7 +192,7 @@ impl Dump {
     /// # Errors
     ///
     /// Fails as [`Dump::read`] does.
-    pub fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
+    pub fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ClusterError> {
         let whole = Query { namespace: query.namespace.clone(), ..Query::default() };
         let mut snapshot = self.read(&whole)?;
         let existing: Vec<DaemonSet> = match &query.name {
@@ -209,13 +209,13 @@ impl Dump {
     }
 
     /// Makes the error of a change that is asked of a dump.
-    pub(super) fn refuse_write(&self) -> ReadError {
-        ReadError::file(&self.name, "is a dump, which cannot be changed")
+    pub(super) fn refuse_write(&self) -> ClusterError {
+        ClusterError::file(&self.name, "is a dump, which cannot be changed")
     }
 
-    fn check_node(&self, node: &str, snapshot: &Snapshot) -> Result<(), ReadError> {
+    fn check_node(&self, node: &str, snapshot: &Snapshot) -> Result<(), ClusterError> {
         if snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
-            return Err(ReadError::file(&self.name, format!("has no nodes, so that nothing is known of {node:?}"))
+            return Err(ClusterError::file(&self.name, format!("has no nodes, so that nothing is known of {node:?}"))
                 .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
         }
         let existing = || snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str());

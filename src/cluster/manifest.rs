@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::error::ReadError;
+use super::error::ClusterError;
 use super::objects::json_error;
 use super::text::{self, Format, STANDARD_INPUT};
 use super::yaml;
@@ -28,7 +28,7 @@ pub fn read_daemon_set(
     stdin: &mut dyn Read,
     asked_namespace: Option<&str>,
     default_namespace: &str,
-) -> Result<DaemonSet, ReadError> {
+) -> Result<DaemonSet, ClusterError> {
     let (name, text) = read_text(path, stdin)?;
     let mut object = only_daemon_set(name, objects(name, text::without_mark(&text))?, false)?;
     let given = text_at(&object, "/metadata/namespace");
@@ -38,16 +38,16 @@ pub fn read_daemon_set(
         }
     } else if let Some(asked) = asked_namespace.filter(|asked| *asked != given) {
         let problem = format!("its DaemonSet is of namespace {given:?}, and {asked:?} is asked for");
-        return Err(ReadError::file(name, problem).hint(format!("pass `-n {given}`, or leave -n out")));
+        return Err(ClusterError::file(name, problem).hint(format!("pass `-n {given}`, or leave -n out")));
     }
     let label = text_at(&object, "/metadata/name").to_owned();
     let daemon_set = DaemonSet::from_object(object)
-        .map_err(|error| ReadError::file(name, format!("DaemonSet {label:?} cannot be read: {error}")))?;
+        .map_err(|error| ClusterError::file(name, format!("DaemonSet {label:?} cannot be read: {error}")))?;
     let problems = problems(&daemon_set);
     if problems.is_empty() {
         return Ok(daemon_set);
     }
-    Err(ReadError::file(name, format!("the DaemonSet {label:?} is invalid: {}", problems.join("; ")))
+    Err(ClusterError::file(name, format!("the DaemonSet {label:?} is invalid: {}", problems.join("; ")))
         .hint("the API server would refuse it too; `kubectl apply --dry-run=server` checks everything"))
 }
 
@@ -57,16 +57,16 @@ pub fn read_daemon_set(
 /// # Errors
 ///
 /// Fails where the manifest cannot be read, and where it holds no DaemonSet, several, or one without a template.
-pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<Value, ReadError> {
+pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<Value, ClusterError> {
     let (name, text) = read_text(path, stdin)?;
     let mut object = only_daemon_set(name, objects(name, text::without_mark(&text))?, true)?;
     match object.pointer_mut("/spec/template").map(Value::take) {
         Some(template @ Value::Object(_)) => Ok(template),
-        _ => Err(ReadError::file(name, "its DaemonSet has no spec.template")),
+        _ => Err(ClusterError::file(name, "its DaemonSet has no spec.template")),
     }
 }
 
-fn read_text<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, String), ReadError> {
+fn read_text<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, String), ClusterError> {
     if path == "-" {
         return Ok((STANDARD_INPUT, text::read(STANDARD_INPUT, stdin)?));
     }
@@ -74,7 +74,7 @@ fn read_text<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, String
 }
 
 /// Returns every object, those in lists too.
-fn objects(name: &str, text: &str) -> Result<Vec<Value>, ReadError> {
+fn objects(name: &str, text: &str) -> Result<Vec<Value>, ClusterError> {
     let documents: Vec<Value> = match text::format(name, text)? {
         Format::Json => serde_json::Deserializer::from_str(text)
             .into_iter()
@@ -84,7 +84,7 @@ fn objects(name: &str, text: &str) -> Result<Vec<Value>, ReadError> {
             .into_iter()
             .map(yaml::value)
             .collect::<Result<_, _>>()
-            .map_err(|problem| ReadError::file(name, problem))?,
+            .map_err(|problem| ClusterError::file(name, problem))?,
     };
     let mut objects = Vec::new();
     for mut document in documents {
@@ -102,7 +102,7 @@ fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Result<Value, ReadError> {
+fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Result<Value, ClusterError> {
     let mut others: BTreeMap<String, usize> = BTreeMap::new();
     let mut daemon_sets = Vec::new();
     for object in objects {
@@ -119,7 +119,7 @@ fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Resul
     }
     match daemon_sets.as_slice() {
         [one] if text_at(one, "/metadata/name").is_empty() => {
-            Err(ReadError::file(name, "its DaemonSet has no metadata.name"))
+            Err(ClusterError::file(name, "its DaemonSet has no metadata.name"))
         }
         [_] => Ok(daemon_sets.remove(0)),
         [] => {
@@ -135,7 +135,7 @@ fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Resul
                 [] => "holds no DaemonSet, nor any other Kubernetes object".to_owned(),
                 found => format!("holds no DaemonSet of apps/v1, only {}", found.join(", ")),
             };
-            Err(ReadError::file(name, problem).hint(old.unwrap_or("give the manifest of one DaemonSet")))
+            Err(ClusterError::file(name, problem).hint(old.unwrap_or("give the manifest of one DaemonSet")))
         }
         several => {
             let label = |object| match (text_at(object, "/metadata/namespace"), text_at(object, "/metadata/name")) {
@@ -143,7 +143,7 @@ fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Resul
                 (namespace, name) => format!("{namespace}/{name}"),
             };
             let names: Vec<_> = several.iter().map(label).collect();
-            Err(ReadError::file(name, format!("holds {} DaemonSets: {}", names.len(), names.join(", ")))
+            Err(ClusterError::file(name, format!("holds {} DaemonSets: {}", names.len(), names.join(", ")))
                 .hint("give a manifest with one of them"))
         }
     }

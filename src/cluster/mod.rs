@@ -25,7 +25,7 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
-use error::ReadError;
+use error::ClusterError;
 
 /// What is asked of a source, so that it reads no more than the question needs.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -156,7 +156,7 @@ impl Source {
     ///
     /// Fails where the source cannot be read at all, the DaemonSets are forbidden, or a DaemonSet or
     /// node that is asked for by name is not there.
-    pub async fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
+    pub async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         match self {
             #[cfg(feature = "live")]
             Source::Live(live) => live.read(query).await,
@@ -172,7 +172,7 @@ impl Source {
     ///
     /// Fails where the source cannot be read at all, the DaemonSets are forbidden, or the one that is asked
     /// for by name is not there.
-    pub async fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
+    pub async fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ClusterError> {
         match self {
             #[cfg(feature = "live")]
             Source::Live(live) => live.read_history(query).await,
@@ -187,7 +187,7 @@ impl Source {
     /// # Errors
     ///
     /// Fails where the server cannot be read; pods that it forbids become a gap.
-    pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ReadError> {
+    pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ClusterError> {
         match self {
             #[cfg(feature = "live")]
             Source::Live(live) => live.read_pods_on(snapshot, nodes).await,

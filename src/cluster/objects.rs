@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Value};
 
 use super::dump_header::Header;
-use super::error::ReadError;
+use super::error::ClusterError;
 use super::json_document::{Head, JsonDocument};
 use super::text::{self, Format};
 use super::yaml::{self, Allowance, ValueSeed};
@@ -87,7 +87,7 @@ impl Objects {
     /// # Errors
     ///
     /// Fails where the text is neither JSON nor YAML, breaks off, or a field has the wrong type.
-    pub fn add_text(&mut self, origin: Origin<'_>, text: &str) -> Result<(), ReadError> {
+    pub fn add_text(&mut self, origin: Origin<'_>, text: &str) -> Result<(), ClusterError> {
         let text = text::without_mark(text);
         match text::format(origin.name, text)? {
             Format::Json => self.add_json(origin, text),
@@ -95,7 +95,7 @@ impl Objects {
         }
     }
 
-    fn add_json(&mut self, origin: Origin<'_>, text: &str) -> Result<(), ReadError> {
+    fn add_json(&mut self, origin: Origin<'_>, text: &str) -> Result<(), ClusterError> {
         let mut documents = serde_json::Deserializer::from_str(text).into_iter::<JsonDocument>();
         loop {
             let start = documents.byte_offset();
@@ -128,7 +128,7 @@ impl Objects {
         object: &str,
         list_type: Option<Type<'_>>,
         reach: &mut Reach,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), ClusterError> {
         let head = list_type.map_or_else(|| Head::of(object), |type_| Head::from(&type_));
         let type_ = Type { api_version: &head.api_version, kind: &head.kind };
         let Some(kind) = type_.known() else {
@@ -141,11 +141,11 @@ impl Objects {
             let problem = error.to_string();
             let problem = problem.split(" at line ").next().unwrap_or_default();
             let value: Value = serde_json::from_str(object).unwrap_or_default();
-            ReadError::file(origin.name, format!("line {line}: {}: {problem}", describe(kind, &value)))
+            ClusterError::file(origin.name, format!("line {line}: {}: {problem}", describe(kind, &value)))
         })
     }
 
-    fn add_yaml(&mut self, origin: Origin<'_>, text: &str) -> Result<(), ReadError> {
+    fn add_yaml(&mut self, origin: Origin<'_>, text: &str) -> Result<(), ClusterError> {
         for document in yaml::documents(text) {
             let mut reach = Reach::default();
             let mut refusal = None;
@@ -154,7 +154,7 @@ impl Objects {
                 deserializer.deserialize_any(visitor)
             });
             let YamlFields { mut fields, has_items } =
-                found.map_err(|problem| ReadError::file(origin.name, refusal.unwrap_or(problem)))?;
+                found.map_err(|problem| ClusterError::file(origin.name, refusal.unwrap_or(problem)))?;
             let api_version = take_text(&mut fields, "apiVersion");
             let kind = take_text(&mut fields, "kind");
             let type_ = Type { api_version: &api_version, kind: &kind };
@@ -166,7 +166,7 @@ impl Objects {
                     if let Some(Value::Array(untyped)) = fields.remove(UNTYPED) {
                         for item in untyped {
                             self.add_value(list_type, item, &mut reach)
-                                .map_err(|problem| ReadError::file(origin.name, problem))?;
+                                .map_err(|problem| ClusterError::file(origin.name, problem))?;
                         }
                     }
                     self.end_list(origin, list_type, &reach);
@@ -176,7 +176,7 @@ impl Objects {
                     let type_ = Type { api_version: &api_version, kind: &kind };
                     self.add_value(type_, Value::Object(fields), &mut reach).map_err(|problem| {
                         let line = document.lines_before + 1;
-                        ReadError::file(origin.name, format!("the document at line {line}: {problem}"))
+                        ClusterError::file(origin.name, format!("the document at line {line}: {problem}"))
                     })?;
                 }
             }
@@ -274,9 +274,13 @@ impl Objects {
         }
     }
 
-    fn add_header(&mut self, origin: Origin<'_>, header: Result<Header, serde_json::Error>) -> Result<(), ReadError> {
+    fn add_header(
+        &mut self,
+        origin: Origin<'_>,
+        header: Result<Header, serde_json::Error>,
+    ) -> Result<(), ClusterError> {
         self.headers.push(header.map_err(|error| {
-            ReadError::file(origin.name, format!("its field `snapshot` cannot be read: {error}"))
+            ClusterError::file(origin.name, format!("its field `snapshot` cannot be read: {error}"))
                 .hint("was it written by a newer kubectl-ds? without that field it is read as any dump is")
         })?);
         Ok(())
@@ -343,13 +347,13 @@ fn take_text(fields: &mut Map<String, Value>, name: &str) -> String {
 }
 
 /// Says what is wrong with JSON, and where.
-pub(super) fn json_error(name: &str, error: &serde_json::Error) -> ReadError {
+pub(super) fn json_error(name: &str, error: &serde_json::Error) -> ClusterError {
     if error.is_eof() {
         let problem =
             format!("the JSON breaks off at line {}, column {}: the file is truncated", error.line(), error.column());
-        return ReadError::file(name, problem).hint("copy the file again, or make the dump again");
+        return ClusterError::file(name, problem).hint("copy the file again, or make the dump again");
     }
-    ReadError::file(name, format!("broken JSON: {error}"))
+    ClusterError::file(name, format!("broken JSON: {error}"))
 }
 
 /// An object's type, or a list's.

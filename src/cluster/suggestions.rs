@@ -1,6 +1,6 @@
 //! Names that are not there, and those that may have been meant.
 
-use super::error::ReadError;
+use super::error::ClusterError;
 use super::{Flavors, Query};
 use crate::model::daemon_set::DaemonSet;
 
@@ -12,9 +12,9 @@ pub fn unknown_daemon_set<'a>(
     name: &str,
     namespace: Option<&str>,
     existing: impl IntoIterator<Item = &'a str>,
-) -> ReadError {
+) -> ClusterError {
     let near = near(name, existing);
-    ReadError::NotFound {
+    ClusterError::NotFound {
         resource: "daemonsets.apps",
         name: name.to_owned(),
         namespace: namespace.map(str::to_owned),
@@ -29,7 +29,7 @@ pub fn unknown_daemon_set_of<'a>(
     name: &str,
     namespace: Option<&str>,
     existing: impl IntoIterator<Item = &'a DaemonSet>,
-) -> ReadError {
+) -> ClusterError {
     let (resource, other) = match flavors {
         Flavors::Apps => ("daemonsets.apps", "ads"),
         Flavors::Any => ("daemonsets.apps", ""),
@@ -40,12 +40,12 @@ pub fn unknown_daemon_set_of<'a>(
     let others = others.into_iter().filter(|daemon_set| daemon_set.metadata.name == name).take(1);
     let mut meant: Vec<_> = others.map(|_| format!("{other}/{name}")).collect();
     meant.extend(near(name, asked.into_iter().map(|daemon_set| daemon_set.metadata.name.as_str())));
-    ReadError::NotFound { resource, name: name.to_owned(), namespace: namespace.map(str::to_owned), near: meant }
+    ClusterError::NotFound { resource, name: name.to_owned(), namespace: namespace.map(str::to_owned), near: meant }
 }
 
 /// Makes the error for a node that is not there, with the near ones of those that are.
-pub fn unknown_node<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>) -> ReadError {
-    ReadError::NotFound { resource: "nodes", name: name.to_owned(), namespace: None, near: near(name, existing) }
+pub fn unknown_node<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>) -> ClusterError {
+    ClusterError::NotFound { resource: "nodes", name: name.to_owned(), namespace: None, near: near(name, existing) }
 }
 
 /// Checks that each DaemonSet that the query names is among those that exist in its namespace.
@@ -53,7 +53,7 @@ pub fn unknown_node<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>)
 /// # Errors
 ///
 /// Fails on the first name that is not there, with the near ones.
-pub fn check_daemon_sets(query: &Query, existing: &[DaemonSet]) -> Result<(), ReadError> {
+pub fn check_daemon_sets(query: &Query, existing: &[DaemonSet]) -> Result<(), ClusterError> {
     let there = || {
         let daemon_sets = existing.iter().map(|daemon_set| &daemon_set.metadata);
         daemon_sets.filter(|metadata| query.namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace))

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::error::ReadError;
+use super::error::ClusterError;
 
 /// How a path names standard input.
 pub const STANDARD_INPUT: &str = "standard input";
@@ -30,21 +30,21 @@ pub enum Format {
 /// # Errors
 ///
 /// Fails where the file cannot be read, is cut off, or holds no UTF-8.
-pub fn read_file(path: &Path) -> Result<String, ReadError> {
+pub fn read_file(path: &Path) -> Result<String, ClusterError> {
     let name = path.display().to_string();
     if path.is_dir() {
-        return Err(ReadError::file(name, "is a folder"));
+        return Err(ClusterError::file(name, "is a folder"));
     }
     let file = File::open(path).map_err(|error| io_error(&name, &error))?;
     read(&name, file)
 }
 
 /// Makes the error for a file that the system does not hand out.
-pub fn io_error(name: &str, error: &io::Error) -> ReadError {
+pub fn io_error(name: &str, error: &io::Error) -> ClusterError {
     match error.kind() {
-        io::ErrorKind::NotFound => ReadError::file(name, "no such file or folder"),
-        io::ErrorKind::PermissionDenied => ReadError::file(name, "permission denied"),
-        _ => ReadError::file(name, error.to_string()),
+        io::ErrorKind::NotFound => ClusterError::file(name, "no such file or folder"),
+        io::ErrorKind::PermissionDenied => ClusterError::file(name, "permission denied"),
+        _ => ClusterError::file(name, error.to_string()),
     }
 }
 
@@ -53,7 +53,7 @@ pub fn io_error(name: &str, error: &io::Error) -> ReadError {
 /// # Errors
 ///
 /// Fails where the stream cannot be read, is cut off, or holds no UTF-8.
-pub fn read(name: &str, mut reader: impl Read) -> Result<String, ReadError> {
+pub fn read(name: &str, mut reader: impl Read) -> Result<String, ClusterError> {
     let mut bytes = Vec::new();
     reader.by_ref().take(2).read_to_end(&mut bytes).map_err(|error| io_error(name, &error))?;
     if bytes == GZIP_MAGIC {
@@ -64,33 +64,33 @@ pub fn read(name: &str, mut reader: impl Read) -> Result<String, ReadError> {
     into_text(name, bytes)
 }
 
-fn unpack(name: &str, reader: impl Read) -> Result<Vec<u8>, ReadError> {
+fn unpack(name: &str, reader: impl Read) -> Result<Vec<u8>, ClusterError> {
     let mut bytes = Vec::new();
     let read = MultiGzDecoder::new(reader).take(UNPACKED_LIMIT + 1).read_to_end(&mut bytes);
     read.map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => ReadError::file(name, "the gzip data ends too early: the file is truncated")
+        io::ErrorKind::UnexpectedEof => ClusterError::file(name, "the gzip data ends too early: the file is truncated")
             .hint("copy the file again, or make the dump again"),
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-            ReadError::file(name, format!("the gzip data is broken: {error}"))
+            ClusterError::file(name, format!("the gzip data is broken: {error}"))
         }
         _ => io_error(name, &error),
     })?;
     if bytes.len() as u64 > UNPACKED_LIMIT {
-        return Err(ReadError::file(name, "unpacks to more than 4 GiB: no dump is that big")
+        return Err(ClusterError::file(name, "unpacks to more than 4 GiB: no dump is that big")
             .hint("where it really is one, unpack it and give the parts in a folder"));
     }
     Ok(bytes)
 }
 
-fn into_text(name: &str, bytes: Vec<u8>) -> Result<String, ReadError> {
+fn into_text(name: &str, bytes: Vec<u8>) -> Result<String, ClusterError> {
     if let Some((what, hint)) = foreign_bytes(&bytes) {
-        return Err(ReadError::file(name, format!("is {what}, not JSON or YAML")).hint(hint));
+        return Err(ClusterError::file(name, format!("is {what}, not JSON or YAML")).hint(hint));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let bytes = error.as_bytes();
         let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-        ReadError::file(name, format!("line {line} is not UTF-8: it holds the byte 0x{:02x}", bytes[at]))
+        ClusterError::file(name, format!("line {line} is not UTF-8: it holds the byte 0x{:02x}", bytes[at]))
             .hint("a dump is text: write it with `kubectl get … -o json` or `kubectl ds snapshot`")
     })
 }
@@ -123,18 +123,18 @@ pub fn without_mark(text: &str) -> &str {
 /// # Errors
 ///
 /// Fails where it is empty, or written neither way.
-pub fn format(name: &str, text: &str) -> Result<Format, ReadError> {
+pub fn format(name: &str, text: &str) -> Result<Format, ClusterError> {
     let text = without_mark(text).trim_start();
     let first_line = text.lines().next().unwrap_or_default();
     match text.as_bytes().first() {
-        None => Err(ReadError::file(name, "is empty")
+        None => Err(ClusterError::file(name, "is empty")
             .hint("did the command that was to write it fail? `kubectl ds snapshot` writes a dump")),
         Some(b'{') => Ok(Format::Json),
-        Some(b'[') => Err(ReadError::file(name, "holds a JSON array, not Kubernetes objects")
+        Some(b'[') => Err(ClusterError::file(name, "holds a JSON array, not Kubernetes objects")
             .hint("keep the List around the objects, as `kubectl get … -o json` prints it")),
-        Some(b'<') => Err(ReadError::file(name, "holds HTML or XML, not JSON or YAML")
+        Some(b'<') => Err(ClusterError::file(name, "holds HTML or XML, not JSON or YAML")
             .hint("was it fetched through a page that asks for a login?")),
-        _ if is_table(first_line) => Err(ReadError::file(name, "holds a table for people, not JSON or YAML")
+        _ if is_table(first_line) => Err(ClusterError::file(name, "holds a table for people, not JSON or YAML")
             .hint("add `-o json` to the kubectl command that wrote it")),
         _ => Ok(Format::Yaml),
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Source;
-use super::error::ReadError;
+use super::error::ClusterError;
 use crate::plan::Write;
 
 /// How a change is sent.
@@ -21,8 +21,8 @@ impl Source {
     /// # Errors
     ///
     /// Fails where the object is no longer the version that the change is locked on (a conflict, see
-    /// [`ReadError::is_conflict`]), where the server refuses it or cannot be reached, and for a dump.
-    pub async fn write(&self, write: &Write, sending: Sending) -> Result<Value, ReadError> {
+    /// [`ClusterError::is_conflict`]), where the server refuses it or cannot be reached, and for a dump.
+    pub async fn write(&self, write: &Write, sending: Sending) -> Result<Value, ClusterError> {
         match self {
             #[cfg(feature = "live")]
             Source::Live(live) => live.write(write, sending).await,

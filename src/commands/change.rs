@@ -241,7 +241,7 @@ impl Change<'_> {
                     }
                     write = write.locked_on(&now.metadata.resource_version);
                 }
-                Err(error) if error.leaves_open() => {
+                Err(error) if error.outcome_unknown() => {
                     return Err(self.not_known(CommandError::from(error).into(), sending));
                 }
                 Err(error) => return Err(CommandError::from(error).into()),

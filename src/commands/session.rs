@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use super::Failure;
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 use crate::cluster::live::{self, ConnectOptions};
 use crate::cluster::write::Sending;
 use crate::cluster::{Flavors, HistoryQuery, Query, Source, file};
@@ -324,7 +324,12 @@ impl Session {
     /// # Errors
     ///
     /// Fails where somebody interrupts.
-    pub fn write(&self, write: &Write, sending: Sending, io: &mut Io<'_>) -> Result<Result<Value, ReadError>, Failure> {
+    pub fn write(
+        &self,
+        write: &Write,
+        sending: Sending,
+        io: &mut Io<'_>,
+    ) -> Result<Result<Value, ClusterError>, Failure> {
         let work = async { Ok(self.source.write(write, sending).await) };
         let answer = self.runtime.block_on(until_interrupted(work, io, None))?;
         self.hand_on_warnings(io)?;

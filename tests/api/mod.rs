@@ -5,7 +5,7 @@ mod objects;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kubectl_ds::cluster::error::ReadError;
+use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::live::{ConnectOptions, connect};
 use kubectl_ds::cluster::{Query, Source};
 use kubectl_ds::model::event::Event;
@@ -39,7 +39,7 @@ fn control_plane() -> ControlPlane {
 }
 
 /// Reads as one of the harness's users.
-fn read(control_plane: &ControlPlane, user: &str, query: &Query) -> Result<(Snapshot, Source), ReadError> {
+fn read(control_plane: &ControlPlane, user: &str, query: &Query) -> Result<(Snapshot, Source), ClusterError> {
     let options = ConnectOptions {
         kubeconfig: Some(control_plane.kubeconfig_of(user).display().to_string()),
         ..ConnectOptions::default()

@@ -8,7 +8,7 @@ mod writing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kubectl_ds::cluster::error::ReadError;
+use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::live::{ConnectOptions, Live, connect};
 use kubectl_ds::cluster::{Query, Source};
 use kubectl_ds::error::CommandError;
@@ -27,13 +27,13 @@ fn options(server: &Server) -> ConnectOptions {
     ConnectOptions { server: Some(format!("http://{}", server.address)), ..ConnectOptions::default() }
 }
 
-async fn live(options: &ConnectOptions) -> Result<Live, ReadError> {
+async fn live(options: &ConnectOptions) -> Result<Live, ClusterError> {
     let now = "2026-11-21T12:00:00Z".parse().unwrap();
     connect(options, now, Arc::new(|_| ())).await
 }
 
 /// Connects and reads, as a command does.
-fn read(options: &ConnectOptions, query: &Query) -> Result<(Snapshot, Source), ReadError> {
+fn read(options: &ConnectOptions, query: &Query) -> Result<(Snapshot, Source), ClusterError> {
     block_on(async {
         let source = Source::Live(live(options).await?);
         let snapshot = source.read(query).await?;
@@ -46,7 +46,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Returns an error as a person sees it.
-fn shown(error: ReadError) -> String {
+fn shown(error: ClusterError) -> String {
     CommandError::from(error).to_string()
 }
 

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use kubectl_ds::cluster::error::ReadError;
+use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::file::{Dump, open};
 use kubectl_ds::error::CommandError;
 use kubectl_ds::model::snapshot::{Kind, PodsComplete};
@@ -17,7 +17,7 @@ fn write(folder: &Path, files: &[(&str, String)]) {
     }
 }
 
-fn read(folder: &Path) -> Result<Dump, ReadError> {
+fn read(folder: &Path) -> Result<Dump, ClusterError> {
     open(folder.to_str().unwrap(), &mut std::io::empty(), None)
 }
 

@@ -8,13 +8,13 @@ mod round_trip;
 #[cfg(feature = "live")]
 mod snapshot_command;
 
-use kubectl_ds::cluster::error::ReadError;
+use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::file::{Dump, open};
 use kubectl_ds::error::CommandError;
 use serde_json::{Value, json};
 
 /// Reads a dump from standard input.
-fn read(text: impl AsRef<[u8]>) -> Result<Dump, ReadError> {
+fn read(text: impl AsRef<[u8]>) -> Result<Dump, ClusterError> {
     open("-", &mut text.as_ref(), None)
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::list;
 use super::reader::{Reader, broken, is_forbidden};
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::snapshot::Kind;
 
@@ -13,7 +13,7 @@ use crate::model::snapshot::Kind;
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
 /// Lists the Advanced DaemonSets that the reader's query asks for; a cluster without OpenKruise has none.
-pub(super) async fn list(reader: &Reader<'_>) -> Result<Vec<DaemonSet>, ReadError> {
+pub(super) async fn list(reader: &Reader<'_>) -> Result<Vec<DaemonSet>, ClusterError> {
     #[derive(Deserialize)]
     struct Found {
         #[serde(default)]
@@ -32,26 +32,26 @@ pub(super) async fn list(reader: &Reader<'_>) -> Result<Vec<DaemonSet>, ReadErro
             reader.note_forbidden(Kind::AdvancedDaemonSets, reader.query.namespace.clone());
             Ok(Vec::new())
         }
-        Err(ReadError::Api { code: 404, .. }) => Ok(Vec::new()),
+        Err(ClusterError::Api { code: 404, .. }) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
 /// Reads one Advanced DaemonSet; nothing where there is none of that name.
-pub(super) async fn get(reader: &Reader<'_>, namespace: &str, name: &str) -> Result<Option<DaemonSet>, ReadError> {
+pub(super) async fn get(reader: &Reader<'_>, namespace: &str, name: &str) -> Result<Option<DaemonSet>, ClusterError> {
     let Some(version) = version(reader).await? else { return Ok(None) };
     let mut path = collection(version, Some(namespace));
     path.push('/');
     list::escape(name, &mut path);
     match reader.live.transport.get_object("get daemonsets.apps.kruise.io", &path).await {
         Ok(object) => daemon_set(version, object).map(Some),
-        Err(ReadError::Api { code: 404, .. }) => Ok(None),
+        Err(ClusterError::Api { code: 404, .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// Returns the newest version that the cluster serves and that is understood here.
-async fn version(reader: &Reader<'_>) -> Result<Option<&'static str>, ReadError> {
+async fn version(reader: &Reader<'_>) -> Result<Option<&'static str>, ClusterError> {
     #[derive(Deserialize)]
     struct Group {
         versions: Vec<Version>,
@@ -66,7 +66,7 @@ async fn version(reader: &Reader<'_>) -> Result<Option<&'static str>, ReadError>
             Ok(VERSIONS.into_iter().find(|known| versions.iter().any(|Version { version }| version == known)))
         }
         // Where even the group may not be looked at, its objects may not either.
-        Err(ReadError::Api { code: 404 | 403, .. }) => Ok(None),
+        Err(ClusterError::Api { code: 404 | 403, .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -80,7 +80,7 @@ fn collection(version: &str, namespace: Option<&str>) -> String {
     path + "/daemonsets"
 }
 
-fn daemon_set(version: &str, mut object: Value) -> Result<DaemonSet, ReadError> {
+fn daemon_set(version: &str, mut object: Value) -> Result<DaemonSet, ClusterError> {
     if let Value::Object(fields) = &mut object {
         fields.entry("apiVersion").or_insert_with(|| format!("{ADVANCED_GROUP}{version}").into());
         fields.entry("kind").or_insert_with(|| "DaemonSet".into());

@@ -14,7 +14,7 @@ use super::kubeconfig::{self, Target};
 use super::options::{ConnectOptions, parse_timeout};
 use super::transport::Transport;
 use super::{credentials, failure, proxy};
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 
 /// How long to wait for a connection; as long as kubectl does.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,7 +24,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// Makes the transport that the kubeconfig and the flags describe, and returns it with the namespace
 /// of the context. Nothing is sent yet.
-pub(super) fn open(options: &ConnectOptions) -> Result<(Transport, String), ReadError> {
+pub(super) fn open(options: &ConnectOptions) -> Result<(Transport, String), ClusterError> {
     let timeout = options.request_timeout.as_deref().map(parse_timeout).transpose()?.flatten();
     let Target { cluster, mut user, namespace } = kubeconfig::load(options)?;
     let url = server_url(cluster.server.as_deref().unwrap_or_default())?;
@@ -53,10 +53,10 @@ pub(super) fn open(options: &ConnectOptions) -> Result<(Transport, String), Read
 }
 
 /// Reads a server's address as kubectl does: without a scheme it is plain HTTP.
-fn server_url(server: &str) -> Result<Uri, ReadError> {
+fn server_url(server: &str) -> Result<Uri, ClusterError> {
     let text = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let bad = |problem: String| {
-        ReadError::config(format!("the server {server:?} cannot be used: {problem}"))
+        ClusterError::config(format!("the server {server:?} cannot be used: {problem}"))
             .hint("a server is written as https://HOST:PORT; check the kubeconfig's cluster, or --server")
     };
     if text.ends_with("://") {
@@ -74,7 +74,7 @@ fn server_url(server: &str) -> Result<Uri, ReadError> {
 
 /// Drops credentials for a server without TLS, as kubectl does, and refuses to go on where they would
 /// have been needed on the way through a network.
-fn without_credentials(url: &Uri, user: AuthInfo) -> Result<AuthInfo, ReadError> {
+fn without_credentials(url: &Uri, user: AuthInfo) -> Result<AuthInfo, ClusterError> {
     let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
     let secret = user.token.is_some()
@@ -83,7 +83,7 @@ fn without_credentials(url: &Uri, user: AuthInfo) -> Result<AuthInfo, ReadError>
         || user.auth_provider.is_some()
         || user.password.is_some();
     if secret && !loopback {
-        return Err(ReadError::config(format!(
+        return Err(ClusterError::config(format!(
             "the server {url} is not secure, and the credentials would be sent readable"
         ))
         .hint("write https:// in the kubeconfig's server or in --server"));
@@ -93,18 +93,20 @@ fn without_credentials(url: &Uri, user: AuthInfo) -> Result<AuthInfo, ReadError>
 }
 
 /// Refuses the ways to log in that kubectl no longer has.
-fn refuse_removed_providers(user: &AuthInfo) -> Result<(), ReadError> {
+fn refuse_removed_providers(user: &AuthInfo) -> Result<(), ClusterError> {
     match user.auth_provider.as_ref().map(|provider| provider.name.as_str()) {
         None | Some("oidc") => Ok(()),
-        Some(name) => Err(ReadError::config(format!("the auth provider {name:?} of the kubeconfig is not supported"))
-            .hint("gcp and azure have credential plugins instead: gke-gcloud-auth-plugin and kubelogin")),
+        Some(name) => {
+            Err(ClusterError::config(format!("the auth provider {name:?} of the kubeconfig is not supported"))
+                .hint("gcp and azure have credential plugins instead: gke-gcloud-auth-plugin and kubelogin"))
+        }
     }
 }
 
 /// The certificates to trust, as they are written and as a file that is read again when it changes.
 type Authority = (Option<Vec<Vec<u8>>>, Option<PathBuf>);
 
-fn authority(cluster: &Cluster) -> Result<Authority, ReadError> {
+fn authority(cluster: &Cluster) -> Result<Authority, ClusterError> {
     let Cluster { certificate_authority, certificate_authority_data, .. } = cluster;
     let empty = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
     if empty(certificate_authority) && empty(certificate_authority_data) {
@@ -115,7 +117,7 @@ fn authority(cluster: &Cluster) -> Result<Authority, ReadError> {
         _ => "certificate-authority-data of the kubeconfig".to_owned(),
     };
     let bad = |problem: String| {
-        ReadError::config(format!("unable to read the {origin}: {problem}"))
+        ClusterError::config(format!("unable to read the {origin}: {problem}"))
             .hint("it must hold certificates in PEM format")
     };
     let read = ExecAuthCluster::try_from(cluster).map_err(|error| bad(innermost(&error)))?;
@@ -163,13 +165,13 @@ fn user_agent() -> HeaderValue {
 }
 
 /// Makes the error of a configuration that no client can be made of.
-fn unusable(error: &kube::Error) -> ReadError {
+fn unusable(error: &kube::Error) -> ClusterError {
     let cause = match error {
         kube::Error::RustlsTls(source) => source.to_string(),
         kube::Error::Auth(source) => source.to_string(),
         other => other.to_string(),
     };
-    let error = ReadError::config(format!("the kubeconfig's certificates or credentials cannot be used: {cause}"));
+    let error = ClusterError::config(format!("the kubeconfig's certificates or credentials cannot be used: {cause}"));
     match failure::hint(&cause) {
         Some(hint) => error.hint(hint),
         None => {

@@ -12,7 +12,7 @@ use kube::config::{AuthInfo, Cluster, ExecAuthCluster, ExecConfig, ExecInteracti
 use serde::{Deserialize, Serialize};
 
 use super::options::ConnectOptions;
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 
 /// What a plugin is told, and what it gives: `ExecCredential` of client.authentication.k8s.io.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ struct Status {
 /// # Errors
 ///
 /// Fails where the plugin cannot be run, fails, or gives no credentials.
-pub(super) fn resolve(options: &ConnectOptions, cluster: &Cluster, user: &mut AuthInfo) -> Result<(), ReadError> {
+pub(super) fn resolve(options: &ConnectOptions, cluster: &Cluster, user: &mut AuthInfo) -> Result<(), ClusterError> {
     let Some(exec) = user.exec.take() else { return Ok(()) };
     if user.token.is_some() || user.token_file.is_some() {
         return Ok(());
@@ -71,7 +71,7 @@ pub(super) fn resolve(options: &ConnectOptions, cluster: &Cluster, user: &mut Au
     Ok(())
 }
 
-fn run(options: &ConnectOptions, cluster: &Cluster, exec: &ExecConfig) -> Result<Status, ReadError> {
+fn run(options: &ConnectOptions, cluster: &Cluster, exec: &ExecConfig) -> Result<Status, ClusterError> {
     let program = exec.command.as_deref().filter(|command| !command.is_empty());
     let program = program.ok_or_else(|| problem(exec, "the kubeconfig names no command"))?;
     let api_version = exec.api_version.clone().unwrap_or_default();
@@ -113,7 +113,7 @@ fn run(options: &ConnectOptions, cluster: &Cluster, exec: &ExecConfig) -> Result
             std::io::ErrorKind::NotFound => {
                 let hint = exec.install_hint.as_deref().filter(|hint| !hint.trim().is_empty());
                 let hint = hint.unwrap_or("install it, or check that the kubeconfig names it rightly");
-                let found = ReadError::Credentials {
+                let found = ClusterError::Credentials {
                     message: format!("getting credentials: exec: executable {program} not found"),
                     hints: Vec::new(),
                 };
@@ -126,7 +126,7 @@ fn run(options: &ConnectOptions, cluster: &Cluster, exec: &ExecConfig) -> Result
             Some(code) => format!("exit code {code}"),
             None => output.status.to_string(),
         };
-        return Err(ReadError::Credentials {
+        return Err(ClusterError::Credentials {
             message: format!("getting credentials: exec: executable {program} failed with {how}"),
             hints: vec!["run it by hand to see what it needs, such as a new login".to_owned()],
         });
@@ -143,9 +143,9 @@ fn run(options: &ConnectOptions, cluster: &Cluster, exec: &ExecConfig) -> Result
     given.status.ok_or_else(|| problem(exec, "it gave no status"))
 }
 
-fn problem(exec: &ExecConfig, problem: &str) -> ReadError {
+fn problem(exec: &ExecConfig, problem: &str) -> ClusterError {
     let program = exec.command.as_deref().unwrap_or_default();
-    ReadError::Credentials {
+    ClusterError::Credentials {
         message: format!("getting credentials: exec: plugin {program:?}: {problem}"),
         hints: vec!["check the user's `exec` section in the kubeconfig".to_owned()],
     }
@@ -161,7 +161,7 @@ mod tests {
     use kube::config::{AuthInfo, Cluster, ExecConfig};
 
     use super::{ConnectOptions, resolve};
-    use crate::cluster::error::ReadError;
+    use crate::cluster::error::ClusterError;
 
     /// A user whose plugin is a shell script.
     fn user(script: &str) -> AuthInfo {
@@ -174,7 +174,7 @@ mod tests {
         AuthInfo { exec: Some(exec), ..AuthInfo::default() }
     }
 
-    fn run(user: &mut AuthInfo) -> Result<(), ReadError> {
+    fn run(user: &mut AuthInfo) -> Result<(), ClusterError> {
         resolve(&ConnectOptions::default(), &Cluster::default(), user)
     }
 

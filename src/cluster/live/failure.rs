@@ -5,7 +5,7 @@ use std::error::Error;
 use http::StatusCode;
 use serde::Deserialize;
 
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 
 /// `metav1.Status`, as far as it matters, in both wire forms.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
@@ -27,7 +27,7 @@ struct Unknown {
 }
 
 /// Makes the error of an answer whose HTTP status is none of success.
-pub(super) fn refused(code: StatusCode, body: &[u8]) -> ReadError {
+pub(super) fn refused(code: StatusCode, body: &[u8]) -> ClusterError {
     let status = match body.strip_prefix(b"k8s\0") {
         Some(envelope) => <Unknown as prost::Message>::decode(envelope)
             .and_then(|unknown| <Status as prost::Message>::decode(unknown.raw.as_slice()))
@@ -45,9 +45,9 @@ pub(super) fn refused(code: StatusCode, body: &[u8]) -> ReadError {
         message
     };
     if code == StatusCode::UNAUTHORIZED {
-        return ReadError::Unauthorized { message };
+        return ClusterError::Unauthorized { message };
     }
-    ReadError::Api { code: code.as_u16(), reason, message }
+    ClusterError::Api { code: code.as_u16(), reason, message }
 }
 
 /// Returns the API's word for an HTTP status that came without one.
@@ -66,14 +66,14 @@ fn reason_of(code: StatusCode) -> String {
 }
 
 /// Makes the error of a connection that could not be made or was lost.
-pub(super) fn connection(server: &str, error: &(dyn Error + 'static)) -> ReadError {
+pub(super) fn connection(server: &str, error: &(dyn Error + 'static)) -> ClusterError {
     let mut chain = Vec::new();
     let mut source = Some(error);
     while let Some(error) = source {
         if let Some(error) = error.downcast_ref::<std::io::Error>() {
             match error.kind() {
                 std::io::ErrorKind::ConnectionRefused => {
-                    return ReadError::Connection {
+                    return ClusterError::Connection {
                         message: format!(
                             "The connection to the server {server} was refused - did you specify the right host or port?"
                         ),
@@ -89,7 +89,7 @@ pub(super) fn connection(server: &str, error: &(dyn Error + 'static)) -> ReadErr
     }
     let cause = innermost(&chain);
     let mut error =
-        ReadError::Connection { message: format!("Unable to connect to the server: {cause}"), hints: Vec::new() };
+        ClusterError::Connection { message: format!("Unable to connect to the server: {cause}"), hints: Vec::new() };
     if let Some(hint) = hint(&cause) {
         error = error.hint(hint);
     }
@@ -97,8 +97,8 @@ pub(super) fn connection(server: &str, error: &(dyn Error + 'static)) -> ReadErr
 }
 
 /// Makes the error of a server that did not answer in time.
-pub(super) fn timed_out(server: &str, how: &str) -> ReadError {
-    ReadError::TimedOut { message: format!("Unable to connect to the server: {server}: {how}") }
+pub(super) fn timed_out(server: &str, how: &str) -> ClusterError {
+    ClusterError::TimedOut { message: format!("Unable to connect to the server: {server}: {how}") }
 }
 
 /// Returns the words that say most: the outer ones of the HTTP client say only that it failed.

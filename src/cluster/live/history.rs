@@ -10,13 +10,13 @@ use super::advanced;
 use super::list::List;
 use super::prune::Owners;
 use super::reader::{Reader, broken, complete};
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 use crate::cluster::{Flavors, HistoryQuery, Query, suggestions};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Kind, Snapshot};
 
-pub(super) async fn read(live: &Live, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
+pub(super) async fn read(live: &Live, query: &HistoryQuery) -> Result<Snapshot, ClusterError> {
     let HistoryQuery { namespace, name, selector, flavors, pods } = query;
     let names = name.iter().cloned().collect();
     let reading = Query { namespace: namespace.clone(), names, selector: selector.clone(), ..Query::default() };
@@ -55,22 +55,22 @@ async fn by_name(
     flavors: Flavors,
     namespace: &str,
     name: &str,
-) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ReadError> {
+) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
     match flavors {
         Flavors::Apps => match reader.daemon_set(namespace, name).await {
             Ok(own) => Ok((vec![own], Vec::new())),
-            Err(ReadError::NotFound { resource, name, namespace: place, mut near }) => {
+            Err(ClusterError::NotFound { resource, name, namespace: place, mut near }) => {
                 // An Advanced one of this name is the likeliest to be meant.
                 if matches!(advanced::get(reader, namespace, &name).await, Ok(Some(_))) {
                     near.insert(0, format!("ads/{name}"));
                 }
-                Err(ReadError::NotFound { resource, name, namespace: place, near })
+                Err(ClusterError::NotFound { resource, name, namespace: place, near })
             }
             Err(error) => Err(error),
         },
         Flavors::Any => match reader.daemon_set(namespace, name).await {
             Ok(own) => Ok((vec![own], Vec::new())),
-            Err(error @ ReadError::NotFound { .. }) => match advanced::get(reader, namespace, name).await? {
+            Err(error @ ClusterError::NotFound { .. }) => match advanced::get(reader, namespace, name).await? {
                 Some(advanced) => Ok((Vec::new(), vec![advanced])),
                 None => Err(error),
             },
@@ -91,7 +91,7 @@ async fn by_name(
 async fn controller_revisions(
     reader: &Reader<'_>,
     daemon_sets: &[DaemonSet],
-) -> Result<Vec<ControllerRevision>, ReadError> {
+) -> Result<Vec<ControllerRevision>, ClusterError> {
     let keep = |object: Value| {
         let object = complete(object, Kind::ControllerRevisions);
         Some(ControllerRevision::from_object(object).map_err(|error| broken(Kind::ControllerRevisions, &error)))

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
 
 use super::options::ConnectOptions;
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 use crate::cluster::suggestions;
 
 /// The folder in which a pod finds its service account.
@@ -31,7 +31,7 @@ pub(super) struct Target {
 ///
 /// Fails where a file cannot be read, something that is named does not exist, or nothing is
 /// configured at all.
-pub(super) fn load(options: &ConnectOptions) -> Result<Target, ReadError> {
+pub(super) fn load(options: &ConnectOptions) -> Result<Target, ClusterError> {
     let paths = paths(options);
     let config = merge(options, &paths)?;
     let chosen = options.context.clone().or_else(|| config.current_context.clone());
@@ -41,7 +41,7 @@ pub(super) fn load(options: &ConnectOptions) -> Result<Target, ReadError> {
     override_cluster(options, &mut cluster);
     if cluster.server.as_deref().is_none_or(str::is_empty) {
         if !context.cluster.is_empty() {
-            return Err(ReadError::config(format!("cluster {:?} has no server", context.cluster))
+            return Err(ClusterError::config(format!("cluster {:?} has no server", context.cluster))
                 .hint("set it with `kubectl config set-cluster`, or give --server"));
         }
         return match in_cluster(options) {
@@ -68,7 +68,7 @@ fn paths(options: &ConnectOptions) -> Vec<PathBuf> {
 }
 
 /// Reads and merges the files. Those that are missing are skipped, except one that was asked for.
-fn merge(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, ReadError> {
+fn merge(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, ClusterError> {
     let mut merged = Kubeconfig::default();
     for path in paths {
         let mut config = match Kubeconfig::read_from(path) {
@@ -87,7 +87,7 @@ fn merge(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, Read
     Ok(merged)
 }
 
-fn unreadable(path: &Path, error: &KubeconfigError) -> ReadError {
+fn unreadable(path: &Path, error: &KubeconfigError) -> ClusterError {
     let problem = match error {
         KubeconfigError::ReadConfig(source, _) if source.kind() == std::io::ErrorKind::NotFound => {
             "no such file".to_owned()
@@ -99,11 +99,11 @@ fn unreadable(path: &Path, error: &KubeconfigError) -> ReadError {
         }
         other => other.to_string(),
     };
-    ReadError::config(format!("error loading config file {:?}: {problem}", path.display().to_string()))
+    ClusterError::config(format!("error loading config file {:?}: {problem}", path.display().to_string()))
         .hint("`kubectl config view` shows what kubectl reads; --kubeconfig names another file")
 }
 
-fn context(options: &ConnectOptions, config: &Kubeconfig, chosen: Option<&str>) -> Result<Context, ReadError> {
+fn context(options: &ConnectOptions, config: &Kubeconfig, chosen: Option<&str>) -> Result<Context, ClusterError> {
     let Some(name) = chosen else {
         return Ok(Context { cluster: options.cluster.clone().unwrap_or_default(), ..Context::default() });
     };
@@ -120,7 +120,7 @@ fn context(options: &ConnectOptions, config: &Kubeconfig, chosen: Option<&str>) 
     Ok(context)
 }
 
-fn cluster(options: &ConnectOptions, config: &Kubeconfig, context: &Context) -> Result<Cluster, ReadError> {
+fn cluster(options: &ConnectOptions, config: &Kubeconfig, context: &Context) -> Result<Cluster, ClusterError> {
     match config.clusters.iter().find(|cluster| cluster.name == context.cluster) {
         Some(found) => Ok(found.cluster.clone().unwrap_or_default()),
         // A server that is given needs no cluster of the kubeconfig.
@@ -134,7 +134,7 @@ fn cluster(options: &ConnectOptions, config: &Kubeconfig, context: &Context) -> 
     }
 }
 
-fn user(options: &ConnectOptions, config: &Kubeconfig, context: &Context) -> Result<AuthInfo, ReadError> {
+fn user(options: &ConnectOptions, config: &Kubeconfig, context: &Context) -> Result<AuthInfo, ClusterError> {
     let name = options.user.as_ref().or(context.user.as_ref());
     let found = name.and_then(|name| config.auth_infos.iter().find(|user| user.name == *name));
     match (found, &options.user) {
@@ -166,7 +166,7 @@ fn override_cluster(options: &ConnectOptions, cluster: &mut Cluster) {
 }
 
 /// Applies the flags about the user. A token goes before every other way to log in.
-fn override_user(options: &ConnectOptions, user: &mut AuthInfo) -> Result<(), ReadError> {
+fn override_user(options: &ConnectOptions, user: &mut AuthInfo) -> Result<(), ClusterError> {
     if let Some(token) = options.token.as_ref().filter(|token| !token.is_empty()) {
         *user = AuthInfo {
             token: Some(token.clone().into()),
@@ -198,13 +198,13 @@ fn override_user(options: &ConnectOptions, user: &mut AuthInfo) -> Result<(), Re
     if user.impersonate.as_ref().is_none_or(String::is_empty)
         && (user.impersonate_groups.is_some() || user.impersonate_uid.is_some())
     {
-        return Err(ReadError::config("--as-group and --as-uid need a user to act as").hint("give --as too"));
+        return Err(ClusterError::config("--as-group and --as-uid need a user to act as").hint("give --as too"));
     }
     Ok(())
 }
 
-fn missing(what: &str, name: &str, plural: &str, existing: &[&str]) -> ReadError {
-    let error = ReadError::config(format!("{what} {name:?} does not exist"));
+fn missing(what: &str, name: &str, plural: &str, existing: &[&str]) -> ClusterError {
+    let error = ClusterError::config(format!("{what} {name:?} does not exist"));
     let near = suggestions::near(name, existing.iter().copied());
     if !near.is_empty() {
         return error.hint(format!("similar {plural}: {}", near.join(", ")));
@@ -243,10 +243,10 @@ fn in_cluster(options: &ConnectOptions) -> Option<Target> {
     Some(Target { cluster, user, namespace: namespace.to_owned() })
 }
 
-fn nothing_configured(options: &ConnectOptions, config: &Kubeconfig, paths: &[PathBuf]) -> ReadError {
+fn nothing_configured(options: &ConnectOptions, config: &Kubeconfig, paths: &[PathBuf]) -> ClusterError {
     if !config.contexts.is_empty() {
         let existing: Vec<&str> = config.contexts.iter().map(|context| context.name.as_str()).collect();
-        return ReadError::config("the kubeconfig has no current context")
+        return ClusterError::config("the kubeconfig has no current context")
             .hint(format!("choose one with --context or `kubectl config use-context`: {}", existing.join(", ")));
     }
     let looked: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -254,7 +254,7 @@ fn nothing_configured(options: &ConnectOptions, config: &Kubeconfig, paths: &[Pa
         ([], _) => "there is no kubeconfig".to_owned(),
         (looked, _) => format!("no kubeconfig names one ({})", looked.join(", ")),
     };
-    ReadError::config(format!("no cluster is configured: {places}"))
+    ClusterError::config(format!("no cluster is configured: {places}"))
         .hint("set KUBECONFIG, or give --kubeconfig or --server")
         .hint("--from FILE reads a dump instead of a cluster, and --from demo the one inside this program")
 }
@@ -267,7 +267,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::{ConnectOptions, Target, load};
-    use crate::cluster::error::ReadError;
+    use crate::cluster::error::ClusterError;
 
     const FIRST: &str = "
 apiVersion: v1
@@ -309,7 +309,7 @@ users:
         target.cluster.server.as_deref().unwrap()
     }
 
-    fn message(error: &ReadError) -> String {
+    fn message(error: &ClusterError) -> String {
         format!("{error} | {}", error.hints().join(" | "))
     }
 

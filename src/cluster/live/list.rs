@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::progress::Tally;
 use super::transport::{Answer, JSON, PROTOBUF_OR_JSON, Transport};
 use super::{json_items, protobuf};
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -146,7 +146,7 @@ pub(super) struct Opened<'a> {
 /// # Errors
 ///
 /// Fails where the server cannot be reached, or refuses.
-pub(super) async fn open<T: Item>(transport: &Transport, kind: Kind, list: List) -> Result<Opened<'_>, ReadError> {
+pub(super) async fn open<T: Item>(transport: &Transport, kind: Kind, list: List) -> Result<Opened<'_>, ClusterError> {
     let first = transport.get(&request(kind), &list.path(kind, None), T::ACCEPT).await?;
     Ok(Opened { transport, kind, list, first })
 }
@@ -165,14 +165,14 @@ impl Opened<'_> {
         self,
         tally: &Tally,
         keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ReadError> {
+    ) -> Result<Vec<U>, ClusterError> {
         let Opened { transport, kind, list, first } = self;
         let (request, mut answer, mut kept, mut restarted) = (request(kind), first, Vec::new(), false);
         while let Some(page) = read_page(&mut answer, kind, tally, &keep, &mut kept).await? {
             answer = match transport.get(&request, &list.path(kind, Some(&page)), T::ACCEPT).await {
                 Ok(next) => next,
                 // The pages' common version is gone: another round, once.
-                Err(ReadError::Api { code: 410, .. }) if !restarted => {
+                Err(ClusterError::Api { code: 410, .. }) if !restarted => {
                     (restarted, kept) = (true, Vec::new());
                     transport.get(&request, &list.path(kind, None), T::ACCEPT).await?
                 }
@@ -191,7 +191,7 @@ async fn read_page<T: Item, U>(
     tally: &Tally,
     keep: &impl Fn(T) -> Option<U>,
     kept: &mut Vec<U>,
-) -> Result<Option<String>, ReadError> {
+) -> Result<Option<String>, ClusterError> {
     enum Decoder {
         Protobuf(protobuf::ListDecoder),
         Json(json_items::ListDecoder),

@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::error::ReadError;
+use super::error::ClusterError;
 use super::{HistoryQuery, Query};
 use crate::model::snapshot::Snapshot;
 use progress::Tally;
@@ -56,7 +56,7 @@ pub struct Live {
 ///
 /// Fails where the kubeconfig or a flag is no good, or there are no credentials.
 #[expect(clippy::unused_async, reason = "the client must be made inside a runtime")]
-pub async fn connect(options: &ConnectOptions, now: Timestamp, on_progress: OnProgress) -> Result<Live, ReadError> {
+pub async fn connect(options: &ConnectOptions, now: Timestamp, on_progress: OnProgress) -> Result<Live, ClusterError> {
     let (transport, default_namespace) = connection::open(options)?;
     Ok(Live { transport, tally: Tally::new(on_progress), default_namespace, now })
 }
@@ -77,7 +77,7 @@ impl Live {
     /// # Errors
     ///
     /// Fails where the server cannot be asked.
-    pub async fn server_version(&self) -> Result<String, ReadError> {
+    pub async fn server_version(&self) -> Result<String, ClusterError> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct ServerVersion {
@@ -88,12 +88,12 @@ impl Live {
     }
 
     /// Reads what the query asks for; see [`super::Source::read`].
-    pub(super) async fn read(&self, query: &Query) -> Result<Snapshot, ReadError> {
+    pub(super) async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         reader::Reader::new(self, query).snapshot().await
     }
 
     /// Reads DaemonSets with their revisions and pods; see [`super::Source::read_history`].
-    pub(super) async fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ReadError> {
+    pub(super) async fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ClusterError> {
         history::read(self, query).await
     }
 
@@ -102,7 +102,7 @@ impl Live {
         &self,
         snapshot: &mut Snapshot,
         nodes: &BTreeSet<String>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), ClusterError> {
         read::pods_on(self, snapshot, nodes).await
     }
 }

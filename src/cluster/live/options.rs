@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 
 /// Flags about the connection, named as kubectl's are, and the surroundings.
 #[derive(Debug, Clone, Default)]
@@ -56,14 +56,14 @@ impl ConnectOptions {
 /// # Errors
 ///
 /// Fails where the text is no time.
-pub fn parse_timeout(text: &str) -> Result<Option<Duration>, ReadError> {
+pub fn parse_timeout(text: &str) -> Result<Option<Duration>, ClusterError> {
     let duration = match text.parse::<u64>() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
         Err(_) => parse_go_duration(text),
     };
     match duration {
         Some(duration) => Ok(Some(duration).filter(|duration| !duration.is_zero())),
-        None => Err(ReadError::config(format!("--request-timeout {text:?} is no time"))
+        None => Err(ClusterError::config(format!("--request-timeout {text:?} is no time"))
             .hint("give whole seconds, or a number with its unit: 1s, 2m, 3h; 0 means no limit")),
     }
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use http::Uri;
 
 use super::options::ConnectOptions;
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 
 /// Returns the proxy for a server: the kubeconfig's `proxy-url`, or the environment's.
 ///
@@ -19,7 +19,7 @@ pub(super) fn choose(
     options: &ConnectOptions,
     server: &Uri,
     proxy_url: Option<&str>,
-) -> Result<Option<Uri>, ReadError> {
+) -> Result<Option<Uri>, ClusterError> {
     if let Some(proxy) = proxy_url.filter(|proxy| !proxy.is_empty()) {
         return normalise(proxy, "proxy-url").map(Some);
     }
@@ -34,12 +34,12 @@ pub(super) fn choose(
 }
 
 /// Gives a proxy's address the form that the client takes: with a scheme, and one it knows.
-fn normalise(proxy: &str, origin: &str) -> Result<Uri, ReadError> {
+fn normalise(proxy: &str, origin: &str) -> Result<Uri, ClusterError> {
     let proxy = proxy.trim();
     let bad = |problem: &str| {
         // The address may hold a password: only what follows it is shown.
         let shown = proxy.rsplit_once('@').map_or(proxy, |(_, host)| host);
-        ReadError::config(format!("the proxy {shown:?} of {origin} cannot be used: {problem}"))
+        ClusterError::config(format!("the proxy {shown:?} of {origin} cannot be used: {problem}"))
             .hint("a proxy is written as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")
     };
     let (scheme, rest) = proxy.split_once("://").unwrap_or(("http", proxy));

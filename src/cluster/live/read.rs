@@ -14,7 +14,7 @@ use super::reader::{
     AT_ONCE, ONE_BY_ONE, Reader, add_missing_pods, add_missing_revisions, broken, complete, is_forbidden, permission,
 };
 use crate::cluster::Query;
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 use crate::cluster::suggestions;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
@@ -33,7 +33,7 @@ const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manage
 
 impl Reader<'_> {
     /// Reads the snapshot. Whatever needs no DaemonSet to be asked for is asked for at once.
-    pub(super) async fn snapshot(self) -> Result<Snapshot, ReadError> {
+    pub(super) async fn snapshot(self) -> Result<Snapshot, ClusterError> {
         let mut snapshot = Snapshot::empty(self.live.now);
         let of_daemon_sets = async {
             let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods())?;
@@ -74,7 +74,7 @@ impl Reader<'_> {
     }
 
     /// Reads the DaemonSets: by name where few are named.
-    async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ReadError> {
+    async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
         let Query { namespace, names, .. } = self.query;
         let mut daemon_sets = match namespace {
             Some(namespace) if (1..=ONE_BY_ONE).contains(&names.len()) => {
@@ -96,7 +96,7 @@ impl Reader<'_> {
         Ok(daemon_sets)
     }
 
-    async fn nodes(&self) -> Result<Vec<Node>, ReadError> {
+    async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
         let Query { node, node_selector, .. } = self.query;
         let field_selector = node.as_ref().map(|node| format!("metadata.name={node}")).unwrap_or_default();
         let list =
@@ -124,7 +124,7 @@ impl Reader<'_> {
     /// Asks for all pods of the cluster, or of the one node, where the query needs them.
     ///
     /// They begin to arrive while the DaemonSets do, without which none can be kept or dropped.
-    async fn open_all_pods(&self) -> Result<Option<list::Opened<'_>>, ReadError> {
+    async fn open_all_pods(&self) -> Result<Option<list::Opened<'_>>, ClusterError> {
         let Query { namespace, node, everything, .. } = self.query;
         let field_selector = match node {
             Some(node) if !everything => format!("spec.nodeName={node}"),
@@ -148,7 +148,7 @@ impl Reader<'_> {
         daemon_sets: &[DaemonSet],
         owners: &Owners,
         all: Option<list::Opened<'_>>,
-    ) -> Result<(Vec<Pod>, PodsComplete), ReadError> {
+    ) -> Result<(Vec<Pod>, PodsComplete), ClusterError> {
         let others = if self.query.everything { Others::Whole } else { Others::ForArithmetic };
         let all_arrive = async {
             match all {
@@ -173,7 +173,7 @@ impl Reader<'_> {
         &self,
         daemon_sets: &[DaemonSet],
         owners: &Owners,
-    ) -> Result<Vec<ControllerRevision>, ReadError> {
+    ) -> Result<Vec<ControllerRevision>, ClusterError> {
         let keep = |object: Value| match ControllerRevision::from_object(complete(object, Kind::ControllerRevisions)) {
             Ok(revision) => owners.keeps_revision(&revision).then_some(Ok(revision)),
             Err(error) => Some(Err(broken(Kind::ControllerRevisions, &error))),
@@ -195,7 +195,7 @@ impl Reader<'_> {
 
     /// Reads the events: those about the DaemonSets, and the warnings about their pods; all about the
     /// pods where one node is asked about, and about that node.
-    async fn events(&self, owners: &Owners) -> Result<Vec<Event>, ReadError> {
+    async fn events(&self, owners: &Owners) -> Result<Vec<Event>, ClusterError> {
         let Query { names, node, everything, .. } = self.query;
         let list = |field_selector: String| List { field_selector, ..List::default() };
         if *everything {
@@ -226,7 +226,7 @@ impl Reader<'_> {
         Ok(events)
     }
 
-    async fn limit_ranges(&self, owners: &Owners) -> Result<Vec<LimitRange>, ReadError> {
+    async fn limit_ranges(&self, owners: &Owners) -> Result<Vec<LimitRange>, ClusterError> {
         if !self.query.admission {
             return Ok(Vec::new());
         }
@@ -234,20 +234,20 @@ impl Reader<'_> {
     }
 
     /// Reads a kind of class, where admission is to be simulated.
-    async fn classes<T: Item>(&self, kind: Kind) -> Result<Vec<T>, ReadError> {
+    async fn classes<T: Item>(&self, kind: Kind) -> Result<Vec<T>, ClusterError> {
         if !self.query.admission {
             return Ok(Vec::new());
         }
         self.list_or_gap(kind, List::default(), Some).await
     }
 
-    async fn leases(&self) -> Result<Vec<Lease>, ReadError> {
+    async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {
         let (namespace, name) = CONTROLLER_MANAGER;
         let path = format!("{}/{name}", list::collection(Kind::Leases, Some(namespace)));
         match self.live.transport.get_object("get leases", &path).await {
             Ok(lease) => Ok(vec![lease]),
             // Not every cluster's controllers keep this lease.
-            Err(ReadError::Api { code: 404, .. }) => Ok(Vec::new()),
+            Err(ClusterError::Api { code: 404, .. }) => Ok(Vec::new()),
             Err(error) if is_forbidden(&error) => {
                 let cause = GapCause::Forbidden("get leases.coordination.k8s.io".to_owned());
                 let gap = Gap { kind: Kind::Leases, namespace: Some(namespace.to_owned()), cause };
@@ -260,7 +260,11 @@ impl Reader<'_> {
 }
 
 /// Adds every pod of the nodes to a snapshot: node by node while they are few.
-pub(super) async fn pods_on(live: &Live, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ReadError> {
+pub(super) async fn pods_on(
+    live: &Live,
+    snapshot: &mut Snapshot,
+    nodes: &BTreeSet<String>,
+) -> Result<(), ClusterError> {
     let wanted: BTreeSet<String> = nodes.iter().filter(|node| !snapshot.knows_all_pods_on(node)).cloned().collect();
     if wanted.is_empty() {
         return Ok(());

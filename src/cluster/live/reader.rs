@@ -11,7 +11,7 @@ use super::Live;
 use super::list::{self, Item, List};
 use super::prune::{Others, Owners};
 use crate::cluster::Query;
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 use crate::cluster::suggestions;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         gaps
     }
 
-    pub(super) async fn list_daemon_sets(&self) -> Result<Vec<DaemonSet>, ReadError> {
+    pub(super) async fn list_daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
         // Near names are looked for among all of them, so that labels are compared here.
         let label_selector = if self.query.names.is_empty() { self.query.selector.to_string() } else { String::new() };
         let list = List { namespace: self.query.namespace.clone(), label_selector, ..List::default() };
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         objects.into_iter().map(daemon_set).collect()
     }
 
-    pub(super) async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ReadError> {
+    pub(super) async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ClusterError> {
         let mut path = list::collection(Kind::DaemonSets, Some(namespace));
         path.push('/');
         list::escape(name, &mut path);
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
                 self.live.tally.add(Kind::DaemonSets, 1, 0);
                 daemon_set(object)
             }
-            Err(ReadError::Api { code: 404, .. }) => {
+            Err(ClusterError::Api { code: 404, .. }) => {
                 let existing = self.list_daemon_sets().await.unwrap_or_default();
                 let existing = existing.iter().map(|daemon_set| daemon_set.metadata.name.as_str());
                 Err(suggestions::unknown_daemon_set(name, Some(namespace), existing))
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         daemon_sets: &[DaemonSet],
         owners: &Owners,
         field_selector: &str,
-    ) -> Result<Vec<Pod>, ReadError> {
+    ) -> Result<Vec<Pod>, ClusterError> {
         let list = |namespace: &str, label_selector: String| List {
             namespace: Some(namespace.to_owned()),
             label_selector,
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         list: List,
         owners: &Owners,
         keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ReadError> {
+    ) -> Result<Vec<U>, ClusterError> {
         let namespace = self.query.namespace.clone().filter(|_| !(self.query.everything && kind == Kind::Events));
         if namespace.is_some() {
             return self.list_or_gap(kind, List { namespace, ..list }, keep).await;
@@ -136,14 +136,14 @@ impl<'a> Reader<'a> {
         kind: Kind,
         list: List,
         keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ReadError> {
+    ) -> Result<Vec<U>, ClusterError> {
         let namespace = list.namespace.clone();
         match self.live.list(kind, list, keep).await {
             Err(error) if is_forbidden(&error) => {
                 self.note_forbidden(kind, namespace);
                 Ok(Vec::new())
             }
-            Err(ReadError::Api { code: 404, .. }) => Ok(Vec::new()),
+            Err(ClusterError::Api { code: 404, .. }) => Ok(Vec::new()),
             found => found,
         }
     }
@@ -160,7 +160,7 @@ impl Live {
         kind: Kind,
         list: List,
         keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ReadError> {
+    ) -> Result<Vec<U>, ClusterError> {
         list::open::<T>(&self.transport, kind, list).await?.collect(&self.tally, keep).await
     }
 }
@@ -181,8 +181,8 @@ fn add_missing_by<T>(metadata: impl Fn(&T) -> &ObjectMeta, objects: &mut Vec<T>,
     objects.extend(found.into_iter().filter(|object| known.insert(key(object))));
 }
 
-pub(super) fn is_forbidden(error: &ReadError) -> bool {
-    matches!(error, ReadError::Api { code: 403, .. })
+pub(super) fn is_forbidden(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Api { code: 403, .. })
 }
 
 /// Returns the permission that listing a kind takes, as `kubectl auth can-i` takes it.
@@ -194,7 +194,7 @@ pub(super) fn permission(kind: Kind) -> String {
     }
 }
 
-fn daemon_set(object: Value) -> Result<DaemonSet, ReadError> {
+fn daemon_set(object: Value) -> Result<DaemonSet, ClusterError> {
     DaemonSet::from_object(complete(object, Kind::DaemonSets)).map_err(|error| broken(Kind::DaemonSets, &error))
 }
 
@@ -208,6 +208,6 @@ pub(super) fn complete(mut object: Value, kind: Kind) -> Value {
     object
 }
 
-pub(super) fn broken(kind: Kind, error: &serde_json::Error) -> ReadError {
-    ReadError::Answer { request: format!("list {}", kind.resource()), problem: error.to_string() }
+pub(super) fn broken(kind: Kind, error: &serde_json::Error) -> ClusterError {
+    ClusterError::Answer { request: format!("list {}", kind.resource()), problem: error.to_string() }
 }

@@ -12,7 +12,7 @@ use kube::client::Body;
 use tokio::time::Instant;
 
 use super::failure;
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 
 /// How long to wait in all for a server that says it is overloaded.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -84,7 +84,12 @@ impl Transport {
     /// # Errors
     ///
     /// Fails where the server cannot be reached, or answers with anything but success.
-    pub(super) async fn get(&self, request: &str, path: &str, accept: &'static str) -> Result<Answer<'_>, ReadError> {
+    pub(super) async fn get(
+        &self,
+        request: &str,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<Answer<'_>, ClusterError> {
         let question = Question { path, accept, patch: None };
         self.ask(request, question, |status| {
             matches!(
@@ -107,7 +112,7 @@ impl Transport {
         request: &str,
         path: &str,
         patch: Vec<u8>,
-    ) -> Result<T, ReadError> {
+    ) -> Result<T, ClusterError> {
         let question = Question { path, accept: JSON, patch: Some(patch.into()) };
         self.ask(request, question, |status| status == StatusCode::TOO_MANY_REQUESTS).await?.object().await
     }
@@ -118,7 +123,7 @@ impl Transport {
         request: &str,
         question: Question<'_>,
         is_busy: impl Fn(StatusCode) -> bool,
-    ) -> Result<Answer<'_>, ReadError> {
+    ) -> Result<Answer<'_>, ClusterError> {
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         let mut patience = PATIENCE;
         let mut pause = FIRST_PAUSE;
@@ -157,11 +162,11 @@ impl Transport {
         &self,
         request: &str,
         path: &str,
-    ) -> Result<T, ReadError> {
+    ) -> Result<T, ClusterError> {
         self.get(request, path, JSON).await?.object().await
     }
 
-    async fn send(&self, question: &Question<'_>) -> Result<Response<Body>, ReadError> {
+    async fn send(&self, question: &Question<'_>) -> Result<Response<Body>, ClusterError> {
         let Question { path, accept, patch } = question;
         let request = match patch {
             None => Request::get(*path).header(ACCEPT, *accept).body(Body::empty()),
@@ -170,11 +175,11 @@ impl Transport {
                 .header(CONTENT_TYPE, "application/json-patch+json")
                 .body(Body::from(patch.clone())),
         };
-        let request = request.map_err(|error| ReadError::config(format!("cannot ask for {path:?}: {error}")))?;
+        let request = request.map_err(|error| ClusterError::config(format!("cannot ask for {path:?}: {error}")))?;
         self.client.send(request).await.map_err(|error| failure::connection(&self.server, &error))
     }
 
-    async fn within<F: Future>(&self, deadline: Option<Instant>, future: F) -> Result<F::Output, ReadError> {
+    async fn within<F: Future>(&self, deadline: Option<Instant>, future: F) -> Result<F::Output, ClusterError> {
         match (deadline, self.timeout) {
             (Some(deadline), Some(timeout)) => tokio::time::timeout_at(deadline, future).await.map_err(|_| {
                 failure::timed_out(
@@ -203,7 +208,7 @@ impl Answer<'_> {
     /// # Errors
     ///
     /// Fails where the connection is lost or time runs out.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ClusterError> {
         loop {
             let frame = self.transport.within(self.deadline, self.body.frame()).await?;
             match frame {
@@ -214,7 +219,7 @@ impl Answer<'_> {
                     }
                 }
                 Some(Err(error)) => {
-                    return Err(ReadError::Connection {
+                    return Err(ClusterError::Connection {
                         message: format!(
                             "the connection to the server {} was lost in the answer to {}: {error}",
                             self.transport.server, self.request
@@ -231,7 +236,7 @@ impl Answer<'_> {
     /// # Errors
     ///
     /// Fails where the connection is lost, and where the body is no such JSON.
-    async fn object<T: serde::de::DeserializeOwned>(mut self) -> Result<T, ReadError> {
+    async fn object<T: serde::de::DeserializeOwned>(mut self) -> Result<T, ClusterError> {
         let mut text = Vec::new();
         while let Some(bytes) = self.next().await? {
             text.extend_from_slice(&bytes);
@@ -240,8 +245,8 @@ impl Answer<'_> {
     }
 
     /// Makes the error of an answer that is not what it should be.
-    pub(super) fn broken(&self, problem: impl Into<String>) -> ReadError {
-        ReadError::Answer { request: self.request.clone(), problem: problem.into() }
+    pub(super) fn broken(&self, problem: impl Into<String>) -> ClusterError {
+        ClusterError::Answer { request: self.request.clone(), problem: problem.into() }
     }
 }
 

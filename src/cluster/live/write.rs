@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Live, list};
-use crate::cluster::error::ReadError;
+use crate::cluster::error::ClusterError;
 use crate::cluster::write::Sending;
 use crate::plan::Write;
 
@@ -12,7 +12,7 @@ const FIELD_MANAGER: &str = "kubectl-ds";
 
 impl Live {
     /// Sends a change; see [`super::super::Source::write`].
-    pub(in crate::cluster) async fn write(&self, write: &Write, sending: Sending) -> Result<Value, ReadError> {
+    pub(in crate::cluster) async fn write(&self, write: &Write, sending: Sending) -> Result<Value, ClusterError> {
         let mut path = format!("/apis/{}/namespaces/", write.api_version);
         list::escape(&write.namespace, &mut path);
         path.push_str("/daemonsets/");
@@ -23,7 +23,7 @@ impl Live {
             path.push_str("&dryRun=All");
         }
         let patch = serde_json::to_vec(&write.patch())
-            .map_err(|error| ReadError::config(format!("cannot write the patch: {error}")))?;
+            .map_err(|error| ClusterError::config(format!("cannot write the patch: {error}")))?;
         self.transport.patch_object("patch daemonsets", &path, patch).await
     }
 }

@@ -175,7 +175,7 @@ impl Dump {
         }
         let taken = self.snapshot.borrow_mut().take();
         let mut snapshot = taken.ok_or_else(|| ClusterError::file(&self.name, "was read before, and is read once"))?;
-        suggestions::check_daemon_sets(query, &snapshot.daemon_sets)?;
+        suggestions::check_daemon_sets(query, &snapshot.daemon_sets).map_err(|error| self.not_found(error))?;
         if let Some(node) = &query.node {
             self.check_node(node, &snapshot)?;
             snapshot.nodes.retain(|existing| existing.metadata.name == *node);
@@ -202,7 +202,8 @@ impl Dump {
         query.choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets);
         match &query.name {
             Some(name) if snapshot.daemon_sets.is_empty() && snapshot.advanced_daemon_sets.is_empty() => {
-                Err(suggestions::unknown_daemon_set_of(query.flavors, name, query.namespace.as_deref(), &existing))
+                let namespace = query.namespace.as_deref();
+                Err(self.not_found(suggestions::unknown_daemon_set_of(query.flavors, name, namespace, &existing)))
             }
             _ => Ok(snapshot),
         }
@@ -219,7 +220,18 @@ impl Dump {
                 .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
         }
         let existing = || snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str());
-        if existing().any(|name| name == node) { Ok(()) } else { Err(suggestions::unknown_node(node, existing())) }
+        if existing().any(|name| name == node) {
+            return Ok(());
+        }
+        Err(self.not_found(suggestions::unknown_node(node, existing())))
+    }
+
+    /// Turns the server's not-found error into one about this dump.
+    fn not_found(&self, error: ClusterError) -> ClusterError {
+        let ClusterError::NotFound { resource, name, near, .. } = &error else { return error };
+        let in_dump = ClusterError::file(&self.name, format!("{resource} {name:?} not found"));
+        // Other hints are about commands against a cluster.
+        if near.is_empty() { in_dump } else { error.hints().into_iter().fold(in_dump, ClusterError::hint) }
     }
 }
 
@@ -256,10 +268,14 @@ fn gaps(objects: &Objects, pods_complete: &PodsComplete) -> Vec<Gap> {
         }
     }
     if objects.headers.is_empty() && *pods_complete != PodsComplete::Everywhere && read.contains(&Kind::Pods) {
-        let namespaces: BTreeSet<_> =
-            objects.daemon_sets.iter().map(|daemon_set| &daemon_set.metadata.namespace).collect();
-        let missing = namespaces.into_iter().filter(|namespace| !objects.pod_namespaces.contains(*namespace));
-        gaps.extend(missing.map(|namespace| not_in_dump(Kind::Pods, Some(namespace.clone()))));
+        // A list of all namespaces has no pod of a namespace that has none, if the status of its DaemonSets agrees.
+        let lacks_pods = |daemon_set: &&DaemonSet| {
+            let is_listed = objects.lists_all_namespaces && !daemon_set.status.counts_pods();
+            !is_listed && !objects.pod_namespaces.contains(&daemon_set.metadata.namespace)
+        };
+        let missing: BTreeSet<_> =
+            objects.daemon_sets.iter().filter(lacks_pods).map(|daemon_set| &daemon_set.metadata.namespace).collect();
+        gaps.extend(missing.into_iter().map(|namespace| not_in_dump(Kind::Pods, Some(namespace.clone()))));
     }
     gaps
 }

@@ -59,6 +59,8 @@ pub struct Objects {
     pub others: BTreeMap<String, usize>,
     /// Whether a list shows that it was made of all namespaces.
     pub pods_everywhere: bool,
+    /// Whether a list with pods was made of all namespaces, perhaps with a selector.
+    pub lists_all_namespaces: bool,
     /// The namespaces of which pods were listed.
     pub pod_namespaces: BTreeSet<String>,
 }
@@ -267,7 +269,9 @@ impl Objects {
     fn end_list(&mut self, origin: Origin<'_>, list_type: Type<'_>, reach: &Reach) {
         let listed = list_type.known();
         self.kinds.extend(listed);
-        self.pods_everywhere |= reach.namespaces.len() > 1 && reach.has_other_pods && !reach.pod_namespaces.is_empty();
+        let lists_all_namespaces = reach.namespaces.len() > 1 && !reach.pod_namespaces.is_empty();
+        self.lists_all_namespaces |= lists_all_namespaces;
+        self.pods_everywhere |= lists_all_namespaces && reach.has_other_pods;
         if let (Some(Kind::Pods), Some(folder)) = (listed, origin.folder) {
             self.pods_everywhere |= IDLE_NAMESPACES.contains(&folder);
             note(&mut self.pod_namespaces, folder);

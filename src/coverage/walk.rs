@@ -23,7 +23,7 @@ use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{
-    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodSummary,
+    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodCounts, PodSummary,
 };
 use crate::report::reason::ReasonCode;
 use crate::scheduling::should_run::Decision;
@@ -297,6 +297,10 @@ impl<'s, 'a> Walk<'s, 'a> {
         let counts = &mut self.tally.counts;
         counts.eligible = count(status.desired_number_scheduled);
         counts.misscheduled = count(status.number_misscheduled);
+        if !self.subject.pods_known {
+            // Without nodes and pods, a reason would be a guess.
+            return self.take_numbers_of_pods_from_the_status();
+        }
         counts.missing = counts.eligible.saturating_sub(counts.current);
         if counts.missing > 0
             && let Some(finding) = missing_pod::findings_of_unknown_nodes(self.subject).first()
@@ -334,6 +338,11 @@ impl<'s, 'a> Walk<'s, 'a> {
             namespace: daemon_set.metadata.namespace.clone(),
             name: daemon_set.metadata.name.clone(),
             counts: tally.counts,
+            pod_counts: match (subject.pods_known, options.is_every_node()) {
+                (true, _) => PodCounts::Counted,
+                (false, true) => PodCounts::FromStatus,
+                (false, false) => PodCounts::Unknown,
+            },
             current_revision: subject.current_hash.map(str::to_owned),
             strategy: strategy(&daemon_set.spec.update_strategy),
             status,

@@ -154,6 +154,13 @@ pub struct DaemonSetStatus {
     pub observed_generation: i64,
 }
 
+impl DaemonSetStatus {
+    /// Returns whether the controller last saw a pod of the DaemonSet on any node.
+    pub fn counts_pods(&self) -> bool {
+        self.current_number_scheduled > 0 || self.number_misscheduled > 0
+    }
+}
+
 impl DaemonSet {
     /// Reads a DaemonSet from the whole object; `null` means the same as an absent field.
     ///

@@ -7,7 +7,7 @@ use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{
-    CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, Trouble,
+    CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, PodCounts, ReasonGroup, Trouble,
 };
 
 /// The columns that a group's reason code and number of nodes take up, with the space after them.
@@ -109,6 +109,16 @@ pub fn sentence(
 fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
     let counts = &daemon_set.counts;
     let name = view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
+    match daemon_set.pod_counts {
+        PodCounts::Counted => {}
+        PodCounts::FromStatus => {
+            return format!(
+                "{name}: status reports {} desired, {} current, {} ready, {} updated, {} available",
+                daemon_set.status.desired, counts.current, counts.ready, counts.updated, counts.available
+            );
+        }
+        PodCounts::Unknown => return format!("{name}: {}, pods unknown", count(counts.eligible, "eligible node")),
+    }
     let mut line = match (counts.eligible, counts.available) {
         (0, _) => format!("{name}: no node is eligible{}", why_none(daemon_set)),
         (1, 1) => format!("{name}: the one eligible node has an available pod"),

@@ -63,7 +63,13 @@ pub fn several(
         columns.push(Column::text("NAMESPACE", |row: &Row<'_>| view.show(&row.report.daemon_set.namespace)));
     }
     columns.push(Column::text("NAME", |row: &Row<'_>| view.show(&row.report.daemon_set.short())));
-    table(columns, reports, wide, view, out)?;
+    if reports.iter().all(|report| report.revisions.is_empty()) {
+        for report in reports {
+            writeln!(out, "{}", view.show(&answer(report)))?;
+        }
+    } else {
+        table(columns, reports, wide, view, out)?;
+    }
     let mut said: Vec<&Incomplete> = Vec::new();
     for gap in reports.iter().flat_map(|report| &report.incomplete) {
         if !said.contains(&gap) {
@@ -75,6 +81,9 @@ pub fn several(
 
 fn answer(report: &HistoryReport) -> String {
     let name = report.daemon_set.title();
+    if report.revisions.is_empty() && !report.incomplete.is_empty() {
+        return format!("{name}: revisions unknown");
+    }
     let Some(current) = report.revisions.iter().find(|row| row.current) else {
         return format!("{name}: {}", count(report.revisions.len(), "revision"));
     };

@@ -49,6 +49,8 @@ pub struct DaemonSetCoverage {
     /// Numbers of nodes.
     #[serde(flatten)]
     pub counts: Counts,
+    /// Where the counts of nodes by their pods come from.
+    pub pod_counts: PodCounts,
     /// The hash of the current revision; absent where the revisions are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
@@ -95,6 +97,18 @@ pub struct Counts {
     pub misscheduled: usize,
     /// Nodes that should not run a pod.
     pub not_eligible: usize,
+}
+
+/// Where the counts of nodes by their pods come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PodCounts {
+    /// From the pods.
+    Counted,
+    /// From the status of the DaemonSet, because the pods could not be read.
+    FromStatus,
+    /// From nowhere: the pods could not be read, and the status counts all nodes, not the selected ones.
+    Unknown,
 }
 
 /// The counts by the value of a label.

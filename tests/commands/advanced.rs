@@ -41,13 +41,10 @@ fn a_plain_name_means_it_where_kubernetes_has_none_of_that_name() {
     }
     let ended = on_advanced(&["history", "ds/gpu"]);
     assert_eq!(ended.code, Some(1));
-    assert!(
-        ended.err.starts_with("Error from server (NotFound): daemonsets.apps \"gpu\" not found\n"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.starts_with(&format!("error: {ADVANCED}: daemonsets.apps \"gpu\" not found\n")), "{}", ended.err);
     let ended = on_advanced(&["history", "ads/gpus"]);
-    assert!(ended.err.starts_with("Error from server (NotFound): daemonsets.apps.kruise.io \"gpus\""), "{}", ended.err);
+    let not_found = format!("error: {ADVANCED}: daemonsets.apps.kruise.io \"gpus\" not found\n");
+    assert!(ended.err.starts_with(&not_found), "{}", ended.err);
     assert!(ended.err.contains("similar names: gpu"), "{}", ended.err);
 }
 
@@ -103,8 +100,10 @@ fn a_name_of_the_other_flavor_is_offered() {
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
     assert_eq!(
         ended.err,
-        "Error from server (NotFound): daemonsets.apps \"gpu\" not found\n\
-         hint: similar names in namespace \"team\": ads/gpu\n"
+        format!(
+            "error: {ADVANCED}: daemonsets.apps \"gpu\" not found\n\
+             hint: similar names in namespace \"team\": ads/gpu\n"
+        )
     );
 }
 

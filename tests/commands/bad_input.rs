@@ -30,10 +30,7 @@ fn path(file: &tempfile::NamedTempFile) -> &str {
 fn an_unknown_daemon_set_gets_names_that_look_alike() {
     assert_eq!(
         failure(&["coverage", "agnt", "--from", SHOP]),
-        (
-            Some(1),
-            "Error from server (NotFound): daemonsets.apps \"agnt\" not found\nhint: similar names: agent\n".to_owned()
-        )
+        (Some(1), format!("error: {SHOP}: daemonsets.apps \"agnt\" not found\nhint: similar names: agent\n"))
     );
 }
 

@@ -116,6 +116,22 @@ fn pods_of_a_namespace_that_was_not_dumped_are_a_gap() {
 }
 
 #[test]
+fn a_namespace_without_pods_in_a_list_of_all_namespaces_has_none_if_the_status_agrees() {
+    let mut refused = daemon_set("y", "refused");
+    refused["status"] = json!({"desiredNumberScheduled": 3, "currentNumberScheduled": 0});
+    let gap = |items: &[serde_json::Value]| {
+        read(list(items).to_string()).unwrap().into_snapshot().unwrap().gap(Kind::Pods, "y").cloned()
+    };
+    let agent = [daemon_set("x", "agent"), pod("x", "agent-1", "DaemonSet")];
+    assert_eq!(gap(&[&agent[..], &[refused.clone()]].concat()), None);
+    assert!(gap(&[&agent[1..], &[daemon_set("x", "a")]].concat()).is_none(), "nothing is said about y");
+    let mut running = refused.clone();
+    running["status"]["currentNumberScheduled"] = json!(3);
+    assert!(gap(&[&agent[..], &[running]].concat()).is_some(), "the status counts pods that the dump lacks");
+    assert!(gap(&[refused]).is_some(), "no pods were listed");
+}
+
+#[test]
 fn of_two_versions_the_newer_counts() {
     let mut newer = daemon_set("x", "agent");
     newer["metadata"]["resourceVersion"] = json!("1001");
@@ -145,11 +161,11 @@ fn a_query_picks_daemon_sets_and_offers_near_names() {
     let complaint = |query: Query| CommandError::from(dump.clone().read(&query).unwrap_err()).to_string();
     assert_eq!(
         complaint(Query { names: vec!["agnet".to_owned()], ..Query::default() }),
-        "Error from server (NotFound): daemonsets.apps \"agnet\" not found\nhint: similar names: agent"
+        "standard input: daemonsets.apps \"agnet\" not found\nhint: similar names: agent"
     );
     assert_eq!(
         complaint(Query { node: Some("worker-2".to_owned()), ..Query::default() }),
-        "Error from server (NotFound): nodes \"worker-2\" not found\nhint: similar names: worker-1"
+        "standard input: nodes \"worker-2\" not found\nhint: similar names: worker-1"
     );
 }
 

@@ -221,3 +221,40 @@ fn a_dump_without_pods_says_so_and_claims_nothing_about_them() {
     }
     assert!(!out.contains("permission"), "{out}");
 }
+
+#[test]
+fn daemon_sets_alone_are_reported_by_their_status_without_reasons() {
+    let mut agent = daemon_set("x", "agent");
+    agent["status"] = json!({"desiredNumberScheduled": 24, "currentNumberScheduled": 23, "numberReady": 22,
+        "updatedNumberScheduled": 20, "numberAvailable": 21});
+    let dump = list(&[agent]).to_string();
+    let (exit, out, err) = run(&["coverage", "--from", "-"], &dump);
+    assert_eq!((exit, err.as_str()), (Exit::Success, ""));
+    let answer = "x/agent: status reports 24 desired, 23 current, 22 ready, 20 updated, 21 available\n";
+    assert!(out.contains(answer), "{out}");
+    assert!(!out.contains("REASON"), "{out}");
+    let (_, report, _) = run(&["coverage", "--from", "-", "-o", "json"], &dump);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let agent = &report["daemonSets"][0];
+    assert_eq!(agent["podCounts"], "fromStatus");
+    assert_eq!((&agent["available"], &agent["missing"], &agent["groups"]), (&json!(21), &json!(1), &json!([])));
+    let (_, report, _) = run(&["list", "--from", "-", "-o", "json"], &dump);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let row = &report["daemonSets"][0];
+    assert_eq!((&row["available"], &row["troubles"]), (&json!(21), &json!([])));
+}
+
+#[test]
+fn selected_nodes_without_pods_in_the_dump_are_not_counted_as_uncovered() {
+    let dump = list(&[daemon_set("x", "agent"), node("a")]).to_string();
+    let (_, out, _) = run(&["coverage", "--node-selector", "kubernetes.io/hostname=a", "--from", "-"], &dump);
+    assert!(out.starts_with("x/agent: 1 eligible node, pods unknown\n"), "{out}");
+}
+
+#[test]
+fn history_of_a_dump_without_revisions_says_that_they_are_unknown() {
+    let dump = list(&[daemon_set("x", "agent")]).to_string();
+    let (_, out, _) = run(&["history", "--from", "-"], &dump);
+    assert!(out.starts_with("x/agent: revisions unknown\n"), "{out}");
+    assert!(!out.contains("REVISION "), "{out}");
+}

@@ -4,11 +4,15 @@ use anstream::adapter::strip_str;
 use kubectl_ds::cluster::yaml::{documents, value};
 use kubectl_ds::render::changes;
 use kubectl_ds::render::view::View;
-use kubectl_ds::report::change::Change;
+use kubectl_ds::report::change::{Change, Path};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::support::hard_values::hard_value;
+
+fn spec_x() -> Path {
+    Path::default().field("spec").field("x")
+}
 
 /// Shows one change, and returns its lines.
 fn shown(change: Change, view: &View) -> Vec<String> {
@@ -55,9 +59,9 @@ proptest! {
     #[test]
     fn added_and_removed_values_are_whole(value in hard_value(), width in prop::sample::select(vec![None, Some(40), Some(80), Some(200)])) {
         let view = View::new(width, false);
-        let added = shown(Change::new("spec.x", None, Some(value.clone())), &view);
+        let added = shown(Change::new(spec_x(), None, Some(value.clone())), &view);
         prop_assert_eq!(read(&added, "+"), as_shown(value.clone()), "{:?}", added);
-        let removed = shown(Change::new("spec.x", Some(value.clone()), None), &view);
+        let removed = shown(Change::new(spec_x(), Some(value.clone()), None), &view);
         prop_assert_eq!(read(&removed, "-"), as_shown(value), "{:?}", removed);
     }
 }

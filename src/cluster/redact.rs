@@ -8,10 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
+use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::Snapshot;
-
-/// The annotation in which kubectl keeps a copy of the manifest.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Hides secrets in objects of one snapshot.
 #[derive(Debug)]
@@ -86,7 +84,7 @@ impl Redactor {
     fn hide_annotations(&mut self, annotations: Map<String, Value>) -> Map<String, Value> {
         let mut hidden = Map::new();
         for (key, value) in annotations {
-            if key == LAST_APPLIED {
+            if key == LAST_APPLIED_ANNOTATION {
                 // It repeats the manifest, which says what the next apply changes.
                 if let Some(mut manifest) = value.as_str().and_then(|text| serde_json::from_str(text).ok()) {
                     self.redact(&mut manifest);
@@ -136,7 +134,7 @@ fn hide_owned_names(fields: &mut Value) {
 /// Tells whether an annotation is Kubernetes' own or this tool's.
 fn is_kept_annotation(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else {
-        return key == "deprecated.daemonset.template.generation" || key.starts_with("kubectl-ds");
+        return key == TEMPLATE_GENERATION_ANNOTATION || key.starts_with("kubectl-ds");
     };
     let of = |parent: &str| domain.strip_suffix(parent).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     of("kubernetes.io") || of("k8s.io") || domain.starts_with("kubectl-ds")

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::Failure;
 use super::external_diff;
@@ -19,8 +18,8 @@ use crate::model::template::Template;
 use crate::render;
 use crate::render::unified::{self, Labelled};
 use crate::render::view::View;
-use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, RevisionDiff};
-use crate::rollout::history::{diff, histories, side};
+use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, RevisionDiff, TemplateSource};
+use crate::rollout::history::{diff, histories, manifest_with, side};
 use crate::rollout::revisions::{Address, Revision, Revisions, Unknown, name_of};
 
 /// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
@@ -218,10 +217,11 @@ fn answer(arguments: HistoryArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut
         None => template.value().clone(),
     };
     let labelled = |side: &DiffSide, template: &Template| {
-        let is_file = side.revision.is_none() && !side.current;
-        let label = match is_file {
-            true => side.label.clone(),
-            false => format!("{}.{}", revisions.daemon_set.metadata.name, side.label.replace(' ', "-")),
+        let name = &revisions.daemon_set.metadata.name;
+        let label = match side.source {
+            TemplateSource::Manifest => render::history::label(side),
+            TemplateSource::Live => format!("{name}.the-live-template"),
+            TemplateSource::Revision => format!("{name}.revision-{}", side.revision.unwrap_or_default()),
         };
         Labelled { label, value: lines(template) }
     };
@@ -321,9 +321,9 @@ fn choose<'a>(
         },
         (Sides::Two(from, to), _) => (find(*from)?, find(*to)?),
         (Sides::Manifest(from, path), manifest) => {
-            let label = if path == "-" { "standard input".to_owned() } else { path.clone() };
-            let template = manifest.unwrap_or(&revisions.live);
-            (find(*from)?, (DiffSide { label, revision: None, current: false }, template))
+            let side =
+                DiffSide { source: TemplateSource::Manifest, file: Some(path.clone()), revision: None, current: false };
+            (find(*from)?, (side, manifest.unwrap_or(&revisions.live)))
         }
     })
 }
@@ -373,37 +373,14 @@ fn print_template(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let (side, template) = side(revisions, address).map_err(|unknown| not_there(revisions, address, unknown))?;
-    let object = with_template(revisions, template);
+    let object = manifest_with(revisions.daemon_set, template);
     if output::print_data(output, &object, out)? {
         return Ok(());
     }
     let name = name_of(revisions.daemon_set).title();
-    let current = if side.current && side.revision.is_some() { " (current)" } else { "" };
-    let line = format!("# {name}: {}{current}", side.label);
+    let line = format!("# {name}: {}", render::history::label(&side));
     writeln!(out, "{}", view.show(&line)).map_err(Failure::Output)?;
     yaml::write(template.value(), out).map_err(Failure::Output)
-}
-
-/// Returns the DaemonSet with another template, as a manifest to be applied again.
-fn with_template(revisions: &Revisions<'_>, template: &Template) -> Value {
-    let daemon_set = revisions.daemon_set;
-    let mut metadata = json!({"name": daemon_set.metadata.name, "namespace": daemon_set.metadata.namespace});
-    if !daemon_set.metadata.labels.is_empty() {
-        metadata["labels"] = json!(daemon_set.metadata.labels);
-    }
-    // These are notes of the API server and of kubectl, about the live template.
-    let is_note = |key: &str| {
-        key == "deprecated.daemonset.template.generation" || key == "kubectl.kubernetes.io/last-applied-configuration"
-    };
-    let annotations = daemon_set.annotations.iter().filter(|(key, _)| !is_note(key));
-    let annotations: serde_json::Map<String, Value> =
-        annotations.map(|(key, value)| (key.clone(), value.clone().into())).collect();
-    if !annotations.is_empty() {
-        metadata["annotations"] = annotations.into();
-    }
-    let mut spec = daemon_set.object.get("spec").cloned().unwrap_or_else(|| json!({}));
-    spec["template"] = template.value().clone();
-    json!({"apiVersion": daemon_set.api_version(), "kind": "DaemonSet", "metadata": metadata, "spec": spec})
 }
 
 fn print_lines(

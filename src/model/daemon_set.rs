@@ -6,13 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::int_or_percent::IntOrPercent;
-use super::metadata::ObjectMeta;
+use super::metadata::{ObjectMeta, TEMPLATE_GENERATION_ANNOTATION};
 use super::pod::{Container, PodSpec};
 use super::selector::LabelSelector;
 use super::template::Template;
-
-/// The annotation that numbers the templates of a DaemonSet; see [`DaemonSet::template_generation`].
-const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
 /// The API group of OpenKruise's Advanced DaemonSets, as API versions begin with it.
 pub const ADVANCED_GROUP: &str = "apps.kruise.io/";

@@ -10,6 +10,12 @@ pub const CONTROLLER_REVISION_HASH_LABEL: &str = "controller-revision-hash";
 /// The label on pods that predates revisions: the number of the template they were made from.
 pub const POD_TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
 
+/// The annotation that numbers the templates of a DaemonSet; it predates revisions.
+pub const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
+
+/// The annotation in which `kubectl apply` keeps the manifest that it applied last.
+pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 wire! {
     /// An object's `metadata`, without annotations and managed fields.
     pub struct ObjectMeta {

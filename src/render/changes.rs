@@ -65,7 +65,7 @@ impl Row {
             (None, Some(value)) if is_block(value) => Shape::Block(Mark::To, Block::of(value, view)),
             (from, to) => Shape::Short([from, to].into_iter().flatten().map(|value| word(value, view)).collect()),
         };
-        let mut row = Row { op: change.op, path: view.show(&change.path), shape };
+        let mut row = Row { op: change.op, path: view.show(&change.path.to_string()), shape };
         if let Shape::Short(values) = &mut row.shape {
             let values = std::mem::take(values);
             let taken: usize = values.iter().map(|value| GAP.len() + columns(value)).sum();
@@ -256,7 +256,7 @@ mod tests {
     use crate::encode::sanitize::is_unsafe;
     use crate::render::text::columns;
     use crate::render::view::View;
-    use crate::report::change::Change;
+    use crate::report::change::{Change, Path};
 
     fn changes() -> Vec<Change> {
         let replace = |path: &str, from: Value, to: Value| Change::new(path, Some(from), Some(to));
@@ -393,7 +393,7 @@ mod tests {
         let changes = [
             Change::new("spec.a", Some(json!("b")), Some(json!("c"))),
             Change::new("spec.bcd", Some(json!("bc")), Some(json!("d"))),
-            Change::new(format!("spec.{long}"), Some(json!("b")), Some(json!("c"))),
+            Change::new(Path::default().field("spec").field(&long), Some(json!("b")), Some(json!("c"))),
             Change::new("spec.b", Some(json!(long)), Some(json!("c"))),
         ];
         let expected =
@@ -429,8 +429,8 @@ mod tests {
         for text in &texts {
             let values = [json!(text), json!([text]), json!({ text: { "a": [text] } })];
             for value in values {
-                changes.push(Change::new(format!("spec[{text}]"), None, Some(value.clone())));
-                changes.push(Change::new(text, Some(value.clone()), Some(json!("a"))));
+                changes.push(Change::new(Path::default().field("spec").entry(text), None, Some(value.clone())));
+                changes.push(Change::new(Path::default().field(text), Some(value.clone()), Some(json!("a"))));
                 changes.push(Change::new("spec.a", Some(value), Some(json!(format!("{text}\n{evil}c")))));
             }
         }

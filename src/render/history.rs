@@ -11,7 +11,7 @@ use super::text::{count, cut};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::coverage::Incomplete;
-use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow};
+use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow, TemplateSource};
 
 /// The columns that a change-cause may take up, so that there is room for what changed.
 const WIDEST_CAUSE: usize = 30;
@@ -194,10 +194,17 @@ pub fn diff(report: &RevisionDiff, view: &View, out: &mut dyn Write) -> io::Resu
     changes::write(changes, view, out)
 }
 
-fn label(side: &DiffSide) -> String {
-    match side.revision {
-        Some(number) if side.label == "the live template" => format!("the live template (revision {number})"),
-        Some(_) if side.current => format!("{} (current)", side.label),
-        _ => side.label.clone(),
+/// Names a template for a sentence, such as `revision 3 (current)`.
+pub fn label(side: &DiffSide) -> String {
+    match (side.source, side.revision) {
+        (TemplateSource::Live, Some(number)) => format!("the live template (revision {number})"),
+        (TemplateSource::Live, None) => "the live template".to_owned(),
+        (TemplateSource::Revision, number) => {
+            format!("revision {}{}", number.unwrap_or_default(), if side.current { " (current)" } else { "" })
+        }
+        (TemplateSource::Manifest, _) => match side.file.as_deref() {
+            Some("-") | None => "standard input".to_owned(),
+            Some(file) => file.to_owned(),
+        },
     }
 }

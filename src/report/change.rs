@@ -1,7 +1,9 @@
-//! One difference between two pod templates, as plain data.
+//! One difference between two pod templates.
+
+use std::fmt;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// One difference between two pod templates.
@@ -9,37 +11,163 @@ use serde_json::Value;
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// Where it is in the template, such as `spec.containers[agent].image`.
-    pub path: String,
-    /// What became of the value.
+    #[schemars(with = "String")]
+    pub path: Path,
+    /// What happened to the value.
     pub op: Op,
-    /// The value before, absent where there was none.
+    /// The value before; absent if it was added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Value>,
-    /// The value after, absent where there is none.
+    /// The value after; absent if it was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
 }
 
-/// What became of a value.
+/// What happened to a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// It was not there before.
+    /// It was added.
     Add,
-    /// It is not there any more.
+    /// It was removed.
     Remove,
-    /// It is another one.
+    /// It was replaced by another value.
     Replace,
 }
 
 impl Change {
-    /// Makes the change from one value to another; what is missing says which operation it is.
-    pub fn new(path: impl Into<String>, from: Option<Value>, to: Option<Value>) -> Self {
+    /// Creates a change; an absent value makes it an addition or a removal.
+    pub fn new(path: impl Into<Path>, from: Option<Value>, to: Option<Value>) -> Self {
         let op = match (&from, &to) {
             (None, _) => Op::Add,
             (Some(_), None) => Op::Remove,
             (Some(_), Some(_)) => Op::Replace,
         };
         Change { path: path.into(), op, from, to }
+    }
+}
+
+/// The steps from the root of a template to a value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Path(pub Vec<Step>);
+
+/// A step of a path.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// A field.
+    Field(String),
+    /// An entry of a list or of a map, by its key.
+    Entry(String),
+    /// An item of a list, by its index.
+    Index(usize),
+    /// The order of a list.
+    Order,
+}
+
+impl Path {
+    /// Returns the path of a field of this value.
+    pub fn field(&self, name: &str) -> Path {
+        self.then(Step::Field(name.to_owned()))
+    }
+
+    /// Returns the path of an entry of this list or map.
+    pub fn entry(&self, key: &str) -> Path {
+        self.then(Step::Entry(key.to_owned()))
+    }
+
+    /// Returns the path of an item of this list.
+    pub fn index(&self, index: usize) -> Path {
+        self.then(Step::Index(index))
+    }
+
+    /// Returns the path of the order of this list.
+    pub fn order(&self) -> Path {
+        self.then(Step::Order)
+    }
+
+    fn then(&self, step: Step) -> Path {
+        Path(self.0.iter().cloned().chain([step]).collect())
+    }
+}
+
+impl fmt::Display for Path {
+    /// Writes the path as users do. Keys that would make it ambiguous are quoted.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_identifier = |name: &str| {
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        };
+        for (depth, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Field(name) if is_identifier(name) && depth == 0 => formatter.write_str(name)?,
+                Step::Field(name) if is_identifier(name) => write!(formatter, ".{name}")?,
+                Step::Field(key) | Step::Entry(key) => {
+                    if key.is_empty() || key.contains(['[', ']', '"']) || key.trim() != key {
+                        write!(formatter, "[{}]", Value::from(key.as_str()))?;
+                    } else {
+                        write!(formatter, "[{key}]")?;
+                    }
+                }
+                Step::Index(index) => write!(formatter, "[{index}]")?,
+                Step::Order => formatter.write_str(" (order)")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Path {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Path, Step};
+
+    /// Reads the plain paths that unit tests are written with.
+    impl From<&str> for Path {
+        fn from(text: &str) -> Path {
+            let (mut rest, order) =
+                text.strip_suffix(" (order)").map_or((text, None), |rest| (rest, Some(Step::Order)));
+            let mut steps = Vec::new();
+            while !rest.is_empty() {
+                let (step, after) = match rest.strip_prefix('[') {
+                    Some(entry) => {
+                        let (key, after) = entry.split_once(']').unwrap();
+                        (key.parse().map_or_else(|_| Step::Entry(key.to_owned()), Step::Index), after)
+                    }
+                    None => {
+                        let name = rest.strip_prefix('.').unwrap_or(rest);
+                        let (name, after) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
+                        (Step::Field(name.to_owned()), after)
+                    }
+                };
+                steps.push(step);
+                rest = after;
+            }
+            steps.extend(order);
+            Path(steps)
+        }
+    }
+
+    #[test]
+    fn keys_that_would_be_ambiguous_are_quoted() {
+        let spec = Path::default().field("spec");
+        for (path, text) in [
+            (spec.field("limits").field("memory"), "spec.limits.memory"),
+            (spec.field("limits").field("example.com/gpu"), "spec.limits[example.com/gpu]"),
+            (spec.entry("agent").field("image"), "spec[agent].image"),
+            (spec.index(2), "spec[2]"),
+            (spec.entry("a").order(), "spec[a] (order)"),
+            (spec.entry("a.b/c=d:E"), "spec[a.b/c=d:E]"),
+            (spec.entry("").field(""), r#"spec[""][""]"#),
+            (spec.entry(" a"), r#"spec[" a"]"#),
+            (spec.entry("a]b"), r#"spec["a]b"]"#),
+            (spec.entry("\"\n"), r#"spec["\"\n"]"#),
+            (Path::default().entry("é"), "[é]"),
+        ] {
+            assert_eq!(path.to_string(), text);
+        }
     }
 }

@@ -152,11 +152,25 @@ pub struct RevisionDiff {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffSide {
-    /// What it is called, such as `revision 3`, `the live template` or a file's name.
-    pub label: String,
-    /// The number, where it is a revision.
+    /// Where the template is from.
+    pub source: TemplateSource,
+    /// The file of a manifest; `-` for standard input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The number of the revision; absent if the template is not that of a revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
     /// Whether it is the live template.
     pub current: bool,
+}
+
+/// Where a template is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum TemplateSource {
+    /// A revision.
+    Revision,
+    /// The DaemonSet itself.
+    Live,
+    /// A manifest that the user gave.
+    Manifest,
 }

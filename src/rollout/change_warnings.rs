@@ -6,11 +6,9 @@ use super::difference::difference;
 use super::revisions::controller_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::int_or_percent::IntOrPercent;
+use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
 use crate::report::plan::{Warning, WarningCode};
-
-/// The annotation in which `kubectl apply` keeps the manifest that it was last given.
-const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Returns who manages the DaemonSet by other means, and may put back what it changed.
 pub fn managers(daemon_set: &DaemonSet) -> Vec<Warning> {

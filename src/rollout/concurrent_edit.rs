@@ -5,40 +5,38 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::difference::difference;
+use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::template::Template;
-use crate::report::change::Change;
+use crate::report::change::{Change, Path, Step};
 
 /// The parts of an object's metadata that people and tools change.
 const METADATA: [&str; 5] = ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"];
 
 /// Annotations in which controllers keep accounts of what they did themselves.
-const ACCOUNTS: [&str; 2] = ["deprecated.daemonset.template.generation", "field.cattle.io/publicEndpoints"];
+const ACCOUNTS: [&str; 2] = [TEMPLATE_GENERATION_ANNOTATION, "field.cattle.io/publicEndpoints"];
 
 /// Returns what differs between two versions of a DaemonSet, but for its status and the server's own accounts.
 ///
 /// While a rollout is under way the status changes all the time; that is no reason to hold anybody up.
 pub fn changes(before: &Value, after: &Value) -> Vec<Change> {
     let mut changes = Vec::new();
+    let metadata = Path::default().field("metadata");
     for name in METADATA {
-        compare(
-            &format!("metadata.{name}"),
-            field(before, "metadata", name),
-            field(after, "metadata", name),
-            &mut changes,
-        );
+        let (before, after) = (field(before, "metadata", name), field(after, "metadata", name));
+        compare(&metadata.field(name), before, after, &mut changes);
     }
+    let spec_path = Path::default().field("spec");
     let nothing = Map::new();
     let spec = |object: &'_ Value| object.get("spec").and_then(Value::as_object).cloned().unwrap_or(nothing.clone());
     let (before_spec, after_spec) = (spec(before), spec(after));
     let names: BTreeSet<&String> = before_spec.keys().chain(after_spec.keys()).collect();
     for name in names.into_iter().filter(|name| *name != "template") {
-        compare(&format!("spec.{name}"), before_spec.get(name), after_spec.get(name), &mut changes);
+        compare(&spec_path.field(name), before_spec.get(name), after_spec.get(name), &mut changes);
     }
     let template = |spec: &Map<String, Value>| Template::new(spec.get("template").cloned().unwrap_or_default());
     let of_template = difference(&template(&before_spec), &template(&after_spec));
-    changes.extend(
-        of_template.into_iter().map(|change| Change { path: format!("spec.template.{}", change.path), ..change }),
-    );
+    let in_object = |path: Path| Path([spec_path.field("template").0, path.0].concat());
+    changes.extend(of_template.into_iter().map(|change| Change { path: in_object(change.path), ..change }));
     changes
 }
 
@@ -47,7 +45,7 @@ fn field<'a>(object: &'a Value, parent: &str, name: &str) -> Option<&'a Value> {
 }
 
 /// Compares maps key by key, and other values as wholes.
-fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<Change>) {
+fn compare(path: &Path, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<Change>) {
     if before == after {
         return;
     }
@@ -60,12 +58,18 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, changes: &
         (Some(before), Some(after)) => {
             let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for name in names.into_iter().filter(|name| !ACCOUNTS.contains(&name.as_str())) {
-                let is_key = path.ends_with("labels") || path.ends_with("annotations");
-                let path = if is_key { format!("{path}[{name}]") } else { format!("{path}.{name}") };
+                let parent = match path.0.last() {
+                    Some(Step::Field(parent)) => parent.as_str(),
+                    _ => "",
+                };
+                let path = match parent {
+                    "labels" | "annotations" => path.entry(name),
+                    _ => path.field(name),
+                };
                 compare(&path, before.get(name), after.get(name), changes);
             }
         }
-        _ => changes.push(Change::new(path, before.cloned(), after.cloned())),
+        _ => changes.push(Change::new(path.clone(), before.cloned(), after.cloned())),
     }
 }
 
@@ -95,7 +99,7 @@ mod tests {
         after["metadata"]["deletionTimestamp"] = "2026-11-21T06:00:00Z".into();
         after["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}});
         after["spec"]["template"]["spec"]["containers"][0]["image"] = "a:2".into();
-        let paths: Vec<_> = changes(&before, &after).into_iter().map(|change| change.path).collect();
+        let paths: Vec<_> = changes(&before, &after).iter().map(|change| change.path.to_string()).collect();
         assert_eq!(
             paths,
             [

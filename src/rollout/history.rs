@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 use super::difference::change_summary::in_a_few_words;
 use super::difference::difference;
 use super::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
 use crate::coverage::gaps;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
+use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
-use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionPods, RevisionRow};
+use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionPods, RevisionRow, TemplateSource};
 use crate::scheduling::daemon_pods;
 
 /// The annotation in which people say why they changed something.
@@ -141,14 +143,35 @@ pub fn diff(revisions: &Revisions<'_>, from: (DiffSide, &Template), to: (DiffSid
 pub fn side<'a>(revisions: &'a Revisions<'_>, address: Address) -> Result<(DiffSide, &'a Template), Unknown> {
     let (revision, template) = revisions.find(address)?;
     let side = match (address, revision) {
-        (Address::Live, _) | (_, None) => {
-            DiffSide { label: "the live template".to_owned(), revision: revision.map(Revision::number), current: true }
-        }
+        (Address::Live, _) | (_, None) => DiffSide {
+            source: TemplateSource::Live,
+            file: None,
+            revision: revision.map(Revision::number),
+            current: true,
+        },
         (_, Some(revision)) => DiffSide {
-            label: format!("revision {}", revision.number()),
+            source: TemplateSource::Revision,
+            file: None,
             revision: Some(revision.number()),
             current: revision.is_current,
         },
     };
     Ok((side, template))
+}
+
+/// Returns the DaemonSet with another template, as a manifest that can be applied.
+pub fn manifest_with(daemon_set: &DaemonSet, template: &Template) -> Value {
+    let mut metadata = json!({"name": daemon_set.metadata.name, "namespace": daemon_set.metadata.namespace});
+    if !daemon_set.metadata.labels.is_empty() {
+        metadata["labels"] = json!(daemon_set.metadata.labels);
+    }
+    // The API server and kubectl write these; they describe the live template.
+    let mut annotations = daemon_set.annotations.clone();
+    annotations.retain(|key, _| key != TEMPLATE_GENERATION_ANNOTATION && key != LAST_APPLIED_ANNOTATION);
+    if !annotations.is_empty() {
+        metadata["annotations"] = json!(annotations);
+    }
+    let mut spec = daemon_set.object.get("spec").cloned().unwrap_or_else(|| json!({}));
+    spec["template"] = template.value().clone();
+    json!({"apiVersion": daemon_set.api_version(), "kind": "DaemonSet", "metadata": metadata, "spec": spec})
 }

@@ -328,8 +328,8 @@ not counted: web-5d4f9c8b7d (it belongs to StatefulSet web)
 fn a_diff_is_data_too() {
     let report = json(&["history", "agent", "--diff", "1", "-o", "json"]);
     assert_eq!(report["kind"], "RevisionDiff");
-    assert_eq!(report["from"], serde_json::json!({"label": "revision 1", "revision": 1, "current": false}));
-    assert_eq!(report["to"], serde_json::json!({"label": "revision 5", "revision": 5, "current": true}));
+    assert_eq!(report["from"], serde_json::json!({"source": "Revision", "revision": 1, "current": false}));
+    assert_eq!(report["to"], serde_json::json!({"source": "Revision", "revision": 5, "current": true}));
     assert_eq!(report["changes"].as_array().unwrap().len(), 1);
 }
 

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use kubectl_ds::model::template::{Template, arranged};
 use kubectl_ds::model::template_keys::Key;
 use kubectl_ds::model::template_types::{Kind, PodTemplateSpec, Type};
-use kubectl_ds::report::change::{Change, Op};
-use kubectl_ds::rollout::difference::path::{Step, steps};
+use kubectl_ds::report::change::{Change, Op, Step};
 use serde_json::{Value, json};
 
 /// A change, and what is left of its path.
@@ -14,8 +13,7 @@ type Part<'a> = (&'a [Step], &'a Change);
 
 /// Returns the template that the differences lead to; fails where one does not start from what is there.
 pub fn apply(from: &Template, changes: &[Change]) -> Template {
-    let paths: Vec<Vec<Step>> = changes.iter().map(|change| steps(&change.path)).collect();
-    let parts: Vec<Part> = paths.iter().map(Vec::as_slice).zip(changes).collect();
+    let parts: Vec<Part> = changes.iter().map(|change| (change.path.0.as_slice(), change)).collect();
     let mut value = Some(from.normal());
     apply_in(Some(&Kind::Struct(&PodTemplateSpec)), &mut value, &parts);
     let mut value = value.unwrap_or_else(|| json!({}));
@@ -66,8 +64,12 @@ fn apply_in(kind: Option<&Kind>, slot: &mut Option<Value>, parts: &[Part]) {
 fn by_first_step<'a>(parts: &[Part<'a>]) -> BTreeMap<String, Vec<Part<'a>>> {
     let mut groups: BTreeMap<String, Vec<Part>> = BTreeMap::new();
     for (steps, change) in parts {
-        let (Step::Field(name) | Step::Entry(name)) = &steps[0] else { panic!("no list is here: {}", change.path) };
-        groups.entry(name.clone()).or_default().push((&steps[1..], change));
+        let name = match &steps[0] {
+            Step::Field(name) | Step::Entry(name) => name.clone(),
+            Step::Index(index) => index.to_string(),
+            Step::Order => panic!("no list is here: {}", change.path),
+        };
+        groups.entry(name).or_default().push((&steps[1..], change));
     }
     groups
 }
@@ -87,22 +89,23 @@ fn edit_list(of: &'static Type, key: Key, mut list: Vec<Value>, parts: &[Part]) 
         let mut entry = Some(list[places[0]].clone());
         match parts[..] {
             [([], change)] => {
-                assert_eq!(Some(&list[places[0]]), whole(of, &name, change.from.as_ref()).as_ref());
-                entry = whole(of, &name, change.to.as_ref());
+                let step = Step::Entry(name);
+                assert_eq!(Some(&list[places[0]]), whole(of, &step, change.from.as_ref()).as_ref());
+                entry = whole(of, &step, change.to.as_ref());
             }
             _ => apply_in(Some(&Kind::Struct(of)), &mut entry, &parts),
         }
         list[places[0]] = entry.unwrap_or_else(|| json!({}));
     }
     for (steps, change) in &entries {
-        let ([Step::Entry(name)], Op::Remove) = (steps, change.op) else { continue };
-        let gone = arranged(of, &whole(of, name, change.from.as_ref()).unwrap());
+        let ([step], Op::Remove) = (steps, change.op) else { continue };
+        let gone = arranged(of, &whole(of, step, change.from.as_ref()).unwrap());
         let place = list.iter().position(|entry| arranged(of, entry) == gone);
         list.remove(place.unwrap_or_else(|| panic!("{} is not there", change.path)));
     }
     for (steps, change) in &entries {
-        let ([Step::Entry(name)], Op::Add) = (steps, change.op) else { continue };
-        list.push(whole(of, name, change.to.as_ref()).unwrap());
+        let ([step], Op::Add) = (steps, change.op) else { continue };
+        list.push(whole(of, step, change.to.as_ref()).unwrap());
     }
     if let [(_, change)] = order[..] {
         let mut left = std::mem::take(&mut list);
@@ -116,9 +119,12 @@ fn edit_list(of: &'static Type, key: Key, mut list: Vec<Value>, parts: &[Part]) 
 }
 
 /// Returns the entry that a change shows; a variable may be shown as its value.
-fn whole(of: &Type, name: &str, shown: Option<&Value>) -> Option<Value> {
+fn whole(of: &Type, step: &Step, shown: Option<&Value>) -> Option<Value> {
+    let name = match step {
+        Step::Entry(name) if !name.is_empty() => name,
+        _ => return shown.cloned(),
+    };
     Some(match shown? {
-        entry if name.is_empty() => entry.clone(),
         Value::String(text) if of.name == "EnvVar" && text.is_empty() => json!({"name": name}),
         Value::String(text) if of.name == "EnvVar" => json!({"name": name, "value": text}),
         entry => entry.clone(),
@@ -127,7 +133,7 @@ fn whole(of: &Type, name: &str, shown: Option<&Value>) -> Option<Value> {
 
 fn edit_sequence(list: Vec<Value>, parts: &[Part]) -> Vec<Value> {
     let place = |steps: &[Step]| match steps {
-        [Step::Entry(place)] => place.parse::<usize>().unwrap(),
+        [Step::Index(place)] => *place,
         other => panic!("{other:?} is no place in a list"),
     };
     let mut items: Vec<Option<Value>> = list.into_iter().map(Some).collect();

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::path::{Step, steps};
 use crate::model::image::Image;
-use crate::report::change::{Change, Op};
+use crate::report::change::{Change, Op, Step};
 
 /// The annotation of a pod template that `kubectl rollout restart` sets.
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
@@ -37,20 +36,29 @@ enum Rank {
 }
 
 fn fragment(change: &Change) -> (Rank, String) {
-    let steps = steps(&change.path);
-    let names: Vec<&str> = steps
+    let (steps, order) = match change.path.0.as_slice() {
+        [steps @ .., Step::Order] => (steps, true),
+        steps => (steps, false),
+    };
+    let names: Vec<String> = steps
         .iter()
         .map(|step| match step {
-            Step::Field(name) | Step::Entry(name) => name.as_str(),
-            Step::Order => "order",
+            Step::Field(name) | Step::Entry(name) => name.clone(),
+            Step::Index(index) => index.to_string(),
+            Step::Order => "order".to_owned(),
         })
         .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match names[..] {
+        ["spec", list] if order && is_containers(list) => (Rank::Container, format!("order of {}s", singular(list))),
+        ["spec", list, container, field] if order && is_containers(list) => {
+            (Rank::Spec, format!("order of {field} {container}"))
+        }
+        _ if order => (Rank::Spec, format!("order of {}", names.last().copied().unwrap_or_default())),
         ["metadata", "annotations", RESTARTED_AT] if change.op != Op::Remove => (Rank::Restart, "restart".to_owned()),
         ["metadata", "annotations", key] => (Rank::Metadata, signed(change, &format!("annotation {}", short_key(key)))),
         ["metadata", "labels", key] => (Rank::Metadata, signed(change, &pair("label", short_key(key), change))),
         ["metadata", ref rest @ ..] => (Rank::Metadata, other(change, rest)),
-        ["spec", list, "order"] if is_containers(list) => (Rank::Container, format!("order of {}s", singular(list))),
         ["spec", list, name] if is_containers(list) => {
             (Rank::Container, signed(change, &format!("{} {name}", singular(list))))
         }
@@ -68,7 +76,6 @@ fn is_containers(list: &str) -> bool {
 /// Says what changed within a container; its name is left out where what changed has one of its own.
 fn in_container(change: &Change, container: &str, path: &[&str]) -> String {
     match path {
-        ["env" | "envFrom", "order"] => format!("order of env {container}"),
         [list @ ("env" | "envFrom" | "ports" | "volumeMounts" | "volumeDevices"), name] => {
             signed(change, &format!("{} {name}", singular(list)))
         }

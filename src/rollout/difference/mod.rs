@@ -4,7 +4,6 @@
 //! ([`Key`]), so that moving one is a difference only where the order means something.
 
 pub mod change_summary;
-pub mod path;
 mod sequence;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +13,7 @@ use serde_json::{Map, Value};
 use crate::model::template::{Template, arranged};
 use crate::model::template_keys::Key;
 use crate::model::template_types::{EnvVar, Kind, PodTemplateSpec, Type};
-use crate::report::change::Change;
-use path::{child, in_brackets, order};
+use crate::report::change::{Change, Path};
 
 /// Returns every difference in meaning between two templates, in the order of the template.
 ///
@@ -23,7 +21,7 @@ use path::{child, in_brackets, order};
 /// in two fields, counts once.
 pub fn difference(from: &Template, to: &Template) -> Vec<Change> {
     let mut comparison = Comparison::default();
-    comparison.value(&PodTemplateSpec, "", &from.normal(), &to.normal());
+    comparison.value(&PodTemplateSpec, &Path::default(), &from.normal(), &to.normal());
     comparison.changes
 }
 
@@ -34,48 +32,47 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn add(&mut self, path: &str, from: Option<&Value>, to: Option<&Value>) {
+    fn add(&mut self, path: &Path, from: Option<&Value>, to: Option<&Value>) {
         if from != to {
-            self.changes.push(Change::new(path, from.cloned(), to.cloned()));
+            self.changes.push(Change::new(path.clone(), from.cloned(), to.cloned()));
         }
     }
 
     /// Compares two values that should have the fields of a type.
-    fn value(&mut self, of: &Type, path: &str, from: &Value, to: &Value) {
+    fn value(&mut self, of: &Type, path: &Path, from: &Value, to: &Value) {
         match (from, to) {
             (Value::Object(from), Value::Object(to)) => self.fields(of, path, from, to),
             _ => self.add(path, Some(from), Some(to)),
         }
     }
 
-    fn fields(&mut self, of: &Type, path: &str, from: &Map<String, Value>, to: &Map<String, Value>) {
+    fn fields(&mut self, of: &Type, path: &Path, from: &Map<String, Value>, to: &Map<String, Value>) {
         // In a normal form, `serviceAccount` is always the same as `serviceAccountName`.
         for field in of.fields.iter().filter(|field| field.name != "serviceAccount") {
-            let path = child(path, field.name);
-            self.field(&field.kind, &path, from.get(field.name), to.get(field.name));
+            let (from, to) = (from.get(field.name), to.get(field.name));
+            if from != to {
+                self.field(&field.kind, &path.field(field.name), from, to);
+            }
         }
         let unknown: BTreeSet<_> = from.keys().chain(to.keys()).filter(|name| of.field(name).is_none()).collect();
         for name in unknown {
-            self.unknown(&child(path, name), from.get(name), to.get(name));
+            self.unknown(&path.field(name), from.get(name), to.get(name));
         }
     }
 
-    fn field(&mut self, kind: &Kind, path: &str, from: Option<&Value>, to: Option<&Value>) {
+    fn field(&mut self, kind: &Kind, path: &Path, from: Option<&Value>, to: Option<&Value>) {
         // What is absent of these means the same as what is empty, which makes a change of each part.
         let empty = match kind {
             Kind::Struct(_) | Kind::Texts | Kind::Quantities => Value::Object(Map::new()),
             Kind::List(_, key) if *key != Key::Sequence => Value::Array(Vec::new()),
             _ => Value::Null,
         };
-        if from == to {
-            return;
-        }
         match (kind, from.unwrap_or(&empty), to.unwrap_or(&empty)) {
             (Kind::Struct(of) | Kind::Optional(of), Value::Object(from), Value::Object(to)) => {
                 self.fields(of, path, from, to);
             }
-            (Kind::Texts, Value::Object(from), Value::Object(to)) => self.map(path, from, to, in_brackets),
-            (Kind::Quantities, Value::Object(from), Value::Object(to)) => self.map(path, from, to, child),
+            (Kind::Texts, Value::Object(from), Value::Object(to)) => self.map(from, to, |key| path.entry(key)),
+            (Kind::Quantities, Value::Object(from), Value::Object(to)) => self.map(from, to, |key| path.field(key)),
             (Kind::Values | Kind::List(_, Key::Sequence), Value::Array(from), Value::Array(to)) => {
                 self.changes.extend(sequence::difference(path, from, to));
             }
@@ -85,12 +82,12 @@ impl Comparison {
     }
 
     /// Compares what this program does not know, as far as it is plain.
-    fn unknown(&mut self, path: &str, from: Option<&Value>, to: Option<&Value>) {
+    fn unknown(&mut self, path: &Path, from: Option<&Value>, to: Option<&Value>) {
         match (from, to) {
             (Some(Value::Object(from)), Some(Value::Object(to))) => {
                 let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
                 for name in names {
-                    self.unknown(&child(path, name), from.get(name), to.get(name));
+                    self.unknown(&path.field(name), from.get(name), to.get(name));
                 }
             }
             (Some(Value::Array(from)), Some(Value::Array(to))) => {
@@ -100,21 +97,15 @@ impl Comparison {
         }
     }
 
-    fn map(
-        &mut self,
-        path: &str,
-        from: &Map<String, Value>,
-        to: &Map<String, Value>,
-        place: impl Fn(&str, &str) -> String,
-    ) {
+    fn map(&mut self, from: &Map<String, Value>, to: &Map<String, Value>, path: impl Fn(&str) -> Path) {
         let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
         for name in names {
-            self.add(&place(path, name), from.get(name), to.get(name));
+            self.add(&path(name), from.get(name), to.get(name));
         }
     }
 
     /// Compares two lists whose entries are known by something.
-    fn list(&mut self, of: &Type, key: Key, path: &str, from: &[Value], to: &[Value]) {
+    fn list(&mut self, of: &Type, key: Key, path: &Path, from: &[Value], to: &[Value]) {
         let (before, after) = (Entries::new(of, key, from), Entries::new(of, key, to));
         let mut stays = vec![true; from.len()];
         let mut appended = Vec::new();
@@ -139,11 +130,11 @@ impl Comparison {
         if key.arrange(&after.in_order_of(&would_be)) != key.arrange(to) {
             // Entries of one name can be in another order with all names in the same.
             let from = if before.names == after.names { would_be.into() } else { before.names.clone().into() };
-            self.changes.push(Change::new(order(path), Some(from), Some(after.names.into())));
+            self.changes.push(Change::new(path.order(), Some(from), Some(after.names.into())));
         }
     }
 
-    fn entry(&mut self, of: &Type, key: Key, path: &str, from: &Value, to: &Value) {
+    fn entry(&mut self, of: &Type, key: Key, path: &Path, from: &Value, to: &Value) {
         let refers = |entry: &Value| entry.get("valueFrom").is_some() && entry.get("value").is_none();
         if key == Key::Env && !(refers(from) && refers(to)) {
             self.add(path, Some(&shown(of, from)), Some(&shown(of, to)));
@@ -239,9 +230,9 @@ fn shown(of: &Type, entry: &Value) -> Value {
     }
 }
 
-/// Writes the path of an entry; what is known by nothing is known by its place.
-fn entry_path(path: &str, key: Key, name: &str, place: usize) -> String {
-    if key == Key::Loose { format!("{path}[{place}]") } else { in_brackets(path, name) }
+/// Returns the path of an entry; one without a key is known by its index.
+fn entry_path(path: &Path, key: Key, name: &str, index: usize) -> Path {
+    if key == Key::Loose { path.index(index) } else { path.entry(name) }
 }
 
 #[cfg(test)]

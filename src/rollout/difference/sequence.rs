@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::path::in_brackets;
-use crate::report::change::Change;
+use crate::report::change::{Change, Path};
 
 /// Above that, the longest common subsequence takes too long, and a person would not read the result either.
 const MOST_COMPARED: usize = 1_000_000;
@@ -15,12 +14,12 @@ const MOST_COMPARED: usize = 1_000_000;
 ///
 /// An item counts as another one where its place is the same, and else as removed and added. Lists that have nothing
 /// in common are one change.
-pub fn difference(path: &str, from: &[Value], to: &[Value]) -> Vec<Change> {
+pub fn difference(path: &Path, from: &[Value], to: &[Value]) -> Vec<Change> {
     let start = from.iter().zip(to).take_while(|(before, after)| before == after).count();
     let rest = (&from[start..], &to[start..]);
     let end = rest.0.iter().rev().zip(rest.1.iter().rev()).take_while(|(before, after)| before == after).count();
     let (before, after) = (&from[start..from.len() - end], &to[start..to.len() - end]);
-    let whole = || vec![Change::new(path, Some(from.into()), Some(to.into()))];
+    let whole = || vec![Change::new(path.clone(), Some(from.into()), Some(to.into()))];
     if before.len().saturating_mul(after.len()) > MOST_COMPARED {
         return whole();
     }
@@ -39,7 +38,7 @@ pub fn difference(path: &str, from: &[Value], to: &[Value]) -> Vec<Change> {
 
 /// Adds the changes between two items that stay.
 fn gap(
-    path: &str,
+    path: &Path,
     start: usize,
     (from, old): (&[Value], Range<usize>),
     (to, new): (&[Value], Range<usize>),
@@ -50,7 +49,7 @@ fn gap(
             && new.contains(&place)
             && (old == new || flag(&from[place]).is_some_and(|name| flag(&to[place]) == Some(name)))
     };
-    let path = |place: usize| in_brackets(path, &(start + place).to_string());
+    let path = |place: usize| path.index(start + place);
     for place in old.clone() {
         let after = is_replaced(&place).then(|| to[place].clone());
         changes.push(Change::new(path(place), Some(from[place].clone()), after));

@@ -258,11 +258,9 @@ mod tests {
         }
         let long_text = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), "*a, ".repeat(2_000));
         for (text, line) in [(doubling, 7), (long_text, 2)] {
-            let start = std::time::Instant::now();
             let error = values(&text)[0].as_ref().unwrap_err().clone();
             assert!(error.starts_with("its aliases unfold to far more than its size (line "), "{error}");
             assert!(error.ends_with("): it looks like a YAML bomb"), "{error} {line}");
-            assert!(start.elapsed().as_secs() < 5);
         }
     }
 

@@ -17,6 +17,8 @@ pub enum Exit {
     No = 3,
     /// The time allowed ran out.
     TimedOut = 4,
+    /// Done; the answer is partial, so the question remains open.
+    Partial = 5,
     /// Somebody pressed Ctrl-C.
     Interrupted = 130,
 }

@@ -6,6 +6,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::Failure;
+use super::gate;
 use super::output::{self, Output};
 use super::session::{GlobalArgs, Target, parse_name, parse_selector};
 use crate::cluster::{Query, manifest};
@@ -14,13 +15,14 @@ use crate::coverage::what_if::what_if;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::selector::{LabelSelector, is_label_key};
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::render::view::View;
 
 /// Say which nodes lack an available pod, why, and what to do
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Exit codes: 0; 1 error; 2 usage; 3 with --exit-code, where an eligible node lacks an \
-                        available pod; 4 timed out; 130 interrupted.")]
+#[command(after_help = "Exit codes: 0; 1 error; 2 usage; 3 with --exit-code, if an eligible node lacks an \
+                        available pod, and 5 if the answer is partial; 4 timed out; 130 interrupted.")]
 pub struct CoverageArgs {
     /// The DaemonSets; every one in the namespace where none is named
     #[arg(value_name = "NAME")]
@@ -40,7 +42,8 @@ pub struct CoverageArgs {
     /// What if: hold the DaemonSet of this manifest (`-` is standard input) against the cluster
     #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "node", "nodes", "by"])]
     filename: Option<String>,
-    /// Exit with 3 if an eligible node lacks an available pod; with -f, if a pod would not fit
+    /// Exit with 3 if an eligible node lacks an available pod (with -f, if a pod would not fit), with 5 if that could
+    /// not be determined, and with 1 if there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
     /// How to print: wide, json, yaml or name
@@ -50,18 +53,33 @@ pub struct CoverageArgs {
 
 struct Settings {
     question: Question,
-    node_selector: LabelSelector,
+    node_selector: NodeSelector,
     exit_code: bool,
     output: Option<Output>,
 }
 
+/// A selector of nodes, and how it was written.
+#[derive(Clone)]
+struct NodeSelector {
+    selector: LabelSelector,
+    text: String,
+}
+
 enum Question {
-    /// How the DaemonSets are covered: by groups of nodes, by node, or by the value of a label.
-    Coverage { names: Vec<String>, by: Option<String>, nodes: bool },
-    /// One node in full, or what should run on it.
-    Node { names: Vec<String>, node: String },
+    /// Which nodes have a pod.
+    Coverage(Scope),
     /// What a manifest would change.
     WhatIf { manifest: String },
+}
+
+/// Which DaemonSets and nodes are looked at, and how they are shown.
+struct Scope {
+    names: Vec<String>,
+    /// The one node to explain.
+    node: Option<String>,
+    by: Option<String>,
+    /// Whether every node has a row.
+    nodes: bool,
 }
 
 impl CoverageArgs {
@@ -72,17 +90,19 @@ impl CoverageArgs {
             return Err(CommandError::usage("names and --selector cannot be given together"));
         }
         if let Some(label) = by.as_ref().filter(|label| !is_label_key(label)) {
-            return Err(CommandError::usage(format!("invalid --by: {label:?} is no label key"))
+            return Err(CommandError::usage(format!("invalid --by: {label:?} is not a label key"))
                 .hint("give the key of a node label, such as topology.kubernetes.io/zone"));
         }
-        let node_selector = parse_selector("--node-selector", node_selector.as_deref())?;
-        let question = match (filename, node) {
-            (Some(_), _) if output == Some(Output::Name) => {
-                return Err(CommandError::usage("-o name does not go with --filename"));
+        let node_selector = NodeSelector {
+            selector: parse_selector("--node-selector", node_selector.as_deref())?,
+            text: node_selector.unwrap_or_default(),
+        };
+        let question = match filename {
+            Some(_) if output == Some(Output::Name) => {
+                return Err(CommandError::usage("-o name and --filename cannot be given together"));
             }
-            (Some(manifest), _) => Question::WhatIf { manifest },
-            (None, Some(node)) => Question::Node { names, node },
-            (None, None) => Question::Coverage { names, by, nodes: nodes || output == Some(Output::Wide) },
+            Some(manifest) => Question::WhatIf { manifest },
+            None => Question::Coverage(Scope { names, node, by, nodes: nodes || output == Some(Output::Wide) }),
         };
         Ok(Settings { question, node_selector, exit_code, output })
     }
@@ -92,73 +112,79 @@ impl CoverageArgs {
 ///
 /// # Errors
 ///
-/// Fails where the source or the manifest cannot be read, or the output not written.
+/// Fails if the source or the manifest cannot be read, or the output cannot be written.
 pub fn run(arguments: CoverageArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
     let Settings { question, node_selector, exit_code, output } = arguments.resolve(&target)?;
     let view = View::new(io.width, target.ascii);
     let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
-    let complete = match question {
+    let answer = match question {
         Question::WhatIf { manifest } => run_what_if(&target, &manifest, node_selector, output, &view, io, out)?,
-        Question::Coverage { names, by, nodes } => {
-            let is_data = matches!(output, Some(Output::Json | Output::Yaml));
-            let detail = if nodes || is_data { Detail::Nodes } else { Detail::Groups };
-            let options = Options { detail, node: None, by, node_selector: node_selector.clone() };
-            let query = Query { names, node_selector, ..Query::default() };
-            let session = target.open(io)?;
-            let snapshot = session.read(query, io, nodes_needing_all_pods)?;
-            let report = coverage(&snapshot, &options);
-            if !output::print_data(output, &report, out)? {
-                let result = match output {
-                    Some(Output::Name) => render::coverage::names(&report, out),
-                    _ if nodes => render::nodes::table(&report, &view, out),
-                    _ => render::coverage::groups(&report, &view, out),
-                };
-                result.map_err(Failure::Output)?;
-                if report.daemon_sets.is_empty() {
-                    session.say_none_found(io)?;
-                }
-            }
-            report.daemon_sets.iter().all(|daemon_set| daemon_set.counts.available == daemon_set.counts.eligible)
-        }
-        Question::Node { names, node } => {
-            // A node is no namespace's: what should run on it is asked of all of them.
-            if names.is_empty() {
+        Question::Coverage(scope) => {
+            // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
+            if scope.node.is_some() && scope.names.is_empty() {
                 target.widen();
             }
-            let explain = names.len() == 1 || matches!(output, Some(Output::Json | Output::Yaml));
-            let options = Options { detail: Detail::Explain, node: Some(node.clone()), ..Options::default() };
-            let query = Query { names, node: Some(node.clone()), ..Query::default() };
-            let session = target.open(io)?;
-            let snapshot = session.read(query, io, |_| BTreeSet::from([node.clone()]))?;
-            let report = coverage(&snapshot, &options);
-            if !output::print_data(output, &report, out)? {
-                let result = match output {
-                    Some(Output::Name) => render::coverage::names(&report, out),
-                    _ if explain => render::explanation::explanation(&report, &view, out),
-                    _ => render::node::table(&report, &node, output == Some(Output::Wide), &view, out),
-                };
-                result.map_err(Failure::Output)?;
-                if report.daemon_sets.is_empty() {
-                    session.say_none_found(io)?;
-                }
-            }
-            report.daemon_sets.iter().all(|daemon_set| daemon_set.counts.available == daemon_set.counts.eligible)
+            run_coverage(&target, scope, node_selector, output, &view, io, out)?
         }
     };
-    Ok(if exit_code && !complete { Exit::No } else { Exit::Success })
+    if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
 }
 
-/// Runs `-f`, and tells whether every pod that would be there would fit.
-fn run_what_if(
+/// Prints the coverage, and returns the answer for `--exit-code`.
+fn run_coverage(
     target: &Target,
-    manifest: &str,
-    node_selector: LabelSelector,
+    scope: Scope,
+    node_selector: NodeSelector,
     output: Option<Output>,
     view: &View,
     io: &mut Io<'_>,
     out: &mut dyn Write,
-) -> Result<bool, Failure> {
+) -> Result<Result<Exit, CommandError>, Failure> {
+    let Scope { names, node, by, nodes } = scope;
+    let is_data = matches!(output, Some(Output::Json | Output::Yaml));
+    let explains = node.is_some() && (names.len() == 1 || is_data);
+    let detail = match &node {
+        Some(_) => Detail::Explain,
+        None if nodes || is_data => Detail::Nodes,
+        None => Detail::Groups,
+    };
+    let query = Query { names, node: node.clone(), node_selector: node_selector.selector.clone(), ..Query::default() };
+    let session = target.open(io)?;
+    let snapshot = session.read(query, io, |snapshot| match &node {
+        Some(node) => BTreeSet::from([node.clone()]),
+        None => nodes_needing_all_pods(snapshot),
+    })?;
+    check_selected(&snapshot, &node_selector)?;
+    let report =
+        coverage(&snapshot, &Options { detail, node: node.clone(), by, node_selector: node_selector.selector });
+    if !output::print_data(output, &report, out)? {
+        let result = match (output, &node) {
+            (Some(Output::Name), _) => render::coverage::names(&report, node.as_deref(), out),
+            (_, Some(_)) if explains => render::explanation::explanation(&report, view, out),
+            (_, Some(node)) => render::node::table(&report, node, output == Some(Output::Wide), view, out),
+            (_, None) if nodes => render::nodes::table(&report, view, out),
+            (_, None) => render::coverage::groups(&report, view, out),
+        };
+        result.map_err(Failure::Output)?;
+        if report.daemon_sets.is_empty() {
+            session.say_none_found(io)?;
+        }
+    }
+    let counts = report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
+    Ok(gate::all_available(counts, &report.incomplete, &session))
+}
+
+/// Prints what a manifest would change, and returns the answer for `--exit-code`.
+fn run_what_if(
+    target: &Target,
+    manifest: &str,
+    node_selector: NodeSelector,
+    output: Option<Output>,
+    view: &View,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Result<Exit, CommandError>, Failure> {
     if manifest == "-" && target.reads_input() {
         return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
     }
@@ -167,15 +193,28 @@ fn run_what_if(
         manifest::read_daemon_set(manifest, io.input, session.namespace.as_deref(), &session.default_namespace)?;
     let query = Query {
         namespace: Some(proposed.metadata.namespace.clone()),
-        node_selector,
+        node_selector: node_selector.selector.clone(),
         admission: true,
         ..Query::default()
     };
     let snapshot =
         session.read(query, io, |snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect())?;
+    check_selected(&snapshot, &node_selector)?;
     let report = what_if(&snapshot, &proposed);
     if !output::print_data(output, &report, out)? {
         render::what_if::what_if(&report, view, out).map_err(Failure::Output)?;
     }
-    Ok(report.does_not_fit.is_empty())
+    Ok(gate::all_fit(report.does_not_fit.is_empty(), &report.incomplete))
+}
+
+/// Checks that a node selector matches nodes, so that no answer is about no node at all.
+fn check_selected(snapshot: &Snapshot, node_selector: &NodeSelector) -> Result<(), CommandError> {
+    if node_selector.selector.is_empty() || !snapshot.nodes.is_empty() {
+        return Ok(());
+    }
+    if snapshot.gap(Kind::Nodes, "").is_some() {
+        return Err(CommandError::new("the nodes could not be read, so --node-selector cannot be applied"));
+    }
+    Err(CommandError::new(format!("no nodes match the selector {:?}", node_selector.text))
+        .hint("`kubectl get nodes --show-labels` lists the labels"))
 }

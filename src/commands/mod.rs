@@ -9,6 +9,7 @@ pub mod complete;
 pub mod completion;
 pub mod coverage;
 pub mod external_diff;
+mod gate;
 pub mod history;
 pub mod list;
 pub mod output;

@@ -377,14 +377,18 @@ impl Session {
         Ok(())
     }
 
-    /// Says that there is nothing to report on, as kubectl says it.
+    /// Prints that there is nothing to report on, as kubectl does.
     ///
     /// # Errors
     ///
-    /// Fails where standard error cannot be written.
+    /// Fails if standard error cannot be written.
     pub fn say_none_found(&self, io: &mut Io<'_>) -> Result<(), Failure> {
-        let place = self.namespace.as_ref().map(|namespace| format!(" in {} namespace", sanitize(namespace)));
-        writeln!(io.err, "No DaemonSets found{}.", place.unwrap_or_default()).map_err(Failure::Output)
+        writeln!(io.err, "No DaemonSets found{}.", self.place()).map_err(Failure::Output)
+    }
+
+    /// Returns ` in NAMESPACE namespace`, or nothing for every namespace.
+    pub(super) fn place(&self) -> String {
+        self.namespace.as_ref().map(|namespace| format!(" in {} namespace", sanitize(namespace))).unwrap_or_default()
     }
 }
 

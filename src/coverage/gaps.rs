@@ -1,12 +1,20 @@
 //! What could not be read, and what the answer therefore leaves open.
 
+use std::collections::BTreeSet;
+
 use crate::model::pod::PodSpec;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::coverage::Incomplete;
 
-/// Returns a sentence for everything that could not be read and that matters for pods that exist.
+/// Returns what could not be read and matters for the existing pods of the snapshot's DaemonSets.
 pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
-    let matters = |gap: &&Gap| !matches!(gap.kind, Kind::LimitRanges | Kind::RuntimeClasses | Kind::PriorityClasses);
+    let namespaces: BTreeSet<&str> =
+        snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.as_str()).collect();
+    let matters = |gap: &&Gap| match gap.kind {
+        Kind::LimitRanges | Kind::RuntimeClasses | Kind::PriorityClasses => false,
+        Kind::DaemonSets => true,
+        _ => gap.namespace.as_deref().is_none_or(|namespace| namespaces.contains(namespace)),
+    };
     snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
 }
 
@@ -51,7 +59,9 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
         ),
         GapCause::NotInDump => (None, format!("the dump has no {resource}{place}: {left_open}")),
     };
-    Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message }
+    let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
+    let affects_counts = matches!(gap.kind, Kind::DaemonSets | Kind::Nodes | Kind::Pods) && !elsewhere;
+    Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message, affects_counts }
 }
 
 /// Says what a gap leaves open, or nothing where no answer depends on it.
@@ -115,7 +125,10 @@ mod tests {
         );
         let daemon_set = &report.daemon_sets[0];
         let counts = &daemon_set.counts;
-        assert_eq!((counts.eligible, counts.current, counts.available, counts.missing), (3, 2, 1, 1));
+        assert!(counts.from_status);
+        let numbers = (counts.eligible, counts.current, counts.available, counts.missing);
+        assert_eq!(numbers, (Some(3), Some(2), Some(2), Some(1)));
+        assert_eq!((counts.nodes_total, counts.not_eligible), (None, None));
         assert_eq!(daemon_set.status.agrees, None);
         let groups: Vec<_> =
             daemon_set.groups.iter().map(|group| (group.code, group.count, group.nodes.len())).collect();
@@ -140,7 +153,9 @@ mod tests {
         let daemon_set = &report.daemon_sets[0];
         assert!(daemon_set.nodes.iter().all(|node| node.state == NodeState::Unknown));
         let counts = &daemon_set.counts;
-        assert_eq!((counts.eligible, counts.current, counts.available, counts.missing), (3, 2, 2, 1));
+        assert!(counts.from_status && daemon_set.groups.is_empty());
+        let numbers = (counts.eligible, counts.current, counts.available, counts.missing);
+        assert_eq!(numbers, (Some(3), Some(2), Some(2), Some(1)));
         assert_eq!(daemon_set.status.agrees, None);
     }
 
@@ -150,12 +165,44 @@ mod tests {
         let cause = GapCause::ForbiddenElsewhere("list pods".to_owned());
         world.snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause });
         let report = coverage(&world.finish(), &Options::default());
-        assert_eq!(report.daemon_sets[0].counts.available, 1);
+        assert_eq!(report.daemon_sets[0].counts.available, Some(1));
         assert_eq!(
             report.incomplete[0].message,
             "pods of other namespaces could not be read (list pods is forbidden): free room and taken ports are known \
              only in the scheduler's words"
         );
+    }
+
+    #[test]
+    fn gaps_in_namespaces_without_a_reported_daemon_set_do_not_matter() {
+        let mut world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+        world.snapshot.gaps.push(Gap {
+            kind: Kind::Pods,
+            namespace: Some("other".to_owned()),
+            cause: GapCause::NotInDump,
+        });
+        assert!(coverage(&world.finish(), &Options::default()).incomplete.is_empty());
+    }
+
+    #[test]
+    fn without_nodes_or_pods_the_numbers_are_those_of_the_status() {
+        let mut world = world().daemon_set(status());
+        for kind in [Kind::Nodes, Kind::Pods] {
+            world.snapshot.gaps.push(Gap { kind, namespace: None, cause: GapCause::NotInDump });
+        }
+        let counts = &coverage(&world.finish(), &Options::default()).daemon_sets[0].counts;
+        assert_eq!((counts.eligible, counts.available, counts.missing), (Some(3), Some(2), Some(1)));
+        assert_eq!((counts.all_available(), counts.nodes_total), (None, None));
+    }
+
+    #[test]
+    fn without_pods_the_numbers_of_some_nodes_are_unknown() {
+        let mut world = world().daemon_set(status()).node("a", json!({})).node("b", json!({}));
+        world.snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause: GapCause::NotInDump });
+        let options = Options { node: Some("a".to_owned()), ..Options::default() };
+        let counts = &coverage(&world.finish(), &options).daemon_sets[0].counts;
+        assert_eq!((counts.eligible, counts.available, counts.missing), (Some(1), None, None));
+        assert_eq!(counts.all_available(), None);
     }
 
     #[test]
@@ -168,6 +215,6 @@ mod tests {
         world.snapshot.controller_revisions.clear();
         let report = without(world, Kind::ControllerRevisions);
         let counts = &report.daemon_sets[0].counts;
-        assert_eq!((counts.updated, counts.outdated), (1, 0));
+        assert_eq!((counts.updated, counts.outdated), (None, None));
     }
 }

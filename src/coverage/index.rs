@@ -26,7 +26,8 @@ pub struct Index<'a> {
     numbers: HashMap<&'a str, usize>,
     owned: HashMap<&'a str, Vec<&'a Pod>>,
     orphans: HashMap<&'a str, Vec<&'a Pod>>,
-    revisions: HashMap<&'a str, &'a ControllerRevision>,
+    /// By the owner's UID, newest first.
+    revisions: HashMap<&'a str, Vec<&'a ControllerRevision>>,
     bound: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
     events: OnceCell<HashMap<ObjectKey<'a>, Vec<&'a Event>>>,
 }
@@ -64,14 +65,14 @@ impl<'a> Index<'a> {
             }
         }
 
-        let mut revisions: HashMap<&str, &ControllerRevision> = HashMap::new();
+        let mut revisions: HashMap<&str, Vec<&ControllerRevision>> = HashMap::new();
         for revision in &snapshot.controller_revisions {
             if let Some(owner) = revision.metadata.controller() {
-                let newest = revisions.entry(&owner.uid).or_insert(revision);
-                if revision.revision > newest.revision {
-                    *newest = revision;
-                }
+                revisions.entry(&owner.uid).or_default().push(revision);
             }
+        }
+        for revisions in revisions.values_mut() {
+            revisions.sort_by_key(|revision| Reverse((revision.revision, revision.metadata.name.as_str())));
         }
         let (bound, events) = (OnceCell::new(), OnceCell::new());
         Index { snapshot, nodes, numbers, owned, orphans, revisions, bound, events }
@@ -89,16 +90,13 @@ impl<'a> Index<'a> {
         self.numbers.get(name).map(|number| self.nodes[*number])
     }
 
-    /// Returns the pods that the controller counts as a DaemonSet's, by the node they are for.
-    ///
-    /// Ported from `getDaemonPods` and `getNodesToDaemonPods`, pkg/controller/daemon/daemon_controller.go,
-    /// release 1.36.3.
+    /// Returns the pods that the controller counts as a DaemonSet's, by target node.
     pub fn pods_of(&self, daemon_set: &DaemonSet) -> DaemonSetPods<'a> {
         let owned = self.owned.get(daemon_set.metadata.uid.as_str());
         let orphans = self.orphans.get(daemon_set.metadata.namespace.as_str());
         let mut pods = DaemonSetPods::default();
         for pod in owned.into_iter().chain(orphans).flatten().copied() {
-            if !daemon_pods::claim(daemon_set, pod).is_claimed() || daemon_pods::is_deleted_terminal(pod) {
+            if !daemon_pods::is_counted(daemon_set, pod) {
                 continue;
             }
             let Some(target) = daemon_pods::target_node(pod) else { continue };
@@ -115,9 +113,17 @@ impl<'a> Index<'a> {
         pods
     }
 
-    /// Returns the current revision: the one with the highest number that the DaemonSet owns.
+    /// Returns the revision of the DaemonSet's live template; `None` if the controller has not created it yet.
     pub fn current_revision(&self, daemon_set: &DaemonSet) -> Option<&'a ControllerRevision> {
-        self.revisions.get(daemon_set.metadata.uid.as_str()).copied()
+        let owned = self.revisions.get(daemon_set.metadata.uid.as_str())?;
+        // Having observed a generation, the controller has given the highest number to the revision of its template.
+        if daemon_set.is_observed() {
+            return owned.first().copied();
+        }
+        let live = daemon_set.template();
+        let is_live =
+            |revision: &&ControllerRevision| revision.template().is_ok_and(|template| template.same_meaning(&live));
+        owned.iter().copied().find(is_live)
     }
 
     /// Returns the pods that are bound to a node, ended ones among them.

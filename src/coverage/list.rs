@@ -59,7 +59,7 @@ mod tests {
         snapshot.daemon_sets.push(other);
         let rows = list(&snapshot).daemon_sets;
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["zz", "agent"]);
-        assert_eq!(rows[0].counts.missing, 1);
+        assert_eq!(rows[0].counts.missing, Some(1));
         assert_eq!(rows[0].troubles.len(), 1);
         assert!(rows[1].troubles.is_empty());
         assert_eq!(rows[1].images, ["agent:2"]);

@@ -1,20 +1,21 @@
-//! The counters of a DaemonSet's status, held against what was recomputed.
+//! Compares the counters of a DaemonSet's status with recomputed ones.
 
+use super::tally::Tally;
 use crate::model::daemon_set::DaemonSetStatus;
-use crate::report::coverage::{Counts, StatusCheck, StatusDifference};
+use crate::report::coverage::{StatusCheck, StatusDifference};
 
-/// Compares the status with recomputed counts of all nodes; `updated_known` tells whether the revisions
-/// are known.
-pub fn check(status: &DaemonSetStatus, counts: &Counts, updated_known: bool) -> StatusCheck {
+/// Compares a status with a tally of all nodes; `updated_known` is whether the current revision is known.
+pub(crate) fn check(status: &DaemonSetStatus, tally: &Tally, updated_known: bool) -> StatusCheck {
     let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let (eligible, available) = (number(tally.eligible), number(tally.available_to_controller));
     let counters = [
-        ("desiredNumberScheduled", status.desired_number_scheduled, number(counts.eligible)),
-        ("currentNumberScheduled", status.current_number_scheduled, number(counts.current)),
-        ("numberMisscheduled", status.number_misscheduled, number(counts.misscheduled)),
-        ("numberReady", status.number_ready, number(counts.ready)),
-        ("numberAvailable", status.number_available, number(counts.available)),
-        ("numberUnavailable", status.number_unavailable, number(counts.eligible) - number(counts.available)),
-        ("updatedNumberScheduled", status.updated_number_scheduled, number(counts.updated)),
+        ("desiredNumberScheduled", status.desired_number_scheduled, eligible),
+        ("currentNumberScheduled", status.current_number_scheduled, number(tally.current)),
+        ("numberMisscheduled", status.number_misscheduled, number(tally.misscheduled)),
+        ("numberReady", status.number_ready, number(tally.ready)),
+        ("numberAvailable", status.number_available, available),
+        ("numberUnavailable", status.number_unavailable, eligible - available),
+        ("updatedNumberScheduled", status.updated_number_scheduled, number(tally.updated)),
     ];
     let differences: Vec<StatusDifference> = counters
         .into_iter()
@@ -26,16 +27,15 @@ pub fn check(status: &DaemonSetStatus, counts: &Counts, updated_known: bool) -> 
     StatusCheck { agrees: Some(differences.is_empty()), desired: status.desired_number_scheduled, differences }
 }
 
-/// Returns the check of a status that nothing can be held against.
-pub fn unchecked(status: &DaemonSetStatus) -> StatusCheck {
+/// Returns the check of a status that cannot be compared with anything.
+pub(crate) fn unchecked(status: &DaemonSetStatus) -> StatusCheck {
     StatusCheck { agrees: None, desired: status.desired_number_scheduled, differences: Vec::new() }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{Tally, check};
     use crate::model::daemon_set::DaemonSetStatus;
-    use crate::report::coverage::Counts;
 
     #[test]
     fn a_stale_desired_number_is_listed_with_what_follows_from_it() {
@@ -48,8 +48,15 @@ mod tests {
             updated_number_scheduled: 15,
             ..DaemonSetStatus::default()
         };
-        let counts = Counts { eligible: 15, current: 15, ready: 15, available: 15, updated: 15, ..Counts::default() };
-        let check = check(&status, &counts, true);
+        let tally = Tally {
+            eligible: 15,
+            current: 15,
+            ready: 15,
+            available_to_controller: 15,
+            updated: 15,
+            ..Tally::default()
+        };
+        let check = check(&status, &tally, true);
         assert_eq!(check.agrees, Some(false));
         let differences: Vec<_> =
             check.differences.iter().map(|d| (d.field.as_str(), d.status, d.recomputed)).collect();
@@ -59,6 +66,6 @@ mod tests {
     #[test]
     fn the_updated_number_is_not_held_against_what_is_not_known() {
         let status = DaemonSetStatus { updated_number_scheduled: 3, ..DaemonSetStatus::default() };
-        assert_eq!(check(&status, &Counts::default(), false).agrees, Some(true));
+        assert_eq!(check(&status, &Tally::default(), false).agrees, Some(true));
     }
 }

@@ -1,79 +1,126 @@
-//! Counting nodes as the controller does, in all and by the values of a label.
+//! Numbers of nodes, in all and by the values of a label.
 
 use std::collections::BTreeMap;
 
 use super::group::count_codes;
 use super::verdict::daemon_set_context::Subject;
+use crate::model::daemon_set::DaemonSetStatus;
 use crate::model::pod::Pod;
 use crate::report::coverage::{Counts, CountsByRow};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::should_run::Decision;
 
-/// Counts, and the codes of troubles.
+/// Numbers of nodes whose pods were read.
 #[derive(Debug, Default)]
-pub struct Tally {
-    /// The counts.
-    pub counts: Counts,
-    /// The numbers of nodes in trouble, by code.
-    pub troubles: BTreeMap<ReasonCode, usize>,
+pub(crate) struct Tally {
+    pub(crate) nodes: usize,
+    pub(crate) eligible: usize,
+    pub(crate) current: usize,
+    pub(crate) ready: usize,
+    /// Nodes in the state `Available`.
+    pub(crate) available: usize,
+    /// Nodes whose first pod the controller counts as available, even if it is stuck terminating.
+    pub(crate) available_to_controller: usize,
+    pub(crate) updated: usize,
+    pub(crate) misscheduled: usize,
+    pub(crate) revision_unknown: usize,
+    pub(crate) troubles: BTreeMap<ReasonCode, usize>,
+}
+
+/// What a node adds to the numbers.
+pub(crate) struct Counted<'p> {
+    pub(crate) decision: Decision,
+    /// The first of its pods, in the controller's order.
+    pub(crate) first: Option<&'p Pod>,
+    pub(crate) is_available: bool,
+    pub(crate) trouble: Option<ReasonCode>,
 }
 
 impl Tally {
-    /// Adds the counts of a node, and its trouble where it has one.
-    pub fn add(&mut self, counts: &Counts, trouble: Option<ReasonCode>) {
-        let sum = &mut self.counts;
-        sum.nodes_total += counts.nodes_total;
-        sum.eligible += counts.eligible;
-        sum.current += counts.current;
-        sum.ready += counts.ready;
-        sum.available += counts.available;
-        sum.missing += counts.missing;
-        sum.updated += counts.updated;
-        sum.outdated += counts.outdated;
-        sum.misscheduled += counts.misscheduled;
-        sum.not_eligible += counts.not_eligible;
-        if let Some(code) = trouble {
+    /// Adds a node. As in the status, only its first pod counts.
+    ///
+    /// Ported from `updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+    pub(crate) fn add(&mut self, subject: &Subject, node: &Counted<'_>) {
+        self.nodes += 1;
+        if let Some(code) = node.trouble {
             *self.troubles.entry(code).or_default() += 1;
+        }
+        if !node.decision.should_run {
+            self.misscheduled += usize::from(node.first.is_some());
+            return;
+        }
+        self.eligible += 1;
+        let Some(first) = node.first else { return };
+        self.current += 1;
+        self.ready += usize::from(first.is_ready());
+        self.available += usize::from(node.is_available);
+        self.available_to_controller += usize::from(subject.is_available(first));
+        match subject.is_updated(first) {
+            Some(updated) => self.updated += usize::from(updated),
+            None => self.revision_unknown += 1,
+        }
+    }
+
+    /// Returns the numbers if nodes and pods were read.
+    pub(crate) fn counts(&self) -> Counts {
+        let revisions_known = self.revision_unknown == 0;
+        Counts {
+            current: Some(self.current),
+            ready: Some(self.ready),
+            available: Some(self.available),
+            missing: Some(self.eligible - self.current),
+            updated: revisions_known.then_some(self.updated),
+            outdated: revisions_known.then_some(self.current - self.updated),
+            misscheduled: Some(self.misscheduled),
+            ..self.counts_without_pods()
+        }
+    }
+
+    /// Returns the numbers that need no pods.
+    pub(crate) fn counts_without_pods(&self) -> Counts {
+        Counts {
+            nodes_total: Some(self.nodes),
+            eligible: Some(self.eligible),
+            not_eligible: Some(self.nodes - self.eligible),
+            ..Counts::default()
         }
     }
 }
 
-/// Counts a node as the controller counts it for the status: by its first pod alone.
-///
-/// Ported from `updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
-pub fn add_node(counts: &mut Counts, subject: &Subject, decision: Decision, first: Option<&Pod>) {
-    counts.nodes_total += 1;
-    if !decision.should_run {
-        counts.not_eligible += 1;
-        counts.misscheduled += usize::from(first.is_some());
-        return;
+/// Returns the numbers of a status, for a cluster whose pods could not be read; none if the controller has not written
+/// it yet.
+pub(crate) fn counts_of_status(status: &DaemonSetStatus) -> Counts {
+    if *status == DaemonSetStatus::default() {
+        return Counts::default();
     }
-    counts.eligible += 1;
-    let Some(first) = first else {
-        counts.missing += usize::from(subject.pods_known);
-        return;
-    };
-    counts.current += 1;
-    counts.ready += usize::from(first.is_ready());
-    counts.available += usize::from(subject.is_available(first));
-    match subject.is_updated(first) {
-        Some(true) => counts.updated += 1,
-        Some(false) => counts.outdated += 1,
-        None => {}
+    let count = |number: i64| usize::try_from(number).unwrap_or(0);
+    let (eligible, current) = (count(status.desired_number_scheduled), count(status.current_number_scheduled));
+    let updated = count(status.updated_number_scheduled);
+    Counts {
+        eligible: Some(eligible),
+        current: Some(current),
+        ready: Some(count(status.number_ready)),
+        available: Some(count(status.number_available)),
+        missing: Some(eligible.saturating_sub(current)),
+        updated: Some(updated),
+        outdated: Some(current.saturating_sub(updated)),
+        misscheduled: Some(count(status.number_misscheduled)),
+        from_status: true,
+        ..Counts::default()
     }
 }
 
 /// Returns a row per value; nodes without the label come last.
-pub fn rows_by_value(by: BTreeMap<Option<&str>, Tally>) -> Vec<CountsByRow> {
+pub(crate) fn rows_by_value(by: BTreeMap<Option<&str>, Tally>, pods_known: bool) -> Vec<CountsByRow> {
     let mut rows: Vec<CountsByRow> = by
         .into_iter()
-        .map(|(value, Tally { counts, troubles })| CountsByRow {
+        .map(|(value, tally)| CountsByRow {
             value: value.map(str::to_owned),
-            counts,
-            troubles: count_codes(troubles),
+            counts: if pods_known { tally.counts() } else { tally.counts_without_pods() },
+            troubles: count_codes(tally.troubles),
         })
         .collect();
-    // Nothing sorts before every value.
+    // `None` sorts before every value.
     if rows.first().is_some_and(|row| row.value.is_none()) {
         rows.rotate_left(1);
     }

@@ -10,7 +10,7 @@ use super::group::Groups;
 use super::index::Index;
 use super::node_class::Signature;
 use super::status_counters;
-use super::tally::{Tally, add_node, rows_by_value};
+use super::tally::{Counted, Tally, counts_of_status, rows_by_value};
 use super::verdict::daemon_set_context::{Subject, revision_hash, strategy};
 use super::verdict::explain;
 use super::verdict::finding::Finding;
@@ -23,7 +23,7 @@ use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{
-    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodCounts, PodSummary,
+    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodSummary,
 };
 use crate::report::reason::ReasonCode;
 use crate::scheduling::should_run::Decision;
@@ -120,7 +120,7 @@ pub fn daemon_set_coverage<'a>(
             walk.visit(node, pods);
         }
     }
-    walk.visit_nodes_that_are_not_there();
+    walk.visit_nodes_not_in_snapshot();
     walk.into_report()
 }
 
@@ -162,50 +162,51 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
     }
 
-    /// Counts a node, and judges it where it is not plainly fine.
+    /// Counts a node, and judges it unless its only pod is available.
     fn visit(&mut self, node: &'s Node, on_node: &[(usize, &'a Pod)]) {
         let subject = self.subject;
         let decision = subject.daemon_pod.decide(node);
-        let first = on_node.first().map(|(_, pod)| *pod);
-        let mut counts = Counts::default();
-        add_node(&mut counts, subject, decision, first);
-        let trouble = if decision.should_run && verdict::is_plainly_available(subject, on_node) {
-            self.visit_plain(node, decision, on_node)
+        let is_plain = decision.should_run && verdict::is_plainly_available(subject, on_node);
+        let (is_available, trouble) = if is_plain {
+            self.visit_plain(node, decision, on_node);
+            (true, None)
         } else {
             self.visit_in_trouble(node, decision, on_node)
         };
-        self.tally.add(&counts, trouble);
+        let counted = Counted { decision, first: on_node.first().map(|(_, pod)| *pod), is_available, trouble };
+        self.tally.add(subject, &counted);
         if let Some(label) = &self.options.by {
             let value = node.metadata.labels.get(label).map(String::as_str);
-            self.by.entry(value).or_default().add(&counts, trouble);
+            self.by.entry(value).or_default().add(subject, &counted);
         }
     }
 
-    fn visit_plain(&mut self, node: &Node, decision: Decision, on_node: &[(usize, &'a Pod)]) -> Option<ReasonCode> {
+    fn visit_plain(&mut self, node: &Node, decision: Decision, on_node: &[(usize, &'a Pod)]) {
         if self.options.detail != Detail::Groups {
             let pods: Vec<&Pod> = on_node.iter().map(|(_, pod)| *pod).collect();
             self.push_row(node, &pods, &Verdict { decision, state: NodeState::Available, findings: Vec::new() });
         }
-        None
     }
 
-    /// Judges a node, unless one like it was judged before.
+    /// Judges a node, unless one like it was judged before. Returns whether its state is `Available`, and the code of
+    /// its trouble.
     fn visit_in_trouble(
         &mut self,
         node: &Node,
         decision: Decision,
         on_node: &[(usize, &'a Pod)],
-    ) -> Option<ReasonCode> {
+    ) -> (bool, Option<ReasonCode>) {
         let name = &node.metadata.name;
         let alike = self.alike(node, decision, on_node.is_empty());
         if let Some((alike, number)) = alike.as_ref().and_then(|alike| Some((alike, *self.judged.get(alike)?))) {
-            return match alike {
+            let trouble = match alike {
                 Alike::NotEligible(_) => {
                     self.not_eligible_groups.add_alike(name, number);
                     None
                 }
                 Alike::Missing => Some(self.groups.add_alike(name, number)),
             };
+            return (false, trouble);
         }
         let pods: Vec<&Pod> = on_node.iter().map(|(_, pod)| *pod).collect();
         let verdict = verdict::judge(self.subject, node, &pods);
@@ -214,7 +215,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             self.judged.insert(alike, number);
         }
         self.push_row(node, &pods, &verdict);
-        group.and_then(|(_, trouble)| trouble)
+        (verdict.state == NodeState::Available, group.and_then(|(_, trouble)| trouble))
     }
 
     /// Says with which nodes a node shares its group, where that can be told without judging it.
@@ -242,107 +243,93 @@ impl<'s, 'a> Walk<'s, 'a> {
     /// is a trouble.
     fn group(&mut self, name: &str, verdict: &Verdict) -> Option<(usize, Option<ReasonCode>)> {
         let primary = verdict.findings.first()?;
+        // An unknown state is no trouble; the report's gaps tell why it is unknown.
+        if verdict.state == NodeState::Unknown {
+            return None;
+        }
         if verdict.state == NodeState::NotEligible {
             return Some((self.not_eligible_groups.add(name, primary), None));
         }
         Some((self.groups.add(name, primary), Some(primary.code)))
     }
 
-    /// Looks at pods whose node is not in the snapshot: it is gone, or the nodes could not be read.
-    fn visit_nodes_that_are_not_there(&mut self) {
+    /// Visits pods whose node is not in the snapshot: it is gone, or the nodes could not be read.
+    fn visit_nodes_not_in_snapshot(&mut self) {
         let subject = self.subject;
-        let elsewhere: Vec<(&str, &Vec<&Pod>)> = subject
-            .pods
-            .elsewhere
-            .iter()
-            .map(|(name, pods)| (*name, pods))
-            .filter(|(name, _)| self.options.selects_name(name))
-            .collect();
+        let elsewhere = subject.pods.elsewhere.iter().filter(|(name, _)| self.options.selects_name(name));
         for (name, pods) in elsewhere {
             let verdict = if subject.nodes_known {
                 let findings = pods.iter().map(|pod| terminating::orphaned_target(pod)).take(1).collect();
                 let decision = Decision { should_run: false, should_continue_running: false };
                 Verdict { decision, state: NodeState::ToBeDeleted, findings }
             } else {
-                // Nothing is known of the node but its name; its pod is taken to be wanted there.
+                // Only the node's name is known; assume that its pod should run there.
                 let mut node = Node::default();
-                node.metadata.name = name.to_owned();
+                (*name).clone_into(&mut node.metadata.name);
                 let decision = Decision { should_run: true, should_continue_running: true };
                 let (state, findings) = verdict::eligible(subject, &node, pods);
-                add_node(&mut self.tally.counts, subject, decision, pods.first().copied());
                 Verdict { decision, state, findings }
             };
-            if let Some((_, Some(code))) = self.group(name, &verdict) {
-                *self.tally.troubles.entry(code).or_default() += 1;
-            }
+            self.group(name, &verdict);
             if self.options.detail != Detail::Groups {
                 let row = row(subject, name, pods, &verdict);
                 self.nodes.push(NodeCoverage { eligibility_unknown: !subject.nodes_known, ..row });
             }
         }
-        if !subject.nodes_known {
-            self.take_numbers_of_nodes_from_the_status();
-        } else if !subject.pods_known {
-            self.take_numbers_of_pods_from_the_status();
-        }
         self.nodes.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
-    /// Fills in what only the nodes could tell.
-    fn take_numbers_of_nodes_from_the_status(&mut self) {
-        if !self.options.is_every_node() {
-            return;
+    /// Returns the numbers, from the status if nodes or pods could not be read and every node was asked for.
+    fn counts(&self) -> Counts {
+        let subject = self.subject;
+        let status = counts_of_status(&subject.daemon_set.status);
+        match (subject.nodes_known, subject.pods_known) {
+            (true, true) => self.tally.counts(),
+            (true, false) => {
+                let counted = self.tally.counts_without_pods();
+                let Counts { nodes_total, eligible, not_eligible, .. } = counted;
+                if self.options.is_every_node() {
+                    Counts { nodes_total, eligible, not_eligible, ..status }
+                } else {
+                    counted
+                }
+            }
+            (false, _) if self.options.is_every_node() => status,
+            (false, _) => Counts::default(),
         }
-        let status = &self.subject.daemon_set.status;
-        let counts = &mut self.tally.counts;
-        counts.eligible = count(status.desired_number_scheduled);
-        counts.misscheduled = count(status.number_misscheduled);
-        if !self.subject.pods_known {
-            // Without nodes and pods, a reason would be a guess.
-            return self.take_numbers_of_pods_from_the_status();
-        }
-        counts.missing = counts.eligible.saturating_sub(counts.current);
-        if counts.missing > 0
+    }
+
+    /// Adds the nodes that have no pod according to the status, if the nodes could not be read.
+    fn add_unnamed_missing(&mut self, counts: &Counts) {
+        // Without pods, too, a reason would be a guess.
+        if !self.subject.nodes_known
+            && self.subject.pods_known
+            && let Some(missing) = counts.missing.filter(|missing| *missing > 0)
             && let Some(finding) = missing_pod::findings_of_unknown_nodes(self.subject).first()
         {
-            self.groups.add_unnamed(counts.missing, finding);
+            self.groups.add_unnamed(missing, finding);
         }
     }
 
-    /// Fills in what only the pods could tell.
-    fn take_numbers_of_pods_from_the_status(&mut self) {
-        let status = &self.subject.daemon_set.status;
-        let counts = &mut self.tally.counts;
-        if self.options.is_every_node() {
-            counts.current = count(status.current_number_scheduled);
-            counts.ready = count(status.number_ready);
-            counts.available = count(status.number_available);
-            counts.updated = count(status.updated_number_scheduled);
-            counts.misscheduled = count(status.number_misscheduled);
-            counts.outdated = counts.current.saturating_sub(counts.updated);
-            counts.missing = counts.eligible.saturating_sub(counts.current);
-        }
-    }
-
-    fn into_report(self) -> DaemonSetCoverage {
+    fn into_report(mut self) -> DaemonSetCoverage {
+        let counts = self.counts();
+        self.add_unnamed_missing(&counts);
         let Walk { subject, options, tally, by, groups, not_eligible_groups, nodes, .. } = self;
         let daemon_set = subject.daemon_set;
         let every = options.is_every_node() && subject.nodes_known && subject.pods_known;
         let status = if every {
-            status_counters::check(&daemon_set.status, &tally.counts, subject.current_hash.is_some())
+            status_counters::check(&daemon_set.status, &tally, subject.current_hash.is_some())
         } else {
             status_counters::unchecked(&daemon_set.status)
         };
-        let by = options.by.as_ref().map(|label| CountsBy { label: label.clone(), rows: rows_by_value(by) });
+        let by = options
+            .by
+            .as_ref()
+            .map(|label| CountsBy { label: label.clone(), rows: rows_by_value(by, subject.pods_known) });
         DaemonSetCoverage {
             namespace: daemon_set.metadata.namespace.clone(),
             name: daemon_set.metadata.name.clone(),
-            counts: tally.counts,
-            pod_counts: match (subject.pods_known, options.is_every_node()) {
-                (true, _) => PodCounts::Counted,
-                (false, true) => PodCounts::FromStatus,
-                (false, false) => PodCounts::Unknown,
-            },
+            counts,
             current_revision: subject.current_hash.map(str::to_owned),
             strategy: strategy(&daemon_set.spec.update_strategy),
             status,
@@ -353,10 +340,6 @@ impl<'s, 'a> Walk<'s, 'a> {
             nodes,
         }
     }
-}
-
-fn count(number: i64) -> usize {
-    usize::try_from(number).unwrap_or(0)
 }
 
 fn row(subject: &Subject, name: &str, pods: &[&Pod], verdict: &Verdict) -> NodeCoverage {
@@ -381,7 +364,7 @@ fn summary(subject: &Subject, pod: &Pod) -> PodSummary {
         phase: pod.status.phase.clone(),
         bound: !pod.spec.node_name.is_empty(),
         ready: pod.is_ready(),
-        available: subject.is_available(pod),
+        available: subject.is_available(pod) && !terminating::is_overdue(subject, pod),
         terminating: pod.metadata.is_terminating(),
         restarts: statuses.map(|status| i64::from(status.restart_count)).sum(),
         created_at: pod.metadata.creation_timestamp.get(),
@@ -416,11 +399,11 @@ mod tests {
         let counts = &report.counts;
         assert_eq!(
             (counts.nodes_total, counts.eligible, counts.current, counts.ready, counts.available),
-            (5, 3, 2, 2, 2)
+            (Some(5), Some(3), Some(2), Some(2), Some(2))
         );
         assert_eq!(
             (counts.missing, counts.updated, counts.outdated, counts.misscheduled, counts.not_eligible),
-            (1, 1, 1, 1, 2)
+            (Some(1), Some(1), Some(1), Some(1), Some(2))
         );
         let states: Vec<NodeState> = report.nodes.iter().map(|node| node.state).collect();
         use NodeState::{Available, Misscheduled, Missing, NotEligible};
@@ -433,7 +416,7 @@ mod tests {
     fn a_pod_whose_node_is_gone_is_a_group_but_no_counted_node() {
         let world = world().node("a", json!({})).pod("agent-a", "a", json!({})).pod("agent-z", "z", json!({}));
         let report = world.coverage();
-        assert_eq!(report.counts.nodes_total, 1);
+        assert_eq!(report.counts.nodes_total, Some(1));
         assert_eq!(report.groups[0].code, ReasonCode::OrphanedTarget);
         assert_eq!(report.groups[0].nodes, ["z"]);
     }
@@ -500,7 +483,7 @@ mod tests {
         let rows = &report.by.as_ref().unwrap().rows;
         let rows: Vec<_> =
             rows.iter().map(|row| (row.value.as_deref(), row.counts.available, row.counts.missing)).collect();
-        assert_eq!(rows, [(Some("z1"), 0, 1), (Some("z2"), 1, 0), (None, 0, 1)]);
+        assert_eq!(rows, [(Some("z1"), Some(0), Some(1)), (Some("z2"), Some(1), Some(0)), (None, Some(0), Some(1))]);
     }
 
     #[test]

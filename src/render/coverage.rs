@@ -7,7 +7,7 @@ use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{
-    CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, PodCounts, ReasonGroup, Trouble,
+    CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, Trouble,
 };
 
 /// The columns that a group's reason code and number of nodes take up, with the space after them.
@@ -38,18 +38,24 @@ pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::
         writeln!(out)?;
     }
     for daemon_set in fine {
-        sentence(daemon_set, if daemon_set.counts.eligible == 0 { style::moving } else { style::well }, view, out)?;
+        let is_fine = daemon_set.counts.all_available() == Some(true) && daemon_set.counts.eligible != Some(0);
+        sentence(daemon_set, if is_fine { style::well } else { style::moving }, view, out)?;
     }
     incomplete(&report.incomplete, view, out)
 }
 
-/// Writes the names, as `-o name` does.
+/// Writes the names of the DaemonSets, as `-o name` does; with one node, of those that have to do with it.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
-pub fn names(report: &CoverageReport, out: &mut dyn Write) -> io::Result<()> {
-    report.daemon_sets.iter().try_for_each(|daemon_set| {
+/// Fails if the output cannot be written.
+pub fn names(report: &CoverageReport, node: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+    let concerns = |daemon_set: &&DaemonSetCoverage| {
+        node.is_none_or(|node| {
+            daemon_set.nodes.iter().any(|row| row.name == node && (row.should_run || !row.pods.is_empty()))
+        })
+    };
+    report.daemon_sets.iter().filter(concerns).try_for_each(|daemon_set| {
         writeln!(out, "daemonset.apps/{}", crate::encode::sanitize::sanitize(&daemon_set.name))
     })
 }
@@ -79,7 +85,7 @@ fn is_in_trouble(daemon_set: &DaemonSetCoverage) -> bool {
 
 /// Tells whether a line is enough: nothing is wrong, or it is not the question why no node is eligible.
 fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
-    let is_question = is_alone && daemon_set.counts.eligible == 0 && !daemon_set.not_eligible_groups.is_empty();
+    let is_question = is_alone && daemon_set.counts.eligible == Some(0) && !daemon_set.not_eligible_groups.is_empty();
     !is_question
         && daemon_set.groups.is_empty()
         && daemon_set.concerns.is_empty()
@@ -109,30 +115,37 @@ pub fn sentence(
 fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
     let counts = &daemon_set.counts;
     let name = view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
-    match daemon_set.pod_counts {
-        PodCounts::Counted => {}
-        PodCounts::FromStatus => {
-            return format!(
-                "{name}: status reports {} desired, {} current, {} ready, {} updated, {} available",
-                daemon_set.status.desired, counts.current, counts.ready, counts.updated, counts.available
-            );
-        }
-        PodCounts::Unknown => return format!("{name}: {}, pods unknown", count(counts.eligible, "eligible node")),
+    if counts.from_status {
+        let numbers = [
+            (counts.current, "current"),
+            (counts.ready, "ready"),
+            (counts.updated, "updated"),
+            (counts.available, "available"),
+        ];
+        let numbers = numbers.map(|(number, word)| format!("{} {word}", number.unwrap_or_default()));
+        let desired = daemon_set.status.desired;
+        return format!("{name}: status reports {desired} desired, {}", numbers.join(", "));
     }
     let mut line = match (counts.eligible, counts.available) {
-        (0, _) => format!("{name}: no node is eligible{}", why_none(daemon_set)),
-        (1, 1) => format!("{name}: the one eligible node has an available pod"),
-        (1, _) => format!("{name}: the one eligible node has no available pod"),
-        (eligible, available) if eligible == available => {
+        (None, _) => format!("{name}: eligible nodes unknown"),
+        (Some(eligible @ 1..), None) => format!("{name}: {}, pods unknown", count(eligible, "eligible node")),
+        (Some(0), _) => format!("{name}: no node is eligible{}", why_none(daemon_set)),
+        (Some(1), Some(1)) => format!("{name}: the one eligible node has an available pod"),
+        (Some(1), Some(0)) => format!("{name}: the one eligible node has no available pod"),
+        (Some(eligible), Some(available)) if eligible == available => {
             format!("{name}: all {eligible} eligible nodes have an available pod")
         }
-        (eligible, available) => format!("{name}: {available} of {eligible} eligible nodes have an available pod"),
+        (Some(eligible), Some(available)) => {
+            format!("{name}: {available} of {eligible} eligible nodes have an available pod")
+        }
     };
-    if counts.misscheduled > 0 {
-        line.push_str(&format!("; {} that should not have one", count_with_pods(counts.misscheduled)));
+    if let Some(misscheduled @ 1..) = counts.misscheduled {
+        line.push_str(&format!("; {} that should not have one", count_with_pods(misscheduled)));
     }
-    if daemon_set.groups.is_empty() && counts.not_eligible > 0 && counts.eligible > 0 {
-        line.push_str(&format!(" ({} not eligible)", counts.not_eligible));
+    if let (true, Some(not_eligible @ 1..), Some(1..)) =
+        (daemon_set.groups.is_empty(), counts.not_eligible, counts.eligible)
+    {
+        line.push_str(&format!(" ({not_eligible} not eligible)"));
     }
     line
 }
@@ -230,9 +243,14 @@ fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, view: &View, out
     if groups.is_empty() {
         return Ok(());
     }
-    let number = groups.iter().map(|group| group.count).sum();
+    let without_pod: usize = groups.iter().map(|group| group.count).sum();
+    let number = daemon_set.counts.not_eligible.unwrap_or(without_pod);
     let verb = if number == 1 { "is" } else { "are" };
-    writeln!(out, "\n{} {verb} not eligible:", count(number, "node"))?;
+    let with_pod = match number.saturating_sub(without_pod) {
+        0 => String::new(),
+        others => format!("; {without_pod} without a pod and {others} with one, see above"),
+    };
+    writeln!(out, "\n{} {verb} not eligible{with_pod}:", count(number, "node"))?;
     rows_of(groups, is_alone, style::context, view, out)
 }
 

@@ -44,7 +44,7 @@ pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &
     if !shown.wide && view.limit.is_some_and(|limit| limit < WIDTH_OF_ALL_COLUMNS) {
         // What is wrong matters more on a narrow screen than how many nodes each wrong has.
         columns.push(Column::text("AVAILABLE", |row: &ListRow| {
-            format!("{}/{}", row.counts.available, row.counts.eligible)
+            format!("{}/{}", number(row.counts.available), number(row.counts.eligible))
         }));
         columns.push(Column::styled_number("OUTDATED", style::moving, |row: &ListRow| row.counts.outdated));
     } else {
@@ -73,6 +73,10 @@ pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &
         writeln!(out, "{}", style::context(format!("+ {hidden} more without trouble (--all shows them)")))?;
     }
     incomplete(&report.incomplete, view, out)
+}
+
+fn number(number: Option<usize>) -> String {
+    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
 }
 
 /// Writes the names, as `kubectl get ds -o name` does.

@@ -51,16 +51,21 @@ impl<'a, Row> Column<'a, Row> {
         Column { heading, shape: Shape::Prose, cell: Box::new(cell) }
     }
 
-    /// Makes a column of numbers, aligned on the right.
-    pub fn number(heading: &'static str, cell: impl Fn(&Row) -> usize + 'a) -> Self {
-        Column { heading, shape: Shape::Number, cell: Box::new(move |row| cell(row).to_string()) }
+    /// Makes a column of numbers, aligned on the right; `?` for an unknown one.
+    pub fn number(heading: &'static str, cell: impl Fn(&Row) -> Option<usize> + 'a) -> Self {
+        Column::styled_number(heading, |number| number.to_string(), cell)
     }
 
-    /// Makes a column of numbers that are styled unless they are 0.
-    pub fn styled_number(heading: &'static str, style: fn(usize) -> String, cell: impl Fn(&Row) -> usize + 'a) -> Self {
+    /// Makes a column of numbers that are styled unless they are 0 or unknown.
+    pub fn styled_number(
+        heading: &'static str,
+        style: fn(usize) -> String,
+        cell: impl Fn(&Row) -> Option<usize> + 'a,
+    ) -> Self {
         let styled = move |row: &Row| match cell(row) {
-            0 => "0".to_owned(),
-            number => style(number),
+            None => "?".to_owned(),
+            Some(0) => "0".to_owned(),
+            Some(number) => style(number),
         };
         Column { heading, shape: Shape::Number, cell: Box::new(styled) }
     }

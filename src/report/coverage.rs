@@ -36,6 +36,8 @@ pub struct Incomplete {
     pub permission: Option<String>,
     /// A sentence: what could not be read, and what the answer therefore leaves open.
     pub message: String,
+    /// Whether nodes or pods may be missing from the numbers, so that `--exit-code` cannot pass.
+    pub affects_counts: bool,
 }
 
 /// One DaemonSet's coverage.
@@ -49,8 +51,6 @@ pub struct DaemonSetCoverage {
     /// Numbers of nodes.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Where the counts of nodes by their pods come from.
-    pub pod_counts: PodCounts,
     /// The hash of the current revision; absent where the revisions are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
@@ -73,42 +73,49 @@ pub struct DaemonSetCoverage {
     pub nodes: Vec<NodeCoverage>,
 }
 
-/// Numbers of nodes.
+/// Numbers of nodes, as docs/reports.md defines them. A number that could not be read is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Nodes that were looked at.
-    pub nodes_total: usize,
+    /// Nodes of the cluster, or those that were selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes_total: Option<usize>,
     /// Nodes that should run a pod.
-    pub eligible: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eligible: Option<usize>,
     /// Eligible nodes with at least one pod, in whatever state.
-    pub current: usize,
-    /// Eligible nodes whose pod is ready.
-    pub ready: usize,
-    /// Eligible nodes whose first pod is available, as the controller counts them.
-    pub available: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<usize>,
+    /// Eligible nodes whose first pod is ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<usize>,
+    /// Eligible nodes in the state `Available`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available: Option<usize>,
     /// Eligible nodes without any pod.
-    pub missing: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<usize>,
     /// Eligible nodes whose first pod is of the current revision.
-    pub updated: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated: Option<usize>,
     /// Eligible nodes with a pod, the first of which is of an older revision.
-    pub outdated: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outdated: Option<usize>,
     /// Nodes that should not run a pod and have one.
-    pub misscheduled: usize,
-    /// Nodes that should not run a pod.
-    pub not_eligible: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub misscheduled: Option<usize>,
+    /// Nodes that should not run a pod, including the misscheduled ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_eligible: Option<usize>,
+    /// Whether numbers that could not be counted are those of the DaemonSet's status.
+    pub from_status: bool,
 }
 
-/// Where the counts of nodes by their pods come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum PodCounts {
-    /// From the pods.
-    Counted,
-    /// From the status of the DaemonSet, because the pods could not be read.
-    FromStatus,
-    /// From nowhere: the pods could not be read, and the status counts all nodes, not the selected ones.
-    Unknown,
+impl Counts {
+    /// Returns whether every eligible node has an available pod; `None` if they could not be counted.
+    pub fn all_available(&self) -> Option<bool> {
+        if self.from_status { None } else { Some(self.available? == self.eligible?) }
+    }
 }
 
 /// The counts by the value of a label.
@@ -255,7 +262,7 @@ pub struct PodSummary {
     pub bound: bool,
     /// Whether it is ready.
     pub ready: bool,
-    /// Whether it is available.
+    /// Whether it is available: ready for minReadySeconds, and not past the deadline of its deletion.
     pub available: bool,
     /// Whether it is being deleted.
     pub terminating: bool,

@@ -89,7 +89,7 @@ fn pods_by_hash<'a>(daemon_set: &DaemonSet, snapshot: &'a Snapshot) -> Option<BT
         return None;
     }
     let mut pods: BTreeMap<&str, RevisionPods> = BTreeMap::new();
-    for pod in snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed()) {
+    for pod in snapshot.pods.iter().filter(|pod| daemon_pods::is_counted(daemon_set, pod)) {
         let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
         let counted = pods.entry(hash).or_insert(RevisionPods { ready: 0, total: 0 });
         counted.total += 1;

@@ -56,6 +56,13 @@ impl Claim {
     }
 }
 
+/// Returns whether the controller counts a pod among a DaemonSet's.
+///
+/// Ported from `getDaemonPods` and `getNodesToDaemonPods`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+pub fn is_counted(daemon_set: &DaemonSet, pod: &Pod) -> bool {
+    claim(daemon_set, pod).is_claimed() && !is_deleted_terminal(pod) && target_node(pod).is_some()
+}
+
 /// Says what a pod is to a DaemonSet.
 ///
 /// Ported from `FilterPodsByOwner`, pkg/controller/controller_utils.go, and

@@ -1,6 +1,6 @@
-//! The pace of a rolling update: how many pods may be unavailable, and how many nodes may have two.
+//! The pace of a rolling update: how many pods may be missing, and how many nodes may have two.
 
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::daemon_set::DaemonSet;
 
 /// How fast a rolling update may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,9 +11,9 @@ pub struct Pace {
     pub max_surge: i64,
 }
 
-/// Returns how fast a rolling update may go if `desired` nodes should have a pod.
+/// Returns how fast a rolling update may go where so many nodes should have a pod.
 ///
-/// If both numbers come to 0, one pod may be unavailable all the same. Ported from
+/// Where both numbers come to 0 one pod may be unavailable all the same. Ported from
 /// `updatedDesiredNodeCounts`, pkg/controller/daemon/update.go, release 1.36.3.
 pub fn pace(daemon_set: &DaemonSet, desired: i64) -> Pace {
     let max_surge = surge_count(daemon_set, desired);
@@ -23,25 +23,21 @@ pub fn pace(daemon_set: &DaemonSet, desired: i64) -> Pace {
     }
 }
 
-/// Returns `maxUnavailable` of `desired` nodes, rounded up; 0 under OnDelete.
+/// Returns `maxUnavailable` of so many nodes, rounded up; 0 where pods are replaced on deletion only.
 ///
-/// Ported from `UnavailableCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3. Unset fields have
-/// the API's defaults here, which the API server has always set upstream.
+/// Ported from `UnavailableCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3; what
+/// is not set counts as the API's default, which upstream is always filled in.
 pub fn unavailable_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
-    match &daemon_set.spec.update_strategy {
-        UpdateStrategy::RollingUpdate(rolling) => rolling.max_unavailable.scaled_up(desired),
-        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => 0,
-    }
+    let strategy = &daemon_set.spec.update_strategy;
+    if strategy.type_ == "RollingUpdate" { strategy.max_unavailable().scaled_up(desired) } else { 0 }
 }
 
-/// Returns `maxSurge` of `desired` nodes, rounded up; 0 under OnDelete.
+/// Returns `maxSurge` of so many nodes, rounded up; 0 where pods are replaced on deletion only.
 ///
 /// Ported from `SurgeCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
 pub fn surge_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
-    match &daemon_set.spec.update_strategy {
-        UpdateStrategy::RollingUpdate(rolling) => rolling.max_surge.scaled_up(desired),
-        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => 0,
-    }
+    let strategy = &daemon_set.spec.update_strategy;
+    if strategy.type_ == "RollingUpdate" { strategy.max_surge().scaled_up(desired) } else { 0 }
 }
 
 /// Tells whether a node may have two pods of the DaemonSet.

@@ -59,9 +59,9 @@ fn flags_that_exclude_each_other_are_refused() {
             "error: the argument '--all-namespaces' cannot be used with '--namespace <NAMESPACE>'",
         ),
         (&["coverage", "agent", "-l", "a=b"], "error: names and --selector cannot be given together"),
-        (&["coverage", "--by", "no key"], "error: invalid --by: \"no key\" is no label key"),
+        (&["coverage", "--by", "no key"], "error: invalid --by: \"no key\" is not a label key"),
         (&["coverage", "pod/agent"], "error: \"pod/agent\" does not name a DaemonSet"),
-        (&["coverage", "-f", "-", "-o", "name"], "error: -o name does not go with --filename"),
+        (&["coverage", "-f", "-", "-o", "name"], "error: -o name and --filename cannot be given together"),
         (
             &["list", "--all", "-o", "json"],
             "error: --all is for tables: -o json, yaml and name always show every DaemonSet",

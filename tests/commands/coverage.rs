@@ -1,6 +1,6 @@
 //! `coverage`.
 
-use super::{NOW, SHOP, end, kubectl_ds, on_shop, run, run_with_input};
+use super::{NOW, SHOP, end, failure, kubectl_ds, on_shop, run, run_with_input};
 
 #[test]
 fn causes_are_grouped_and_what_is_fine_is_one_line() {
@@ -160,6 +160,58 @@ fn the_exit_code_answers_where_that_is_asked() {
     assert_eq!(code(&["fine", "--exit-code"]), Some(0));
     assert_eq!(code(&["agent", "--node", "node-a", "--exit-code"]), Some(0));
     assert_eq!(code(&["agent", "--node", "node-c", "--exit-code"]), Some(3));
+}
+
+#[test]
+fn a_gate_does_not_pass_when_nothing_was_checked() {
+    let gate = |arguments: &[&str]| failure(&[&["coverage", "--exit-code", "--from", SHOP], arguments].concat());
+    let unmatched = "error: no nodes match the selector \"pool=typo\"\nhint: `kubectl get nodes --show-labels` lists the \
+                     labels\n";
+    assert_eq!(gate(&["fine", "--node-selector", "pool=typo"]), (Some(1), unmatched.to_owned()));
+    let none = "No DaemonSets found in typo namespace.\nerror: no DaemonSets found in typo namespace\n";
+    assert_eq!(gate(&["-n", "typo"]), (Some(1), none.to_owned()));
+    assert_eq!(gate(&["-l", "app=typo"]).0, Some(1));
+    let what_if = ["-f", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/what-if.yaml")];
+    assert_eq!(gate(&[&what_if[..], &["--node-selector", "pool=typo"]].concat()), (Some(1), unmatched.to_owned()));
+}
+
+#[test]
+fn a_gate_does_not_pass_on_a_partial_answer() {
+    let shop: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(SHOP).unwrap()).unwrap();
+    let gate = |without: &str, name: &str| {
+        let mut dump = shop.clone();
+        dump["items"].as_array_mut().unwrap().retain(|item| item["kind"] != without);
+        let arguments = ["coverage", name, "--exit-code", "--from", "-", "--now", NOW];
+        run_with_input(&arguments, dump.to_string().as_bytes())
+    };
+    for without in ["Pod", "Node"] {
+        let ended = gate(without, "fine");
+        assert_eq!(ended.code, Some(5), "{}", ended.err);
+        assert!(ended.out.starts_with("shop/fine: status reports 2 desired, 2 current, 2 ready, "));
+        let resource = without.to_lowercase();
+        let message =
+            format!("error: the answer is partial: --exit-code cannot pass\nhint: the dump has no {resource}s: ");
+        assert!(ended.err.starts_with(&message), "{}", ended.err);
+    }
+    assert_eq!(gate("Event", "fine").code, Some(0), "whether a pod is available needs no events");
+    assert_eq!(gate("Event", "agent").code, Some(3));
+}
+
+#[test]
+fn a_selection_of_nodes_that_could_not_be_read_is_an_error() {
+    let dump = "
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: a, namespace: b}
+spec:
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}
+";
+    let ended = run_with_input(&["coverage", "--from", "-", "--node-selector", "a=b"], dump.as_bytes());
+    assert_eq!(
+        (ended.code, ended.err.as_str()),
+        (Some(1), "error: the nodes could not be read, so --node-selector cannot be applied\n")
+    );
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn real_reports_fit_their_schemas() {
         ("coverage-report.json", &["coverage"]),
         ("coverage-report.json", &["coverage", "--by", "kubernetes.io/hostname"]),
         ("coverage-report.json", &["coverage", "--node", "node-d"]),
-        ("coverage-report.json", &["coverage", "--node-selector", "no=such"]),
+        ("coverage-report.json", &["coverage", "--node-selector", "kubernetes.io/os=linux"]),
         ("list-report.json", &["list"]),
         ("list-report.json", &["list", "-l", "no=such"]),
         ("what-if-report.json", &["coverage", "-f", manifest]),

@@ -252,7 +252,7 @@ fn count_disagreements(coverage: &Value, nodes: &[Value]) -> Vec<String> {
         ("current", count(&|node| should_run(node) && has_pods(node))),
         ("missing", count(&|node| should_run(node) && !has_pods(node))),
         ("ready", count(&|node| should_run(node) && first(node, "ready"))),
-        ("available", count(&|node| should_run(node) && first(node, "available"))),
+        ("available", count(&|node| node["state"] == "Available")),
         ("updated", count(&|node| should_run(node) && first(node, "updated"))),
         ("outdated", count(&|node| should_run(node) && has_pods(node) && !first(node, "updated"))),
         ("misscheduled", count(&|node| !should_run(node) && has_pods(node))),
@@ -323,7 +323,14 @@ pub fn status_disagreements(report: &Value, world: &World) -> Vec<String> {
     for (name, coverage) in reported(report) {
         let status = &world.daemon_sets[&name]["status"];
         for (count, field) in FIELDS {
-            let (recomputed, said) = (coverage[count].as_i64(), status[field].as_i64().unwrap_or(0));
+            let said = status[field].as_i64().unwrap_or(0);
+            let mut recomputed = coverage[count].as_i64();
+            if count == "available" {
+                // The controller also counts ready pods that are stuck terminating.
+                let nodes = coverage["nodes"].as_array().into_iter().flatten();
+                let stuck = nodes.filter(|node| node["state"] == "Terminating" && node["pods"][0]["ready"] == true);
+                recomputed = recomputed.map(|available| available + i64::try_from(stuck.count()).unwrap());
+            }
             if recomputed != Some(said) {
                 wrong.push(format!("{name}: {count} is {recomputed:?}, and the controller's {field} is {said}"));
             }

@@ -63,11 +63,14 @@ impl<'a> Subject<'a> {
         daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.index.now())
     }
 
-    /// Tells whether a pod counts as updated, or nothing where the revisions are not known.
+    /// Returns whether a pod counts as updated; `None` if the revisions are not known.
     pub fn is_updated(&self, pod: &Pod) -> Option<bool> {
         let updated = daemon_pods::is_updated(self.daemon_set, self.current_hash, pod);
-        // Without the current hash the template's number can only speak for a pod, not against it.
-        if updated || self.current_hash.is_some() { Some(updated) } else { None }
+        let namespace = &self.daemon_set.metadata.namespace;
+        let not_created_yet =
+            || !self.daemon_set.is_observed() && self.index.knows(Kind::ControllerRevisions, namespace);
+        // Without the current hash, the template generation of a pod can only show that it is updated.
+        (updated || self.current_hash.is_some() || not_created_yet()).then_some(updated)
     }
 
     /// Returns the namespace and the name with a slash between them.
@@ -84,14 +87,12 @@ pub fn revision_hash(pod: &Pod) -> &str {
 /// Returns the update strategy in short, such as `RollingUpdate 10%`, `RollingUpdate surge 1` or `OnDelete`.
 pub fn strategy(strategy: &UpdateStrategy) -> String {
     use crate::model::int_or_percent::IntOrPercent::Int;
-    let rolling = match strategy {
-        UpdateStrategy::RollingUpdate(rolling) => rolling,
-        UpdateStrategy::OnDelete => return "OnDelete".to_owned(),
-        UpdateStrategy::Unknown(name) => return name.clone(),
-    };
-    match (rolling.max_unavailable, rolling.max_surge) {
-        (unavailable, Int(0)) => format!("RollingUpdate {unavailable}"),
-        (Int(0), surge) => format!("RollingUpdate surge {surge}"),
-        (unavailable, surge) => format!("RollingUpdate {unavailable} surge {surge}"),
+    if strategy.is_on_delete() {
+        return strategy.type_.clone();
+    }
+    match (strategy.max_unavailable(), strategy.max_surge()) {
+        (unavailable, Int(0)) => format!("{} {unavailable}", strategy.type_),
+        (Int(0), surge) => format!("{} surge {surge}", strategy.type_),
+        (unavailable, surge) => format!("{} {unavailable} surge {surge}", strategy.type_),
     }
 }

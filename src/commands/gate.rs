@@ -1,0 +1,46 @@
+//! `--exit-code`: whether an answer is yes, no, or not known.
+
+use super::session::Session;
+use crate::encode::sanitize::sanitize;
+use crate::error::{CommandError, Exit};
+use crate::report::coverage::{Counts, Incomplete};
+
+/// Returns the exit code that tells whether every eligible node has an available pod.
+///
+/// # Errors
+///
+/// Fails if there is no DaemonSet, and if nodes or pods could not be counted, so that the gate cannot pass.
+pub(super) fn all_available<'a>(
+    counts: impl IntoIterator<Item = &'a Counts>,
+    incomplete: &[Incomplete],
+    session: &Session,
+) -> Result<Exit, CommandError> {
+    let answers: Vec<Option<bool>> = counts.into_iter().map(Counts::all_available).collect();
+    if answers.is_empty() {
+        return Err(CommandError::new(format!("no DaemonSets found{}", session.place())));
+    }
+    if answers.contains(&Some(false)) {
+        return Ok(Exit::No);
+    }
+    let gaps: Vec<&Incomplete> = incomplete.iter().filter(|gap| gap.affects_counts).collect();
+    if answers.contains(&None) || !gaps.is_empty() { Err(partial(gaps)) } else { Ok(Exit::Success) }
+}
+
+/// Returns the exit code that tells whether every pod would fit.
+///
+/// # Errors
+///
+/// Fails if something that matters could not be read and every pod seems to fit.
+pub(super) fn all_fit(fit: bool, incomplete: &[Incomplete]) -> Result<Exit, CommandError> {
+    match (fit, incomplete) {
+        (false, _) => Ok(Exit::No),
+        (true, []) => Ok(Exit::Success),
+        (true, gaps) => Err(partial(gaps)),
+    }
+}
+
+fn partial<'a>(gaps: impl IntoIterator<Item = &'a Incomplete>) -> CommandError {
+    let error = CommandError::new("the answer is partial: --exit-code cannot pass");
+    let hints = gaps.into_iter().map(|gap| sanitize(&gap.message));
+    hints.fold(CommandError { exit: Exit::Partial, ..error }, CommandError::hint)
+}

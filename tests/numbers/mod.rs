@@ -1,0 +1,230 @@
+//! The numbers of every command and output form agree on random clusters, as docs/reports.md defines them.
+
+mod generator;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubectl_ds::io::Io;
+use serde_json::Value;
+
+use crate::oracle::random::Random;
+
+/// How many clusters are checked.
+const CLUSTERS: u64 = 120;
+
+/// Runs a command on a dump in standard input, within this process.
+fn run(dump: &str, arguments: &[&str]) -> String {
+    let (mut input, mut err, mut out) = (dump.as_bytes(), Vec::new(), Vec::new());
+    let mut io = Io {
+        input: &mut input,
+        err: &mut err,
+        input_is_terminal: false,
+        out_is_terminal: false,
+        err_is_terminal: false,
+        width: None,
+        unicode: true,
+        environment: BTreeMap::new(),
+        now: "2026-11-20T10:00:00Z".parse().unwrap(),
+    };
+    let fixed = ["kubectl-ds", "--from", "-", "--now", "2026-11-20T10:00:00Z"];
+    let command_line = fixed.into_iter().chain(arguments.iter().copied()).map(Into::into).collect();
+    let exit = kubectl_ds::commands::run(command_line, &mut io, &mut out);
+    assert_eq!(exit as u8, 0, "{arguments:?}: {}", String::from_utf8_lossy(&err));
+    String::from_utf8(out).unwrap()
+}
+
+fn data(dump: &str, arguments: &[&str]) -> Value {
+    serde_json::from_str(&run(dump, &[arguments, &["-o", "json"]].concat())).unwrap()
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().unwrap().iter()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+fn number(value: &Value) -> usize {
+    usize::try_from(value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))).unwrap()
+}
+
+const COUNTS: [&str; 10] = [
+    "nodesTotal",
+    "eligible",
+    "current",
+    "ready",
+    "available",
+    "missing",
+    "updated",
+    "outdated",
+    "misscheduled",
+    "notEligible",
+];
+
+#[test]
+fn numbers_agree_between_commands_and_output_forms() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..CLUSTERS {
+        let cluster = generator::cluster(&mut Random::new(seed));
+        let nodes: BTreeSet<_> = items(&cluster["items"])
+            .filter(|item| item["kind"] == "Node")
+            .map(|node| &node["metadata"]["name"])
+            .map(text)
+            .collect();
+        let dump = cluster.to_string();
+        let list = data(&dump, &["list"]);
+        let coverage = data(&dump, &["coverage"]);
+        let history = data(&dump, &["history"]);
+        let by = data(&dump, &["coverage", "--by", "pool"]);
+        let overview = run(&dump, &["coverage", "--by", "pool"]);
+        assert_eq!(coverage["incomplete"], serde_json::json!([]), "seed {seed}");
+        names_agree(&dump, &list, &coverage);
+        for daemon_set in items(&coverage["daemonSets"]) {
+            let name = text(&daemon_set["name"]);
+            let context = || format!("seed {seed}, {name}");
+            let find = |report: &Value| {
+                items(&report["daemonSets"])
+                    .find(|other| other["name"] == name)
+                    .unwrap_or_else(|| panic!("{name}"))
+                    .clone()
+            };
+            numbers_are_those_of_the_nodes(daemon_set, &nodes, &context());
+            let row = find(&list);
+            for count in COUNTS {
+                assert_eq!(row[count], daemon_set[count], "{}: list and coverage, {count}", context());
+            }
+            troubles_are_those_of_the_groups(&row, daemon_set, &context());
+            labels_add_up(&find(&by), &context());
+            let of_history = items(&history["items"]).find(|report| report["daemonSet"]["name"] == name).unwrap();
+            revisions_are_those_of_the_pods(of_history, daemon_set, &context());
+            text_has_the_numbers(&overview, daemon_set, &context());
+            for node in items(&daemon_set["nodes"]) {
+                seen.insert(text(&node["state"]).to_owned());
+            }
+        }
+    }
+    // Ready needs minReadySeconds, Starting a container that has not started: all others must occur.
+    for state in ["Available", "Failed", "Missing", "Misscheduled", "NotEligible", "NotReady", "Pending", "Ready"] {
+        assert!(seen.contains(state), "no node was {state}: {seen:?}");
+    }
+    assert!(seen.contains("Terminating") && seen.contains("ToBeDeleted"), "{seen:?}");
+}
+
+fn names_agree(dump: &str, list: &Value, coverage: &Value) {
+    let of = |report: &Value| -> BTreeSet<String> {
+        items(&report["daemonSets"]).map(|row| format!("daemonset.apps/{}", text(&row["name"]))).collect()
+    };
+    for command in ["list", "coverage"] {
+        let names: BTreeSet<String> = run(dump, &[command, "-o", "name"]).lines().map(str::to_owned).collect();
+        assert_eq!(names, of(list), "{command} -o name");
+    }
+    assert_eq!(of(list), of(coverage));
+    // What concerns one node: the table and the names show the same DaemonSets.
+    let table = run(dump, &["coverage", "--node", "node-0"]);
+    let names = run(dump, &["coverage", "--node", "node-0", "-o", "name"]);
+    let rows = table.lines().filter(|line| line.starts_with("shop/")).count();
+    assert_eq!(rows, names.lines().count(), "{table}{names}");
+}
+
+/// Every number is what a script would count in `nodes`.
+fn numbers_are_those_of_the_nodes(daemon_set: &Value, existing: &BTreeSet<&str>, context: &str) {
+    let rows: Vec<&Value> = items(&daemon_set["nodes"]).filter(|node| existing.contains(text(&node["name"]))).collect();
+    let count = |matches: &dyn Fn(&Value) -> bool| rows.iter().filter(|node| matches(node)).count();
+    let eligible = |node: &Value| node["shouldRun"] == true;
+    let first = |node: &Value| node["pods"].get(0).cloned().unwrap_or_default();
+    let expected: [(&str, usize); 10] = [
+        ("nodesTotal", existing.len()),
+        ("eligible", count(&eligible)),
+        ("current", count(&|node| eligible(node) && first(node).is_object())),
+        ("ready", count(&|node| eligible(node) && first(node)["ready"] == true)),
+        ("available", count(&|node| node["state"] == "Available")),
+        ("missing", count(&|node| node["state"] == "Missing")),
+        ("updated", count(&|node| eligible(node) && first(node)["updated"] == true)),
+        ("outdated", count(&|node| eligible(node) && first(node)["updated"] == false)),
+        ("misscheduled", count(&|node| node["state"] == "Misscheduled" || node["state"] == "ToBeDeleted")),
+        ("notEligible", count(&|node| !eligible(node))),
+    ];
+    for (name, expected) in expected {
+        assert_eq!(number(&daemon_set[name]), expected, "{context}: {name}\n{daemon_set:#}");
+    }
+    assert!(number(&daemon_set["available"]) <= number(&daemon_set["ready"]), "{context}");
+    let by_code = |groups: &Value| {
+        let mut codes: BTreeMap<String, usize> = BTreeMap::new();
+        for group in items(groups) {
+            *codes.entry(text(&group["code"]).to_owned()).or_default() += number(&group["count"]);
+        }
+        codes
+    };
+    let of_nodes = |not_eligible: bool| {
+        let mut codes: BTreeMap<String, usize> = BTreeMap::new();
+        let all = items(&daemon_set["nodes"]);
+        for node in all.filter(|node| (node["state"] == "NotEligible") == not_eligible) {
+            if let Some(reason) = node["reasons"].get(0) {
+                *codes.entry(text(&reason["code"]).to_owned()).or_default() += 1;
+            }
+        }
+        codes
+    };
+    assert_eq!(by_code(&daemon_set["groups"]), of_nodes(false), "{context}: groups");
+    assert_eq!(by_code(&daemon_set["notEligibleGroups"]), of_nodes(true), "{context}: notEligibleGroups");
+}
+
+fn troubles_are_those_of_the_groups(row: &Value, daemon_set: &Value, context: &str) {
+    let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
+    for group in items(&daemon_set["groups"]) {
+        *codes.entry(text(&group["code"])).or_default() += number(&group["count"]);
+    }
+    for concern in items(&daemon_set["concerns"]) {
+        codes.entry(text(&concern["code"])).or_default();
+    }
+    let troubles: BTreeMap<&str, usize> =
+        items(&row["troubles"]).map(|trouble| (text(&trouble["code"]), number(&trouble["count"]))).collect();
+    assert_eq!(troubles, codes, "{context}: list and coverage");
+}
+
+fn labels_add_up(daemon_set: &Value, context: &str) {
+    for count in COUNTS {
+        let sum: usize = items(&daemon_set["by"]["rows"]).map(|row| number(&row[count])).sum();
+        assert_eq!(sum, number(&daemon_set[count]), "{context}: --by, {count}");
+    }
+}
+
+/// The revisions of `history` have the pods that `coverage` shows on nodes.
+fn revisions_are_those_of_the_pods(history: &Value, daemon_set: &Value, context: &str) {
+    let pods: Vec<&Value> = items(&daemon_set["nodes"]).flat_map(|node| items(&node["pods"])).collect();
+    for revision in items(&history["revisions"]) {
+        let on = |pod: &&&Value| pod["revision"] == revision["hash"];
+        let (total, ready) =
+            (pods.iter().filter(on).count(), pods.iter().filter(on).filter(|pod| pod["ready"] == true).count());
+        let expected = serde_json::json!({"ready": ready, "total": total});
+        assert_eq!(revision["pods"], expected, "{context}: revision {}", revision["revision"]);
+        let current = daemon_set["currentRevision"] == revision["hash"];
+        assert_eq!(revision["current"] == true, current, "{context}: current revision {}", revision["revision"]);
+        for pod in pods.iter().filter(on) {
+            assert_eq!(pod["updated"], current, "{context}: {}", pod["name"]);
+        }
+    }
+}
+
+fn text_has_the_numbers(overview: &str, daemon_set: &Value, context: &str) {
+    let name = format!("shop/{}: ", text(&daemon_set["name"]));
+    let section = overview.split_once(&name).unwrap_or_else(|| panic!("{context}: no {name} in\n{overview}")).1;
+    let section = section.split("\nshop/").next().unwrap();
+    let headline = section.lines().next().unwrap();
+    let (eligible, available) = (number(&daemon_set["eligible"]), number(&daemon_set["available"]));
+    let expected = match (eligible, available) {
+        (0, _) => "no node is eligible".to_owned(),
+        (1, 1) => "the one eligible node has an available pod".to_owned(),
+        (1, _) => "the one eligible node has no available pod".to_owned(),
+        _ if eligible == available => format!("all {eligible} eligible nodes have an available pod"),
+        _ => format!("{available} of {eligible} eligible nodes have an available pod"),
+    };
+    assert!(headline.starts_with(&expected), "{context}: {headline}");
+    let not_eligible = number(&daemon_set["notEligible"]);
+    if items(&daemon_set["notEligibleGroups"]).next().is_some() {
+        let line = section.lines().find(|line| line.contains(" not eligible") && !line.starts_with(headline));
+        let line = line.unwrap_or_else(|| panic!("{context}: {section}"));
+        assert!(line.starts_with(&format!("{not_eligible} node")), "{context}: {line}");
+    }
+}

@@ -31,6 +31,7 @@ struct Size {
     nodes_per_daemon_set: usize,
     rooms: usize,
     upkeeps: usize,
+    rollouts: usize,
     templates: usize,
 }
 
@@ -40,10 +41,18 @@ const FRESH: Size = Size {
     nodes_per_daemon_set: 45,
     rooms: 20_000,
     upkeeps: 10_000,
+    rollouts: 15_000,
     templates: 6_000,
 };
-const RECORDED: Size =
-    Size { nodes: 150, daemon_sets: 500, nodes_per_daemon_set: 20, rooms: 1_000, upkeeps: 1_000, templates: 400 };
+const RECORDED: Size = Size {
+    nodes: 150,
+    daemon_sets: 500,
+    nodes_per_daemon_set: 20,
+    rooms: 1_000,
+    upkeeps: 1_000,
+    rollouts: 1_000,
+    templates: 400,
+};
 
 #[test]
 fn rules_decide_as_kubernetes_does() {
@@ -107,6 +116,7 @@ fn generate(random: &mut Random, size: &Size) -> (Vec<Value>, Vec<Value>) {
     cases.extend((0..size.daemon_sets).map(|_| generator::eligibility(random, size.nodes, size.nodes_per_daemon_set)));
     cases.extend((0..size.rooms).map(|_| generator::room(random)));
     cases.extend((0..size.upkeeps).map(|_| generator::manage(random)));
+    cases.extend((0..size.rollouts).map(|_| generator::rollout(random)));
     cases.extend((0..size.templates).map(|_| {
         let template = templates::generator::template(random, Taste::Readable);
         json!({"template": {"podTemplate": template}})

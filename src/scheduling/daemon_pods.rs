@@ -156,6 +156,17 @@ pub struct NodeContext<'a> {
     pub now: Timestamp,
 }
 
+/// The pods that a DaemonSet has on one node, and what the controller decides about the node.
+#[derive(Debug, Clone)]
+pub struct NodePods<'a> {
+    /// The node's name.
+    pub node: &'a str,
+    /// Whether a pod belongs there; `None` if the node does not exist.
+    pub decision: Option<Decision>,
+    /// The claimed pods, without the [deleted terminal](is_deleted_terminal) ones.
+    pub pods: Vec<&'a Pod>,
+}
+
 /// Decides what happens to the pods that a DaemonSet has on a node.
 ///
 /// `pods` are those that are claimed, without the [deleted terminal](is_deleted_terminal) ones.
@@ -214,4 +225,45 @@ fn delete_surplus_of_surge(context: &NodeContext<'_>, pods: &[&Pod], running: &[
     {
         delete.push(old);
     }
+}
+
+/// What the controller does besides a rolling update.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Upkeep<'a> {
+    /// The nodes that get a pod.
+    pub create: Vec<&'a str>,
+    /// The pods that are deleted.
+    pub delete: Vec<&'a Pod>,
+    /// The failed pods that stay until their node's backoff is over.
+    pub failed_in_backoff: Vec<&'a Pod>,
+}
+
+/// Decides which pods are created and deleted besides a rolling update.
+///
+/// `nodes` are all nodes that exist, and those that do not but have pods. `in_backoff` tells whether a failed pod was
+/// deleted on a node so recently that the next one waits. Ported from `manage`,
+/// pkg/controller/daemon/daemon_controller.go, release 1.36.3, without its limit of 250 creations and deletions per
+/// sync.
+pub fn manage<'a>(
+    daemon_set: &DaemonSet,
+    current_hash: &str,
+    nodes: &[NodePods<'a>],
+    in_backoff: impl Fn(&str) -> bool,
+    now: Timestamp,
+) -> Upkeep<'a> {
+    let mut upkeep = Upkeep::default();
+    for NodePods { node, decision, pods } in nodes {
+        let Some(decision) = *decision else {
+            upkeep.delete.extend(pods.iter().copied().filter(|pod| is_without_node(pod, |_| false)));
+            continue;
+        };
+        let context = NodeContext { daemon_set, decision, current_hash, in_backoff: in_backoff(node), now };
+        let on_node = pods_should_be_on_node(&context, pods);
+        if on_node.create {
+            upkeep.create.push(node);
+        }
+        upkeep.delete.extend(on_node.delete.iter().map(|&index| pods[index]));
+        upkeep.failed_in_backoff.extend(on_node.failed_in_backoff.iter().map(|&index| pods[index]));
+    }
+    upkeep
 }

@@ -1,6 +1,10 @@
-//! The pace of a rolling update: how many pods may be missing, and how many nodes may have two.
+//! The rolling update: how many pods may be unavailable, how many nodes may have two, and which are replaced next.
 
+use jiff::Timestamp;
+
+use super::daemon_pods::{self, NodePods};
 use crate::model::daemon_set::DaemonSet;
+use crate::model::pod::Pod;
 
 /// How fast a rolling update may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,4 +49,151 @@ pub fn surge_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
 /// Ported from `AllowsSurge`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
 pub fn allows_surge(daemon_set: &DaemonSet) -> bool {
     surge_count(daemon_set, 1) > 0
+}
+
+/// What the rolling update does next.
+///
+/// The controller visits nodes in the random order of a Go map, so which of the candidates it takes is open; how many
+/// is not.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UpdateStep<'a> {
+    /// Whether nodes get a second pod before the old one is deleted.
+    pub surges: bool,
+    /// How many nodes may be unavailable, or with surge may have a second pod, at a time.
+    pub allowed: i64,
+    /// The nodes that count against `allowed` now.
+    pub used_by: Vec<&'a str>,
+    /// Old pods that are deleted now, whatever the budget: unavailable ones, and with surge those whose successor is
+    /// available.
+    pub delete: Vec<&'a Pod>,
+    /// With surge: nodes that get a second pod now, whatever the budget, because their old pod is unavailable.
+    pub create: Vec<&'a str>,
+    /// Old available pods that wait for the budget, with their nodes.
+    pub candidates: Vec<Candidate<'a>>,
+    /// How many of `candidates` are replaced now: deleted, or with surge joined by a second pod.
+    pub replaced_now: usize,
+    /// With surge: old available pods on nodes that should not run one.
+    pub not_eligible: Vec<Candidate<'a>>,
+    /// How many of `not_eligible` are deleted now.
+    pub not_eligible_deleted_now: usize,
+}
+
+/// An old pod that may be replaced.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate<'a> {
+    /// Its node.
+    pub node: &'a str,
+    /// The pod.
+    pub pod: &'a Pod,
+}
+
+/// A pod of an older revision is on a node that does not exist; while it is there, the controller updates nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeNotFound<'a> {
+    /// The node's name.
+    pub node: &'a str,
+}
+
+/// Decides which pods a rolling update replaces next.
+///
+/// `nodes` are all nodes that exist, and those that do not but have pods. Ported from `rollingUpdate`,
+/// pkg/controller/daemon/update.go, release 1.36.3; the controller calls it only after `manage` had nothing to do.
+///
+/// # Errors
+///
+/// Fails like upstream if, with surge, an old pod is on a node that does not exist.
+pub fn rolling_update<'a>(
+    daemon_set: &DaemonSet,
+    current_hash: &str,
+    nodes: &[NodePods<'a>],
+    now: Timestamp,
+) -> Result<UpdateStep<'a>, NodeNotFound<'a>> {
+    let should_run = |node: &NodePods<'_>| node.decision.is_some_and(|decision| decision.should_run);
+    let desired = nodes.iter().filter(|node| should_run(node)).count();
+    let visited = nodes.iter().filter(|node| should_run(node) || !node.pods.is_empty());
+    let desired = i64::try_from(desired).unwrap_or(i64::MAX);
+    let Pace { max_unavailable, max_surge } = pace(daemon_set, desired);
+    let available = |pod: &Pod| daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now);
+    let mut step = UpdateStep { surges: max_surge > 0, ..UpdateStep::default() };
+    if !step.surges {
+        step.allowed = max_unavailable;
+        for node in visited {
+            match UpdatedPods::on(daemon_set, current_hash, &node.pods) {
+                UpdatedPods::New(pod) if available(pod) => {}
+                UpdatedPods::Old(pod) if available(pod) => step.candidates.push(Candidate { node: node.node, pod }),
+                UpdatedPods::Old(pod) => {
+                    step.delete.push(pod);
+                    step.used_by.push(node.node);
+                }
+                UpdatedPods::New(_) | UpdatedPods::None | UpdatedPods::Both { .. } | UpdatedPods::TooMany => {
+                    step.used_by.push(node.node);
+                }
+            }
+        }
+    } else {
+        step.allowed = max_surge;
+        let mut available_nodes = 0;
+        for node in visited {
+            let pods = UpdatedPods::on(daemon_set, current_hash, &node.pods);
+            available_nodes += i64::from(match pods {
+                UpdatedPods::Old(pod) | UpdatedPods::Both { old: pod, .. } | UpdatedPods::New(pod) => available(pod),
+                UpdatedPods::None | UpdatedPods::TooMany => false,
+            });
+            match pods {
+                UpdatedPods::New(_) | UpdatedPods::None => {}
+                UpdatedPods::TooMany => step.used_by.push(node.node),
+                UpdatedPods::Both { new, old } if available(new) => step.delete.push(old),
+                UpdatedPods::Both { .. } => step.used_by.push(node.node),
+                UpdatedPods::Old(pod) => {
+                    let decision = node.decision.ok_or(NodeNotFound { node: node.node })?;
+                    let candidate = Candidate { node: node.node, pod };
+                    match (decision.should_run, available(pod)) {
+                        (true, true) => step.candidates.push(candidate),
+                        (true, false) => step.create.push(node.node),
+                        (false, true) => step.not_eligible.push(candidate),
+                        (false, false) => step.delete.push(pod),
+                    }
+                }
+            }
+        }
+        let spare = usize::try_from(available_nodes - desired).unwrap_or(0);
+        step.not_eligible_deleted_now = spare.min(step.not_eligible.len());
+    }
+    let used = i64::try_from(step.used_by.len()).unwrap_or(i64::MAX);
+    step.replaced_now = usize::try_from(step.allowed - used).unwrap_or(0).min(step.candidates.len());
+    Ok(step)
+}
+
+/// The pods of one node that are not being deleted, by revision.
+#[derive(Debug, Clone, Copy)]
+enum UpdatedPods<'a> {
+    None,
+    New(&'a Pod),
+    Old(&'a Pod),
+    Both {
+        new: &'a Pod,
+        old: &'a Pod,
+    },
+    /// Several of one revision: the controller deletes the surplus first.
+    TooMany,
+}
+
+impl<'a> UpdatedPods<'a> {
+    /// Ported from `findUpdatedPodsOnNode`, pkg/controller/daemon/update.go, release 1.36.3.
+    fn on(daemon_set: &DaemonSet, current_hash: &str, pods: &[&'a Pod]) -> Self {
+        let (mut new, mut old) = (None, None);
+        for pod in pods.iter().copied().filter(|pod| !pod.metadata.is_terminating()) {
+            let updated = daemon_pods::is_updated(daemon_set, Some(current_hash), pod);
+            let kept = if updated { &mut new } else { &mut old };
+            if kept.replace(pod).is_some() {
+                return UpdatedPods::TooMany;
+            }
+        }
+        match (new, old) {
+            (None, None) => UpdatedPods::None,
+            (Some(new), None) => UpdatedPods::New(new),
+            (None, Some(old)) => UpdatedPods::Old(old),
+            (Some(new), Some(old)) => UpdatedPods::Both { new, old },
+        }
+    }
 }

@@ -464,3 +464,104 @@ pub fn manage(random: &mut Random) -> Value {
         "now": "2026-01-02T12:05:00Z",
     }})
 }
+
+/// Makes a DaemonSet in the middle of a rollout: nodes, most with a pod of the old or the new revision, some with both,
+/// none, or a pod that is being deleted.
+pub fn rollout(random: &mut Random) -> Value {
+    let nodes = random.below(10);
+    let surges = random.percent(50);
+    let count = |random: &mut Random| match random.below(3) {
+        0 => json!(format!("{}%", 1 + random.below(100))),
+        _ => json!(1 + random.below(5)),
+    };
+    let strategy = match (random.below(12), surges) {
+        (0, _) => json!({"type": "OnDelete"}),
+        (1, _) => update_strategy(random),
+        (_, true) => {
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": count(random)}})
+        }
+        (_, false) => json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": count(random)}}),
+    };
+    let daemon_set = json!({
+        "metadata": {"name": "agent", "namespace": "default", "uid": "u1"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": []}},
+            "updateStrategy": strategy,
+            "minReadySeconds": *random.pick(&[0, 0, 0, 60]),
+        },
+    });
+    let mut pods: Vec<Value> = Vec::new();
+    let mut last_node = None;
+    let mut pod = |random: &mut Random, node: usize, hash: &str| {
+        let mut pod = json!({
+            "metadata": {
+                "name": format!("agent-{}", pods.len()), "namespace": "default", "creationTimestamp": time(random),
+                "labels": {"app": "agent", "controller-revision-hash": hash},
+                "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u1", "controller": true}
+                ],
+            },
+            "spec": {"containers": [], "nodeName": format!("n{node}")},
+            "status": {"phase": "Running"},
+        });
+        // Of several failed pods on a node the controller deletes one, which one depends on a Go map.
+        if last_node.replace(node) != Some(node) {
+            pod["status"]["phase"] = random.mostly(94, &["Running"], &["Pending", "Failed", "Succeeded"]).into();
+        }
+        if random.percent(4) {
+            let field = json!({"key": "metadata.name", "operator": "In", "values": [format!("n{node}")]});
+            pod["spec"] = json!({"containers": [], "affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]}}}});
+        }
+        if random.percent(8) {
+            pod["metadata"]["deletionTimestamp"] = time(random).into();
+        }
+        let status = if random.percent(80) { "True" } else { "False" };
+        pod["status"]["conditions"] = json!([{"type": "Ready", "status": status, "lastTransitionTime": time(random)}]);
+        pods.push(pod);
+    };
+    let tidy = random.percent(50);
+    for node in 0..nodes {
+        match random.below(if tidy { 12 } else { 16 }) {
+            0..6 => pod(random, node, "old"),
+            6..10 => pod(random, node, "new"),
+            10 | 11 if surges => {
+                pod(random, node, "old");
+                pod(random, node, "new");
+            }
+            10 | 11 => pod(random, node, "new"),
+            12 => {}
+            13 => {
+                pod(random, node, "old");
+                pod(random, node, "older");
+            }
+            14 => {
+                pod(random, node, "new");
+                pod(random, node, "new");
+                pod(random, node, "old");
+            }
+            _ => {
+                pod(random, node, "old");
+                pod(random, node, "new");
+            }
+        }
+    }
+    let gone = nodes > 0 && random.percent(15);
+    let nodes: Vec<_> = (usize::from(gone)..nodes)
+        .map(|node| {
+            let mut taints = Vec::new();
+            if random.percent(12) {
+                taints.push(
+                    json!({"key": "dedicated", "effect": random.word(&["NoSchedule", "NoSchedule", "NoExecute"])}),
+                );
+            }
+            json!({"metadata": {"name": format!("n{node}")}, "spec": {"taints": taints}})
+        })
+        .collect();
+    let in_backoff: Vec<_> = (0..10).filter(|_| random.percent(20)).map(|node| format!("n{node}")).collect();
+    json!({"rollout": {
+        "daemonSet": daemon_set, "nodes": nodes, "pods": pods, "hash": "new", "inBackoff": in_backoff,
+        "now": "2026-01-02T12:05:00Z",
+    }})
+}

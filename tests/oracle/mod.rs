@@ -19,11 +19,12 @@ use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::{Pod, Toleration};
 use kubectl_ds::model::template::Template;
 use kubectl_ds::scheduling::daemon_pods::{
-    Claim, NodeContext, claim, is_available, is_deleted_terminal, is_updated, pods_should_be_on_node, target_node,
+    Claim, NodeContext, NodePods, claim, is_available, is_deleted_terminal, is_updated, manage as upkeep,
+    pods_should_be_on_node, target_node,
 };
 use kubectl_ds::scheduling::ports::{conflicts, host_ports};
 use kubectl_ds::scheduling::resources::{Amounts, NodeUsage, fits, pod_requests, template_requests};
-use kubectl_ds::scheduling::rolling_update::{surge_count, unavailable_count};
+use kubectl_ds::scheduling::rolling_update::{Candidate, rolling_update, surge_count, unavailable_count};
 use kubectl_ds::scheduling::should_run::DaemonPod;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,6 +38,8 @@ pub struct Answer {
     pub room: Option<Room>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manage: Option<Manage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
     /// A pod template as the API server keeps it; as [`answer`] gives it, in its normal form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Value>,
@@ -84,6 +87,66 @@ pub struct Manage {
     pub delete: Vec<String>,
 }
 
+/// What a sync of the controller does: what `manage` does, and if that is nothing, what the rolling update does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rollout {
+    pub manage: Actions,
+    pub update: Actions,
+}
+
+/// What is created and deleted, by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Actions {
+    pub create: Vec<String>,
+    pub delete: Vec<String>,
+    pub error: String,
+    /// Of these names upstream creates or deletes some, which ones depends on a hash map: ours alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Choice>,
+}
+
+/// How many of some names are created or deleted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    pub creates: bool,
+    pub count: usize,
+    pub of: Vec<String>,
+}
+
+impl Actions {
+    fn sorted(mut self) -> Self {
+        self.create.sort();
+        self.delete.sort();
+        self
+    }
+
+    /// Tells whether `theirs` is one of the outcomes that this prediction leaves open.
+    fn allows(&self, theirs: &Actions) -> bool {
+        if self.error.is_empty() != theirs.error.is_empty() {
+            return false;
+        }
+        if !self.error.is_empty() {
+            return theirs.create.is_empty() && theirs.delete.is_empty();
+        }
+        let rest = |ours: &[String], theirs: &[String]| {
+            let certain = ours.iter().all(|name| theirs.contains(name));
+            certain.then(|| theirs.iter().filter(|name| !ours.contains(name)).cloned().collect::<Vec<_>>())
+        };
+        let (Some(created), Some(deleted)) = (rest(&self.create, &theirs.create), rest(&self.delete, &theirs.delete))
+        else {
+            return false;
+        };
+        let counts = self.choices.iter().all(|some| {
+            let taken = if some.creates { &created } else { &deleted };
+            taken.iter().filter(|name| some.of.contains(name)).count() == some.count
+        });
+        let expected = |creates: bool| {
+            self.choices.iter().filter(|some| some.creates == creates).map(|some| some.count).sum::<usize>()
+        };
+        counts && created.len() == expected(true) && deleted.len() == expected(false)
+    }
+}
+
 /// The numbers of nodes that counts are asked for; the oracle has the same ones.
 const SIZES: [i64; 10] = [0, 1, 2, 3, 5, 7, 10, 99, 100, 1001];
 
@@ -103,6 +166,9 @@ impl Answer {
     pub fn agrees_with(&self, theirs: &Answer) -> bool {
         if let (Some(ours), Some(theirs)) = (&self.template, &theirs.template) {
             return *ours == Template::new(theirs.clone()).normal() && fields(ours) == fields(theirs);
+        }
+        if let (Some(ours), Some(theirs)) = (&self.rollout, &theirs.rollout) {
+            return ours.manage.allows(&theirs.manage) && ours.update.allows(&theirs.update);
         }
         self == theirs
     }
@@ -141,6 +207,9 @@ pub fn answer(case: &Value, pool: &[Node]) -> Result<Answer, serde_json::Error> 
     }
     if let Some(case) = case.get("manage") {
         answer.manage = Some(manage(case)?);
+    }
+    if let Some(case) = case.get("rollout") {
+        answer.rollout = Some(rollout(case)?);
     }
     if let Some(case) = case.get("template") {
         answer.template = Some(Template::new(case["podTemplate"].clone()).normal());
@@ -237,6 +306,64 @@ fn manage(case: &Value) -> Result<Manage, serde_json::Error> {
     })
 }
 
+fn rollout(case: &Value) -> Result<Rollout, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Inputs {
+        nodes: Vec<Node>,
+        pods: Vec<Pod>,
+        hash: String,
+        in_backoff: Vec<String>,
+        now: Timestamp,
+    }
+    let daemon_set = DaemonSet::from_object(case["daemonSet"].clone())?;
+    let Inputs { nodes, pods, hash, in_backoff, now } = Inputs::deserialize(case)?;
+    let daemon_pod = DaemonPod::new(&daemon_set.spec.template);
+    let mut on_nodes: BTreeMap<&str, NodePods<'_>> = BTreeMap::new();
+    for node in &nodes {
+        let (name, decision) = (node.metadata.name.as_str(), Some(daemon_pod.decide(node)));
+        on_nodes.insert(name, NodePods { node: name, decision, pods: Vec::new() });
+    }
+    for pod in pods.iter().filter(|pod| claim(&daemon_set, pod).is_claimed() && !is_deleted_terminal(pod)) {
+        if let Some(node) = target_node(pod) {
+            let missing = NodePods { node, decision: None, pods: Vec::new() };
+            on_nodes.entry(node).or_insert(missing).pods.push(pod);
+        }
+    }
+    let on_nodes: Vec<NodePods<'_>> = on_nodes.into_values().collect();
+    let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.metadata.name.clone()).collect();
+    let owned = |nodes: &[&str]| nodes.iter().map(|&node| node.to_owned()).collect();
+    let waits = |node: &str| in_backoff.iter().any(|name| name == node);
+    let manage = upkeep(&daemon_set, &hash, &on_nodes, waits, now);
+    let manage = Actions { create: owned(&manage.create), delete: names(&manage.delete), ..Actions::default() };
+    let update = if daemon_set.spec.update_strategy.is_on_delete() {
+        Actions::default()
+    } else {
+        match rolling_update(&daemon_set, &hash, &on_nodes, now) {
+            Err(missing) => Actions { error: missing.node.to_owned(), ..Actions::default() },
+            Ok(step) => {
+                let surges = step.surges;
+                let of = |candidates: &[Candidate<'_>], creates: bool| {
+                    let name = |candidate: &Candidate<'_>| {
+                        if creates { candidate.node.to_owned() } else { candidate.pod.metadata.name.clone() }
+                    };
+                    candidates.iter().map(name).collect::<Vec<_>>()
+                };
+                let replaced = Choice { creates: surges, count: step.replaced_now, of: of(&step.candidates, surges) };
+                let gone =
+                    Choice { creates: false, count: step.not_eligible_deleted_now, of: of(&step.not_eligible, false) };
+                Actions {
+                    create: owned(&step.create),
+                    delete: names(&step.delete),
+                    error: String::new(),
+                    choices: vec![replaced, gone],
+                }
+            }
+        }
+    };
+    Ok(Rollout { manage: manage.sorted(), update: update.sorted() })
+}
+
 /// Counts how often each outcome occurs, so that a run which only ever sees one is noticed.
 #[derive(Debug, Default)]
 pub struct Mix {
@@ -262,6 +389,9 @@ impl Mix {
         if let Some(template) = &answer.template {
             self.add_template(template);
         }
+        if let Some(rollout) = &answer.rollout {
+            self.add_rollout(rollout);
+        }
         if let Some(manage) = &answer.manage {
             self.count(match (manage.create, manage.delete.is_empty()) {
                 (true, _) => "upkeep: creates",
@@ -277,6 +407,23 @@ impl Mix {
                 });
             }
         }
+    }
+
+    /// Counts what a sync does.
+    fn add_rollout(&mut self, rollout: &Rollout) {
+        let Rollout { manage, update } = rollout;
+        self.count(if manage.create.is_empty() && manage.delete.is_empty() {
+            "sync: manages nothing"
+        } else {
+            "sync: manages"
+        });
+        self.count(match (update.create.is_empty(), update.delete.is_empty()) {
+            _ if !update.error.is_empty() => "rollout: fails",
+            (true, true) => "rollout: waits",
+            (true, false) => "rollout: deletes",
+            (false, true) => "rollout: surges",
+            (false, false) => "rollout: surges and deletes",
+        });
     }
 
     /// Counts what a template has in it after its defaults were filled in.
@@ -327,6 +474,13 @@ impl Mix {
             ("upkeep: creates", 0.05),
             ("upkeep: leaves all", 0.1),
             ("upkeep: deletes", 0.1),
+            ("sync: manages", 0.1),
+            ("sync: manages nothing", 0.1),
+            ("rollout: waits", 0.1),
+            ("rollout: deletes", 0.1),
+            ("rollout: surges", 0.05),
+            ("rollout: surges and deletes", 0.02),
+            ("rollout: fails", 0.01),
             ("claim: owned", 0.1),
             ("claim: adopted", 0.03),
             ("claim: released", 0.03),

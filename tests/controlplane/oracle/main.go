@@ -8,6 +8,7 @@
 //	{"eligibility": {"daemonSet": …, "nodes": […]}}  nodes are indices or whole nodes
 //	{"room":        {"pod": …, "node": …, "pods": […]}}
 //	{"manage":      {"daemonSet": …, "node": …, "pods": […], "hash": …, "inBackoff": …, "now": …}}
+//	{"rollout":     {"daemonSet": …, "nodes": […], "pods": […], "hash": …, "inBackoff": […], "now": …}}
 //	{"template":    {"podTemplate": …}}
 //	{"schema":      {}}                              the types that a pod template is made of
 package main
@@ -29,6 +30,7 @@ type line struct {
 	Eligibility *eligibilityCase `json:"eligibility,omitempty"`
 	Room        *roomCase        `json:"room,omitempty"`
 	Manage      *manageCase      `json:"manage,omitempty"`
+	Rollout     *rolloutCase     `json:"rollout,omitempty"`
 	Template    *templateCase    `json:"template,omitempty"`
 	Schema      *struct{}        `json:"schema,omitempty"`
 }
@@ -37,6 +39,7 @@ type answer struct {
 	Eligibility *eligibilityAnswer `json:"eligibility,omitempty"`
 	Room        *roomAnswer        `json:"room,omitempty"`
 	Manage      *manageAnswer      `json:"manage,omitempty"`
+	Rollout     *rolloutAnswer     `json:"rollout,omitempty"`
 	Template    json.RawMessage    `json:"template,omitempty"`
 	Schema      schema             `json:"schema,omitempty"`
 	Error       string             `json:"error,omitempty"`
@@ -119,6 +122,8 @@ func solve(text []byte, pool []*v1.Node, manager *manager) (result answer) {
 		result.Room, err = task.Room.solve()
 	case task.Manage != nil:
 		result.Manage, err = task.Manage.solve(manager)
+	case task.Rollout != nil:
+		result.Rollout, err = task.Rollout.solve(manager)
 	case task.Template != nil:
 		result.Template, err = task.Template.solve()
 	case task.Schema != nil:

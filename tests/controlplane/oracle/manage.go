@@ -44,6 +44,10 @@ type manageAnswer struct {
 type manager struct {
 	clock      *testingclock.FakeClock
 	backoff    *flowcontrol.Backoff
+	client     *fake.Clientset
+	nodes      cache.Indexer
+	pods       cache.Indexer
+	daemonSet  *apps.DaemonSet
 	controller *daemon.DaemonSetsController
 }
 
@@ -58,7 +62,13 @@ func newManager() *manager {
 	if err != nil {
 		panic(err)
 	}
-	return &manager{clock: clock, backoff: backoff, controller: controller}
+	manager := &manager{
+		clock: clock, backoff: backoff, client: client, controller: controller,
+		nodes: informers.Core().V1().Nodes().Informer().GetIndexer(),
+		pods:  informers.Core().V1().Pods().Informer().GetIndexer(),
+	}
+	manager.answerWrites()
+	return manager
 }
 
 //go:linkname podsShouldBeOnNode k8s.io/kubernetes/pkg/controller/daemon.(*DaemonSetsController).podsShouldBeOnNode

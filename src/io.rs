@@ -1,9 +1,11 @@
-//! The only way to the outside: streams, the width of the terminal, the environment and the clock.
+//! What a command has of the outside: streams, the terminal, the environment, the clock, and the request to end.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use jiff::Timestamp;
+
+use crate::interrupt::Interrupt;
 
 /// Surroundings, handed down from `main`; nothing below it asks the system itself.
 ///
@@ -19,14 +21,16 @@ pub struct Io<'a> {
     pub out_is_terminal: bool,
     /// Whether standard error is a terminal, so that progress can be shown.
     pub err_is_terminal: bool,
-    /// The width to write tables for, in columns; nothing where there is no limit.
-    pub width: Option<usize>,
+    /// Returns the width of the terminal in columns at this moment; `None` if standard output is not one.
+    pub terminal_width: fn() -> Option<usize>,
     /// Whether the locale can show more than ASCII.
     pub unicode: bool,
     /// The environment variables.
     pub environment: BTreeMap<String, String>,
-    /// The time at the start.
-    pub now: Timestamp,
+    /// Returns the time.
+    pub clock: fn() -> Timestamp,
+    /// Whether the command has to end.
+    pub interrupt: Interrupt,
 }
 
 impl Io<'_> {
@@ -34,12 +38,12 @@ impl Io<'_> {
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
-}
 
-/// Returns the width to write tables for: `COLUMNS` where it is a number, else the terminal's.
-pub fn width_of(environment: &BTreeMap<String, String>, terminal: Option<usize>) -> Option<usize> {
-    let columns = environment.get("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
-    columns.or(terminal)
+    /// Returns the width in columns to draw for at this moment: `COLUMNS` if it is a number, else the terminal's.
+    pub fn width(&self) -> Option<usize> {
+        let columns = self.variable("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
+        columns.or_else(self.terminal_width)
+    }
 }
 
 /// Tells whether the locale is one of UTF-8; one that is not set at all counts as such.

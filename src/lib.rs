@@ -19,9 +19,14 @@ pub mod commands;
 pub mod coverage;
 pub mod encode;
 pub mod error;
+#[cfg(feature = "live")]
+pub mod interrupt;
+#[cfg(feature = "live")]
 pub mod io;
 pub mod model;
 pub mod plan;
+#[cfg(feature = "live")]
+pub mod process;
 pub mod render;
 pub mod report;
 pub mod rollout;

@@ -14,6 +14,8 @@ mod docs;
 mod dumps;
 #[cfg(feature = "e2e")]
 mod e2e;
+#[cfg(unix)]
+mod interruption;
 #[cfg(feature = "live")]
 mod numbers;
 mod oracle;

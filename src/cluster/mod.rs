@@ -159,7 +159,7 @@ impl Source {
     pub async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         match self {
             #[cfg(feature = "live")]
-            Source::Live(live) => live.read(query).await,
+            Source::Live(live) => Box::pin(live.read(query)).await,
             Source::File(dump) => dump.read(query),
         }
     }
@@ -175,7 +175,7 @@ impl Source {
     pub async fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ClusterError> {
         match self {
             #[cfg(feature = "live")]
-            Source::Live(live) => live.read_history(query).await,
+            Source::Live(live) => Box::pin(live.read_history(query)).await,
             Source::File(dump) => dump.read_history(query),
         }
     }

@@ -115,7 +115,7 @@ impl ChangeArgs {
 /// # Errors
 ///
 /// Fails where there is no plan, the change is refused, or the output cannot be written.
-pub fn run(
+pub async fn run(
     settings: &Settings,
     target: GlobalArgs,
     io: &mut Io<'_>,
@@ -132,22 +132,23 @@ pub fn run(
             .hint("add --dry-run=client to see what would be done")
             .into());
     }
-    let session = target.open(io)?;
+    let session = target.open(io).await?;
     let query = HistoryQuery {
         name: Some(settings.name.clone()),
         flavors: settings.flavors,
         pods: PodsOf::OnDelete,
         ..HistoryQuery::default()
     };
-    let snapshot = session.read_history(query, io)?;
+    let snapshot = session.read_history(query, io).await?;
     let daemon_set = only_one(&snapshot, &settings.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
     let (mut plan, write) = make_plan(&revisions, &snapshot)?;
-    let view = View::new(io.width, target.ascii);
+    let view = View::new(io.width(), target.ascii);
     let unread = unread(&snapshot, daemon_set);
     let mut change = Change { settings, session: &session, view, daemon_set, changed, unread };
     let Some(write) = write else {
-        return change.say_not_needed(&plan, out).map_err(Failure::Output).map(|()| Exit::Success);
+        change.say_not_needed(&plan, out)?;
+        return Ok(Exit::Success);
     };
     change.show(&plan, io, out)?;
     match settings.dry_run {
@@ -158,20 +159,20 @@ pub fn run(
             Ok(Exit::Success)
         }
         DryRun::Server => {
-            let object = change.send(&write, Sending::DryRun, io)?;
+            let object = change.send(&write, Sending::DryRun, io).await?;
             plan.outcome.stage = Stage::TriedOut;
             note_what_the_server_made(&mut plan, &write, daemon_set, &object);
             if settings.output.is_none() {
-                words::made_by_server(&plan, &change.view, out).map_err(Failure::Output)?;
+                words::made_by_server(&plan, &change.view, out)?;
             }
             change.print_result(&plan, &object, out)?;
             Ok(Exit::Success)
         }
         DryRun::None => {
-            let object = change.send(&write, Sending::ForReal, io)?;
+            let object = change.send(&write, Sending::ForReal, io).await?;
             plan.outcome.stage = Stage::Applied;
             note_what_the_server_made(&mut plan, &write, daemon_set, &object);
-            change.finish(&mut plan, &revisions, &snapshot, &object, io, out)
+            change.finish(&mut plan, &revisions, &snapshot, &object, out).await
         }
     }
 }
@@ -220,22 +221,22 @@ impl Change<'_> {
     /// Shows what is about to happen: the changes, and what to know before.
     fn show(&mut self, plan: &ChangePlan, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
         if self.settings.output.is_none() {
-            words::plan(plan, &self.view, out).map_err(Failure::Output)?;
-            out.flush().map_err(Failure::Output)?;
+            words::plan(plan, &self.view, out)?;
+            out.flush()?;
         }
-        words::warnings(plan, &self.unread, &self.view, io.err).map_err(Failure::Output)
+        Ok(words::warnings(plan, &self.unread, &self.view, io.err)?)
     }
 
     /// Sends the change. Where only the status has changed since the object was read, it is locked on the newer
     /// version and sent again.
-    fn send(&self, write: &Plan, sending: Sending, io: &mut Io<'_>) -> Result<Value, Failure> {
+    async fn send(&self, write: &Plan, sending: Sending, io: &mut Io<'_>) -> Result<Value, Failure> {
         let mut write = write.clone();
         for _ in 0..MOST_LOCKS {
-            let answer = self.session.write(&write, sending, io);
+            let answer = self.session.write(&write, sending, io).await;
             match answer.map_err(|failure| self.not_known(failure, sending))? {
                 Ok(object) => return Ok(object),
                 Err(error) if error.is_conflict() => {
-                    let now = self.read_again(io)?;
+                    let now = self.read_again(io).await?;
                     if let Some(refusal) = self.what_stands_against(&now) {
                         return Err(refusal.into());
                     }
@@ -266,14 +267,14 @@ impl Change<'_> {
         }
     }
 
-    fn read_again(&self, io: &mut Io<'_>) -> Result<DaemonSet, Failure> {
+    async fn read_again(&self, io: &mut Io<'_>) -> Result<DaemonSet, Failure> {
         let query = HistoryQuery {
             name: Some(self.settings.name.clone()),
             flavors: self.flavors(),
             pods: PodsOf::None,
             ..HistoryQuery::default()
         };
-        let snapshot = self.session.read_history(query, io)?;
+        let snapshot = self.session.read_history(query, io).await?;
         Ok(only_one(&snapshot, &self.settings.name)?.clone())
     }
 
@@ -311,7 +312,7 @@ impl Change<'_> {
             None => writeln!(out, "{} {}{dry_run}", self.view.show(&plan.daemon_set.full()), self.verb()),
             Some(output) => print_object(output, plan, object, out),
         };
-        result.map_err(Failure::Output)
+        Ok(result?)
     }
 
     fn say_not_needed(&self, plan: &ChangePlan, out: &mut dyn Write) -> std::io::Result<()> {
@@ -322,13 +323,12 @@ impl Change<'_> {
     }
 
     /// Says that it is done, waits for the controller, and says what became of the revision.
-    fn finish(
+    async fn finish(
         &self,
         plan: &mut ChangePlan,
         before: &Revisions<'_>,
         snapshot: &Snapshot,
         object: &Value,
-        io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
         // Whoever may not read revisions cannot wait for one, and of what is being deleted there will be none.
@@ -342,11 +342,11 @@ impl Change<'_> {
         if speaks {
             // It is done, whatever becomes of the waiting.
             let done = format!("{} {}", self.view.show(&plan.daemon_set.full()), self.verb());
-            write!(out, "{done}").and_then(|()| out.flush()).map_err(Failure::Output)?;
+            write!(out, "{done}").and_then(|()| out.flush())?;
         }
-        let seen = self.wait(plan, before, object, patience, io);
+        let seen = self.wait(plan, before, object, patience).await;
         if speaks && !matches!(seen, Ok(Some(_))) {
-            writeln!(out).and_then(|()| out.flush()).map_err(Failure::Output)?;
+            writeln!(out).and_then(|()| out.flush())?;
         }
         let Some(outcome) = seen? else {
             if !speaks {
@@ -360,7 +360,7 @@ impl Change<'_> {
         };
         plan.outcome = outcome;
         if speaks {
-            words::outcome(plan, &self.view, out).map_err(Failure::Output)?;
+            words::outcome(plan, &self.view, out)?;
         } else {
             self.print_result(plan, object, out)?;
         }
@@ -368,13 +368,12 @@ impl Change<'_> {
     }
 
     /// Waits until the controller has made a revision of the new template; returns nothing where it does not in time.
-    fn wait(
+    async fn wait(
         &self,
         plan: &ChangePlan,
         before: &Revisions<'_>,
         object: &Value,
         patience: Duration,
-        io: &mut Io<'_>,
     ) -> Result<Option<Outcome>, Failure> {
         let metadata = &self.daemon_set.metadata;
         let query = HistoryQuery {
@@ -388,7 +387,7 @@ impl Change<'_> {
         let made = Template::new(object.pointer("/spec/template").cloned().unwrap_or_default());
         let target = plan.to_revision.and_then(|number| before.number(number));
         let target = target.map(|target| target.object.metadata.name.clone());
-        self.session.watch(&query, patience, io, |snapshot| {
+        let seen = self.session.watch(&query, patience, |snapshot| {
             let now = snapshot.daemon_sets_of_any_flavor().next()?;
             let after = Revisions::of(now, snapshot);
             if now.status.observed_generation < generation {
@@ -409,7 +408,8 @@ impl Change<'_> {
                 can_return: plan.from_revision.is_some_and(kept),
                 made_by_server: plan.outcome.made_by_server.clone(),
             })
-        })
+        });
+        seen.await
     }
 
     fn verb(&self) -> &'static str {

@@ -41,8 +41,8 @@ pub fn run(arguments: CompleteArgs, out: &mut dyn Write) -> Result<Exit, Failure
     for candidate in candidates.iter().filter(|candidate| !candidate.is_hide_set()) {
         let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
         let help = help.lines().next().unwrap_or_default();
-        writeln!(out, "{}\t{help}", candidate.get_value().to_string_lossy()).map_err(Failure::Output)?;
+        writeln!(out, "{}\t{help}", candidate.get_value().to_string_lossy())?;
     }
-    writeln!(out, "{NO_FILES}").map_err(Failure::Output)?;
+    writeln!(out, "{NO_FILES}")?;
     Ok(Exit::Success)
 }

@@ -50,12 +50,12 @@ pub fn run(arguments: &CompletionArgs, out: &mut dyn Write) -> Result<Exit, Fail
         Target::Fish => Shell::Fish,
         Target::Powershell => Shell::PowerShell,
         Target::Kubectl => {
-            out.write_all(KUBECTL_COMPLETE_DS.as_bytes()).map_err(Failure::Output)?;
+            out.write_all(KUBECTL_COMPLETE_DS.as_bytes())?;
             return Ok(Exit::Success);
         }
     };
     let mut text = Vec::new();
     generate(shell, &mut super::command(), "kubectl-ds", &mut text);
-    out.write_all(&text).map_err(Failure::Output)?;
+    out.write_all(&text)?;
     Ok(Exit::Success)
 }

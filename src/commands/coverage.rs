@@ -113,31 +113,38 @@ impl CoverageArgs {
 /// # Errors
 ///
 /// Fails if the source or the manifest cannot be read, or the output cannot be written.
-pub fn run(arguments: CoverageArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub async fn run(
+    arguments: CoverageArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
     let Settings { question, node_selector, exit_code, output } = arguments.resolve(&target)?;
-    let view = View::new(io.width, target.ascii);
-    let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
     let answer = match question {
-        Question::WhatIf { manifest } => run_what_if(&target, &manifest, node_selector, output, &view, io, out)?,
+        Question::WhatIf { manifest } => run_what_if(&target, &manifest, node_selector, output, io, out).await?,
         Question::Coverage(scope) => {
             // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
             if scope.node.is_some() && scope.names.is_empty() {
                 target.widen();
             }
-            run_coverage(&target, scope, node_selector, output, &view, io, out)?
+            run_coverage(&target, scope, node_selector, output, io, out).await?
         }
     };
     if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
 }
 
+fn view(output: Option<Output>, target: &Target, io: &Io<'_>) -> View {
+    let view = View::new(io.width(), target.ascii);
+    if output == Some(Output::Wide) { view.unlimited() } else { view }
+}
+
 /// Prints the coverage, and returns the answer for `--exit-code`.
-fn run_coverage(
+async fn run_coverage(
     target: &Target,
     scope: Scope,
     node_selector: NodeSelector,
     output: Option<Output>,
-    view: &View,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
@@ -150,23 +157,25 @@ fn run_coverage(
         None => Detail::Groups,
     };
     let query = Query { names, node: node.clone(), node_selector: node_selector.selector.clone(), ..Query::default() };
-    let session = target.open(io)?;
-    let snapshot = session.read(query, io, |snapshot| match &node {
+    let session = target.open(io).await?;
+    let needs_all_pods_on = |snapshot: &Snapshot| match &node {
         Some(node) => BTreeSet::from([node.clone()]),
         None => nodes_needing_all_pods(snapshot),
-    })?;
+    };
+    let snapshot = session.read(query, io, needs_all_pods_on).await?;
     check_selected(&snapshot, &node_selector)?;
     let report =
         coverage(&snapshot, &Options { detail, node: node.clone(), by, node_selector: node_selector.selector });
     if !output::print_data(output, &report, out)? {
+        let view = view(output, target, io);
         let result = match (output, &node) {
             (Some(Output::Name), _) => render::coverage::names(&report, node.as_deref(), out),
-            (_, Some(_)) if explains => render::explanation::explanation(&report, view, out),
-            (_, Some(node)) => render::node::table(&report, node, output == Some(Output::Wide), view, out),
-            (_, None) if nodes => render::nodes::table(&report, view, out),
-            (_, None) => render::coverage::groups(&report, view, out),
+            (_, Some(_)) if explains => render::explanation::explanation(&report, &view, out),
+            (_, Some(node)) => render::node::table(&report, node, output == Some(Output::Wide), &view, out),
+            (_, None) if nodes => render::nodes::table(&report, &view, out),
+            (_, None) => render::coverage::groups(&report, &view, out),
         };
-        result.map_err(Failure::Output)?;
+        result?;
         if report.daemon_sets.is_empty() {
             session.say_none_found(io)?;
         }
@@ -176,19 +185,18 @@ fn run_coverage(
 }
 
 /// Prints what a manifest would change, and returns the answer for `--exit-code`.
-fn run_what_if(
+async fn run_what_if(
     target: &Target,
     manifest: &str,
     node_selector: NodeSelector,
     output: Option<Output>,
-    view: &View,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
     if manifest == "-" && target.reads_input() {
         return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
     }
-    let session = target.open(io)?;
+    let session = target.open(io).await?;
     let proposed =
         manifest::read_daemon_set(manifest, io.input, session.namespace.as_deref(), &session.default_namespace)?;
     let query = Query {
@@ -197,12 +205,12 @@ fn run_what_if(
         admission: true,
         ..Query::default()
     };
-    let snapshot =
-        session.read(query, io, |snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect())?;
+    let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();
+    let snapshot = session.read(query, io, all_nodes).await?;
     check_selected(&snapshot, &node_selector)?;
     let report = what_if(&snapshot, &proposed);
     if !output::print_data(output, &report, out)? {
-        render::what_if::what_if(&report, view, out).map_err(Failure::Output)?;
+        render::what_if::what_if(&report, &view(output, target, io), out)?;
     }
     Ok(gate::all_fit(report.does_not_fit.is_empty(), &report.incomplete))
 }

@@ -1,11 +1,12 @@
-//! Runs the program of KUBECTL_EXTERNAL_DIFF on two values, as `kubectl diff` does.
+//! Runs the program in KUBECTL_EXTERNAL_DIFF on two values, as `kubectl diff` does.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use super::{Failure, child};
 use crate::error::CommandError;
@@ -15,33 +16,34 @@ use crate::render::unified::Labelled;
 /// The environment variable that names the program.
 pub const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
 
-/// The most characters of a label that a file is named with.
-const LONGEST_NAME: usize = 100;
+/// The maximum number of characters of a label in a file name.
+const MAX_NAME_LENGTH: usize = 100;
 
 /// Runs a program with arguments, as the variable holds them, on two values, and tells whether they differ.
 ///
-/// The values are written as YAML to two files of a folder that only this user can read, and that is gone afterwards.
+/// The values are written as YAML to two files in a temporary directory that only this user can read.
 ///
 /// # Errors
 ///
-/// Fails where the files cannot be written, the program cannot be run, or it ends with another exit code than 0, the
-/// same, and 1, different.
-pub fn run(
+/// Fails if the files cannot be written, the program cannot be run, or it ends with an exit code other than 0 (no
+/// differences) and 1 (differences).
+pub async fn run(
     program_and_arguments: &str,
     from: &Labelled,
     to: &Labelled,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
-    let folder = folder(io).map_err(|error| CommandError::new("cannot make a folder for the diff").because(error))?;
+    let failed = |message: &str, error: io::Error| CommandError::new(message).because(error);
+    let directory = directory(io).map_err(|error| failed("cannot create a temporary directory for the diff", error))?;
     let (from_path, to_path) =
-        files(&folder, from, to).map_err(|error| CommandError::new("cannot write what to compare").because(error))?;
+        files(&directory, from, to).map_err(|error| failed("cannot write the files to compare", error))?;
     let (program, arguments) = split(program_and_arguments);
     let mut command = Command::new(program);
     command.args([from_path, to_path]).args(arguments);
-    let status = child::run(command, io, out, |error| not_run(program, error))?;
-    // Without this a folder that cannot be removed would stay unnoticed.
-    folder.close().map_err(|error| CommandError::new("cannot remove the folder of the diff").because(error))?;
+    let status = child::run(command, io, out, |error| not_run(program, error)).await?;
+    // Dropping it would ignore an error.
+    directory.close().map_err(|error| failed("cannot remove the temporary directory of the diff", error))?;
     match status.code() {
         Some(0) => Ok(false),
         Some(1) => Ok(true),
@@ -49,7 +51,7 @@ pub fn run(
     }
 }
 
-/// Divides the variable as kubectl does: at each space. Of the arguments, kubectl passes on only those of letters,
+/// Splits the variable as kubectl does: at each space. kubectl passes on only arguments that consist of letters,
 /// digits, `-` and `=`.
 fn split(program_and_arguments: &str) -> (&str, impl Iterator<Item = &str>) {
     let mut words = program_and_arguments.split(' ');
@@ -58,7 +60,7 @@ fn split(program_and_arguments: &str) -> (&str, impl Iterator<Item = &str>) {
     (words.next().unwrap_or_default(), words.filter(is_passed))
 }
 
-fn folder(io: &Io<'_>) -> io::Result<TempDir> {
+fn directory(io: &Io<'_>) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("kubectl-ds-");
     #[cfg(unix)]
@@ -69,8 +71,8 @@ fn folder(io: &Io<'_>) -> io::Result<TempDir> {
     }
 }
 
-/// Writes each value to a file that is named after it.
-fn files(folder: &TempDir, from: &Labelled, to: &Labelled) -> io::Result<(PathBuf, PathBuf)> {
+/// Writes each value to a file with its name.
+fn files(directory: &TempDir, from: &Labelled, to: &Labelled) -> io::Result<(PathBuf, PathBuf)> {
     let (from_name, to_name) = (file_name(&from.label), file_name(&to.label));
     let (from_name, to_name) = if from_name == to_name {
         (format!("from-{from_name}"), format!("to-{to_name}"))
@@ -78,17 +80,17 @@ fn files(folder: &TempDir, from: &Labelled, to: &Labelled) -> io::Result<(PathBu
         (from_name, to_name)
     };
     let write = |name: String, value: &Labelled| {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         fs::write(&path, value.yaml(false)).map(|()| path)
     };
     Ok((write(from_name, from)?, write(to_name, to)?))
 }
 
-/// Makes a label a file name that no program takes for a flag and no shell for more than a word.
+/// Turns a label into a file name that is no flag to a program and one word to a shell.
 fn file_name(label: &str) -> String {
     let name: String = label
         .chars()
-        .take(LONGEST_NAME)
+        .take(MAX_NAME_LENGTH)
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' })
         .collect();
     format!("{}.yaml", name.trim_start_matches(['-', '.']))
@@ -101,14 +103,14 @@ fn not_run(program: &str, error: io::Error) -> CommandError {
         _ => error.to_string(),
     };
     CommandError::new(format!("failed to run {program:?}: {why}")).hint(format!(
-        "{VARIABLE} names the program that shows differences; install it, or unset the variable to have them shown here"
+        "{VARIABLE} names the program that shows differences; install it, or unset the variable to see them here"
     ))
 }
 
 fn ended(program: &str, status: ExitStatus) -> CommandError {
     let how = status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"));
     CommandError::new(format!("failed to run {program:?}: {how}"))
-        .hint(format!("a program in {VARIABLE} ends with 0 where nothing differs, with 1 where something does"))
+        .hint(format!("a program in {VARIABLE} must exit with 0 if there are no differences and with 1 if there are"))
 }
 
 #[cfg(all(test, unix))]
@@ -123,6 +125,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::{Failure, Labelled, file_name, run};
+    use crate::interrupt::Interrupt;
     use crate::io::Io;
 
     /// How a program ended, what it printed, and what lies in the folder for temporary files afterwards.
@@ -150,14 +153,16 @@ mod tests {
             input_is_terminal: false,
             out_is_terminal: terminal,
             err_is_terminal: false,
-            width: None,
+            terminal_width: || None,
             unicode: true,
             environment: BTreeMap::from([("TMPDIR".to_owned(), folder.display().to_string())]),
-            now: "2026-11-20T10:00:00Z".parse().unwrap(),
+            clock: || "2026-11-20T10:00:00Z".parse().unwrap(),
+            interrupt: Interrupt::default(),
         };
         let from = Labelled::new("agent.revision-2", json!({"image": "agent:2"}));
         let to = Labelled::new("agent.revision-3", json!({"image": "agent:3"}));
-        let result = run(variable, &from, &to, &mut io, out);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let result = runtime.block_on(run(variable, &from, &to, &mut io, out));
         (result, String::from_utf8(err).unwrap())
     }
 

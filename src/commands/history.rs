@@ -166,9 +166,14 @@ pub fn with_ranges_joined(arguments: Vec<OsString>) -> Vec<OsString> {
 /// # Errors
 ///
 /// Fails where the source cannot be read, what is asked for is not there, or the output cannot be written.
-pub fn run(arguments: HistoryArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub async fn run(
+    arguments: HistoryArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let as_diff = arguments.exit_code;
-    match answer(arguments, target, io, out) {
+    match answer(arguments, target, io, out).await {
         // 1 says that there is a difference; what went wrong is 2 then.
         Err(Failure::Error(error)) if as_diff && error.exit == Exit::Error => {
             Err(CommandError { exit: Exit::Usage, ..error }.into())
@@ -177,17 +182,22 @@ pub fn run(arguments: HistoryArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mu
     }
 }
 
-fn answer(arguments: HistoryArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+async fn answer(
+    arguments: HistoryArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let target = target.resolve(io)?;
     let Settings { flavors, name, question, exit_code, output } = arguments.resolve(&target)?;
     if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
     }
-    let session = target.open(io)?;
+    let session = target.open(io).await?;
     let pods = if matches!(question, Question::Table) { PodsOf::All } else { PodsOf::None };
     let query = HistoryQuery { name: name.clone(), flavors, pods, ..HistoryQuery::default() };
-    let snapshot = session.read_history(query, io)?;
-    let view = View::new(io.width, target.ascii);
+    let snapshot = session.read_history(query, io).await?;
+    let view = View::new(io.width(), target.ascii);
     let (sides, unified) = match question {
         Question::Table => {
             let reports = histories(&snapshot);
@@ -231,9 +241,9 @@ fn answer(arguments: HistoryArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut
     let differ = match (unified, external) {
         _ if output::print_data(output, &report, out)? => !report.changes.is_empty(),
         (Some(context), _) => print_lines(&report, &left, &right, context, &view, out)?,
-        (None, Some(program)) => external_diff::run(&program, &left, &right, io, out)?,
+        (None, Some(program)) => external_diff::run(&program, &left, &right, io, out).await?,
         (None, None) => {
-            render::history::diff(&report, &view, out).map_err(Failure::Output)?;
+            render::history::diff(&report, &view, out)?;
             !report.changes.is_empty()
         }
     };
@@ -279,7 +289,7 @@ fn print_table(reports: &[HistoryReport], shown: Shown, view: &View, out: &mut d
         (_, [report]) if is_named => render::history::one(report, wide, &view, out),
         (_, reports) => render::history::several(reports, with_namespace, wide, &view, out),
     };
-    result.map_err(Failure::Output)
+    Ok(result?)
 }
 
 /// Returns the revisions of the one DaemonSet that was found.
@@ -379,8 +389,8 @@ fn print_template(
     }
     let name = name_of(revisions.daemon_set).title();
     let line = format!("# {name}: {}", render::history::label(&side));
-    writeln!(out, "{}", view.show(&line)).map_err(Failure::Output)?;
-    yaml::write(template.value(), out).map_err(Failure::Output)
+    writeln!(out, "{}", view.show(&line))?;
+    Ok(yaml::write(template.value(), out)?)
 }
 
 fn print_lines(
@@ -391,9 +401,9 @@ fn print_lines(
     view: &View,
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
-    let differ = unified::write(from, to, context, view, out).map_err(Failure::Output)?;
+    let differ = unified::write(from, to, context, view, out)?;
     if !differ {
-        render::history::diff(report, view, out).map_err(Failure::Output)?;
+        render::history::diff(report, view, out)?;
     }
     Ok(differ)
 }

@@ -13,6 +13,7 @@ use crate::coverage::list;
 use crate::coverage::walk::nodes_needing_all_pods;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::render::view::View;
 
@@ -47,19 +48,25 @@ impl ListArgs {
 /// # Errors
 ///
 /// Fails where the source cannot be read, or the output not written.
-pub fn run(arguments: ListArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub async fn run(
+    arguments: ListArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let settings = arguments.resolve()?;
     let target = target.resolve(io)?;
-    let session = target.open(io)?;
-    let snapshot = session.read(Query::default(), io, |snapshot| match settings.output {
+    let session = target.open(io).await?;
+    let needs_all_pods_on = |snapshot: &Snapshot| match settings.output {
         Some(Output::Name) => BTreeSet::new(),
         _ => nodes_needing_all_pods(snapshot),
-    })?;
+    };
+    let snapshot = session.read(Query::default(), io, needs_all_pods_on).await?;
     let report = list::list(&snapshot);
     if output::print_data(settings.output, &report, out)? {
         return Ok(Exit::Success);
     }
-    let view = View::new(io.width, target.ascii);
+    let view = View::new(io.width(), target.ascii);
     let view = if settings.output == Some(Output::Wide) { view.unlimited() } else { view };
     let result = match settings.output {
         Some(Output::Name) => render::list::names(&report, out),
@@ -69,7 +76,7 @@ pub fn run(arguments: ListArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut d
             render::list::table(&report, columns, settings.all, &view, out)
         }
     };
-    result.map_err(Failure::Output)?;
+    result?;
     if report.daemon_sets.is_empty() {
         session.say_none_found(io)?;
     }

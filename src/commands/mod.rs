@@ -25,6 +25,7 @@ use std::io::{self, Write};
 use anstream::adapter::StripBytes;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::cluster::error::ClusterError;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -68,9 +69,22 @@ pub enum Failure {
     Output(io::Error),
 }
 
-impl<T: Into<CommandError>> From<T> for Failure {
-    fn from(error: T) -> Self {
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        Failure::Error(error)
+    }
+}
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
         Failure::Error(error.into())
+    }
+}
+
+/// Commands do nothing with files by themselves: what cannot be written is their output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Output(error)
     }
 }
 
@@ -80,16 +94,16 @@ pub fn command() -> clap::Command {
 }
 
 /// Runs a command line, and returns the exit code.
-pub fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
+pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
     let parsed = Cli::command()
         .try_get_matches_from(history::with_ranges_joined(arguments))
         .and_then(|found| Cli::from_arg_matches(&found));
     let result = match parsed {
-        Ok(cli) if session::is_coloured(cli.target.color, io) => dispatch(cli, io, out),
-        Ok(cli) => dispatch(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }),
+        Ok(cli) if session::is_coloured(cli.target.color, io) => until_interrupted(cli, io, out).await,
+        Ok(cli) => until_interrupted(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }).await,
         Err(error) => return print_clap_error(&error, io, out),
     };
-    match result.and_then(|exit| out.flush().map(|()| exit).map_err(Failure::Output)) {
+    match result.and_then(|exit| Ok(out.flush().map(|()| exit)?)) {
         Ok(exit) => exit,
         // Whoever reads has seen enough, as `head` does; that is no failure of ours.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
@@ -102,7 +116,24 @@ pub fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Ex
     }
 }
 
-fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+/// Runs a command until it ends or a signal asks it to.
+async fn until_interrupted(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let interrupt = io.interrupt.clone();
+    tokio::select! {
+        // In this order: a command that changes something reports what it has done.
+        biased;
+        result = dispatch(cli, io, out) => result,
+        () = interrupt.requested() => Err(interrupted().into()),
+    }
+}
+
+/// Makes the error of a command that a signal has ended.
+fn interrupted() -> CommandError {
+    CommandError { exit: Exit::Interrupted, ..CommandError::new("interrupted") }
+}
+
+/// The commands' futures are boxed: together they would fill the stack of a thread.
+async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let Cli { target, list, command } = cli;
     if command.is_some() && list != list::ListArgs::default() {
         return Err(
@@ -110,21 +141,24 @@ fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Fail
         );
     }
     match command {
-        None => list::run(list, target, io, out),
-        Some(Subcommands::List(arguments)) => list::run(arguments, target, io, out),
-        Some(Subcommands::Coverage(arguments)) => coverage::run(arguments, target, io, out),
-        Some(Subcommands::History(arguments)) => history::run(arguments, target, io, out),
-        Some(Subcommands::Undo(arguments)) => undo::run(arguments, target, io, out),
-        Some(Subcommands::Restart(arguments)) => restart::run(arguments, target, io, out),
-        Some(Subcommands::Snapshot(arguments)) => snapshot::run(arguments, target, io, out),
+        None => Box::pin(list::run(list, target, io, out)).await,
+        Some(Subcommands::List(arguments)) => Box::pin(list::run(arguments, target, io, out)).await,
+        Some(Subcommands::Coverage(arguments)) => Box::pin(coverage::run(arguments, target, io, out)).await,
+        Some(Subcommands::History(arguments)) => Box::pin(history::run(arguments, target, io, out)).await,
+        Some(Subcommands::Undo(arguments)) => Box::pin(undo::run(arguments, target, io, out)).await,
+        Some(Subcommands::Restart(arguments)) => Box::pin(restart::run(arguments, target, io, out)).await,
+        Some(Subcommands::Snapshot(arguments)) => Box::pin(snapshot::run(arguments, target, io, out)).await,
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, out),
         Some(Subcommands::Complete(arguments)) => complete::run(arguments, out),
-        Some(Subcommands::Version(arguments)) => version::run(&arguments, target, io, out),
+        Some(Subcommands::Version(arguments)) => Box::pin(version::run(&arguments, target, io, out)).await,
     }
 }
 
 /// Prints an error as kubectl does, with what to do next beneath it.
 fn print_error(error: &CommandError, io: &mut Io<'_>) -> Exit {
+    if error.exit == Exit::Interrupted && !io.interrupt.claim_report() {
+        return error.exit;
+    }
     let prefix = if error.stands_alone { "" } else { "error: " };
     let text = error.to_string().lines().map(sanitize).collect::<Vec<_>>().join("\n");
     // Where even standard error is closed there is nobody left to tell.

@@ -28,8 +28,8 @@ pub enum Output {
 /// Fails where the output cannot be written.
 pub fn print_data(output: Option<Output>, report: &impl Serialize, out: &mut dyn Write) -> Result<bool, Failure> {
     match output {
-        Some(Output::Json) => json::indented(report, out).map_err(Failure::Output)?,
-        Some(Output::Yaml) => yaml::write(report, out).map_err(Failure::Output)?,
+        Some(Output::Json) => json::indented(report, out)?,
+        Some(Output::Yaml) => yaml::write(report, out)?,
         Some(Output::Wide | Output::Name) | None => return Ok(false),
     }
     Ok(true)

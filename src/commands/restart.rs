@@ -28,7 +28,12 @@ pub struct RestartArgs {
 /// # Errors
 ///
 /// Fails where the DaemonSet is not there, the change is refused, or the output cannot be written.
-pub fn run(arguments: RestartArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub async fn run(
+    arguments: RestartArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let RestartArgs { name, change } = arguments;
     let settings = change.resolve(&name)?;
     change::run(&settings, target, io, out, Changed::Restarted, |revisions, snapshot| {
@@ -39,4 +44,5 @@ pub fn run(arguments: RestartArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mu
         }
         Ok((plan, write))
     })
+    .await
 }

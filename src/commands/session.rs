@@ -9,7 +9,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::runtime::{Builder, Runtime};
 
 use super::Failure;
 use crate::cluster::error::ClusterError;
@@ -17,12 +16,12 @@ use crate::cluster::live::{self, ConnectOptions};
 use crate::cluster::write::Sending;
 use crate::cluster::{Flavors, HistoryQuery, Query, Source, file};
 use crate::encode::sanitize::sanitize;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::plan::Write;
-use crate::render::progress::Progress;
+use crate::render::progress::{Progress, ProgressLine};
 
 /// When output is coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -137,7 +136,6 @@ enum Scope {
 
 /// A source that is open, and the namespace to look in.
 pub struct Session {
-    runtime: Runtime,
     source: Source,
     progress: Progress,
     selector: LabelSelector,
@@ -212,11 +210,7 @@ impl Target {
     /// # Errors
     ///
     /// Fails where the dump or the kubeconfig cannot be read.
-    pub fn open(&self, io: &mut Io<'_>) -> Result<Session, Failure> {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| CommandError::new("cannot start").because(error))?;
+    pub async fn open(&self, io: &mut Io<'_>) -> Result<Session, Failure> {
         let progress = Progress::default();
         let named = match &self.scope {
             Scope::One(namespace) => Some(namespace.clone()),
@@ -227,7 +221,7 @@ impl Target {
             Place::Live(options) => {
                 let progress = progress.clone();
                 let tell = move |read: live::Progress| progress.set(read.kind.resource(), read.objects, read.bytes);
-                let live = runtime.block_on(live::connect(options, io.now, Arc::new(tell)))?;
+                let live = live::connect(options, io.clock, Arc::new(tell)).await?;
                 let default_namespace = live.default_namespace().to_owned();
                 (Source::Live(live), Some(default_namespace))
             }
@@ -238,7 +232,7 @@ impl Target {
             Scope::One(_) | Scope::All => named,
         };
         let default_namespace = default_namespace.unwrap_or_else(|| "default".to_owned());
-        Ok(Session { runtime, source, progress, selector: self.selector.clone(), namespace, default_namespace })
+        Ok(Session { source, progress, selector: self.selector.clone(), namespace, default_namespace })
     }
 
     /// Looks in every namespace, unless one was asked for.
@@ -264,13 +258,10 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails where the server cannot be asked, and where somebody interrupts.
-    pub fn server_version(&self, io: &mut Io<'_>) -> Result<Option<String>, Failure> {
+    /// Fails where the server cannot be asked.
+    pub async fn server_version(&self, io: &mut Io<'_>) -> Result<Option<String>, Failure> {
         match &self.source {
-            Source::Live(live) => {
-                let ask = async { Ok(Some(live.server_version().await?)) };
-                self.runtime.block_on(until_interrupted(ask, io, Some(&self.progress)))
-            }
+            Source::Live(live) => Ok(Some(show_progress(live.server_version(), &self.progress, io).await?)),
             Source::File(_) => Ok(None),
         }
     }
@@ -282,8 +273,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails where the source cannot be read, and where somebody interrupts.
-    pub fn read(
+    /// Fails where the source cannot be read.
+    pub async fn read(
         &self,
         query: Query,
         io: &mut Io<'_>,
@@ -299,7 +290,7 @@ impl Session {
             }
             Ok(snapshot)
         };
-        let snapshot = self.runtime.block_on(until_interrupted(work, io, Some(&self.progress)))?;
+        let snapshot = show_progress(work, &self.progress, io).await?;
         self.hand_on_warnings(io)?;
         Ok(snapshot)
     }
@@ -310,11 +301,11 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails where the source cannot be read, and where somebody interrupts.
-    pub fn read_history(&self, query: HistoryQuery, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
+    /// Fails where the source cannot be read.
+    pub async fn read_history(&self, query: HistoryQuery, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
         let query = HistoryQuery { namespace: self.namespace.clone(), selector: self.selector.clone(), ..query };
-        let work = async { Ok(self.source.read_history(&query).await?) };
-        let snapshot = self.runtime.block_on(until_interrupted(work, io, Some(&self.progress)))?;
+        let work = self.source.read_history(&query);
+        let snapshot = show_progress(work, &self.progress, io).await?;
         self.hand_on_warnings(io)?;
         Ok(snapshot)
     }
@@ -324,14 +315,13 @@ impl Session {
     /// # Errors
     ///
     /// Fails where somebody interrupts.
-    pub fn write(
+    pub async fn write(
         &self,
         write: &Write,
         sending: Sending,
         io: &mut Io<'_>,
     ) -> Result<Result<Value, ClusterError>, Failure> {
-        let work = async { Ok(self.source.write(write, sending).await) };
-        let answer = self.runtime.block_on(until_interrupted(work, io, None))?;
+        let answer = self.source.write(write, sending).await;
         self.hand_on_warnings(io)?;
         Ok(answer)
     }
@@ -341,29 +331,25 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails where the source cannot be read, and where somebody interrupts.
-    pub fn watch<T>(
+    /// Fails where the source cannot be read.
+    pub async fn watch<T>(
         &self,
         query: &HistoryQuery,
         patience: Duration,
-        io: &mut Io<'_>,
         answer: impl Fn(&Snapshot) -> Option<T>,
     ) -> Result<Option<T>, Failure> {
-        let work = async {
-            let end = tokio::time::Instant::now() + patience;
-            let mut pause = Duration::from_millis(50);
-            loop {
-                if let Some(found) = answer(&self.source.read_history(query).await?) {
-                    return Ok(Some(found));
-                }
-                if tokio::time::Instant::now() + pause > end {
-                    return Ok(None);
-                }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
+        let end = tokio::time::Instant::now() + patience;
+        let mut pause = Duration::from_millis(50);
+        loop {
+            if let Some(found) = answer(&self.source.read_history(query).await?) {
+                return Ok(Some(found));
             }
-        };
-        self.runtime.block_on(until_interrupted(work, io, None))
+            if tokio::time::Instant::now() + pause > end {
+                return Ok(None);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
     }
 
     fn hand_on_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
@@ -372,7 +358,7 @@ impl Session {
             Source::File(dump) => dump.warnings.clone(),
         };
         for warning in warnings {
-            writeln!(io.err, "warning: {}", sanitize(&warning)).map_err(Failure::Output)?;
+            writeln!(io.err, "warning: {}", sanitize(&warning))?;
         }
         Ok(())
     }
@@ -383,7 +369,7 @@ impl Session {
     ///
     /// Fails if standard error cannot be written.
     pub fn say_none_found(&self, io: &mut Io<'_>) -> Result<(), Failure> {
-        writeln!(io.err, "No DaemonSets found{}.", self.place()).map_err(Failure::Output)
+        Ok(writeln!(io.err, "No DaemonSets found{}.", self.place())?)
     }
 
     /// Returns ` in NAMESPACE namespace`, or nothing for every namespace.
@@ -392,36 +378,26 @@ impl Session {
     }
 }
 
-/// Waits for work to be done, or for somebody to press Ctrl-C, and meanwhile shows how far it has come,
-/// where that is known.
-async fn until_interrupted<T>(
-    work: impl Future<Output = Result<T, Failure>>,
+/// Waits for work to be done, and shows on a terminal how far it has come.
+async fn show_progress<T>(
+    work: impl Future<Output = Result<T, ClusterError>>,
+    progress: &Progress,
     io: &mut Io<'_>,
-    progress: Option<&Progress>,
-) -> Result<T, Failure> {
+) -> Result<T, ClusterError> {
+    if !io.err_is_terminal {
+        return work.await;
+    }
     let mut work = pin!(work);
-    let mut interrupted = pin!(tokio::signal::ctrl_c());
-    // What is done in half a second needs no company.
+    // Operations under 500 ms show no progress.
     let start = tokio::time::Instant::now() + Duration::from_millis(500);
     let mut ticks = tokio::time::interval_at(start, Duration::from_millis(100));
-    let mut shown = false;
-    let result = loop {
+    let mut line = ProgressLine::new(io.err);
+    loop {
         tokio::select! {
-            result = &mut work => break result,
-            _ = &mut interrupted => {
-                break Err(CommandError { exit: Exit::Interrupted, ..CommandError::new("interrupted") }.into());
-            }
-            _ = ticks.tick(), if io.err_is_terminal && progress.is_some() => {
-                shown = true;
-                let line = progress.map(Progress::line).unwrap_or_default();
-                let _ = write!(io.err, "\r\x1b[K{line}").and_then(|()| io.err.flush());
-            }
+            result = &mut work => return result,
+            _ = ticks.tick() => line.draw(progress),
         }
-    };
-    if shown {
-        let _ = write!(io.err, "\r\x1b[K");
     }
-    result
 }
 
 /// Reads a selector that was given with a flag.

@@ -74,24 +74,29 @@ fn format_of_name(file: &Path) -> Format {
 /// # Errors
 ///
 /// Fails where the source cannot be read, or the dump not written.
-pub fn run(arguments: SnapshotArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub async fn run(
+    arguments: SnapshotArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let Settings { format, file, redact } = arguments.resolve();
-    let session = target.resolve(io)?.open(io)?;
+    let session = target.resolve(io)?.open(io).await?;
     let query = Query { admission: true, everything: true, ..Query::default() };
-    let snapshot = session.read(query, io, |_| BTreeSet::new())?;
+    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
     let options = WriteOptions { format, namespace: session.namespace.clone(), redact };
     match &file {
-        None => write_dump(&snapshot, &options, out).map_err(Failure::Output)?,
+        None => write_dump(&snapshot, &options, out)?,
         Some(file) => write_dump_file(&snapshot, &options, file)
             .map_err(|error| CommandError::new(format!("cannot write {}", file.display())).because(error))?,
     }
     if snapshot.daemon_sets.is_empty() {
         session.say_none_found(io)?;
     }
-    say_what_is_missing(&snapshot, io).map_err(Failure::Output)?;
+    say_what_is_missing(&snapshot, io)?;
     if let Some(file) = file {
         let file = sanitize(&file.display().to_string());
-        writeln!(io.err, "{file}: {}", contents(&snapshot)).map_err(Failure::Output)?;
+        writeln!(io.err, "{file}: {}", contents(&snapshot))?;
     }
     Ok(Exit::Success)
 }

@@ -53,7 +53,12 @@ impl UndoArgs {
 /// # Errors
 ///
 /// Fails where the revision is not there, the change is refused, or the output cannot be written.
-pub fn run(arguments: UndoArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub async fn run(
+    arguments: UndoArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let Settings { to_revision, change } = arguments.resolve()?;
     change::run(&change, target, io, out, Changed::RolledBack, |revisions, snapshot| {
         let namespace = &revisions.daemon_set.metadata.namespace;
@@ -69,6 +74,7 @@ pub fn run(arguments: UndoArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut d
             Err(none) => Err(no_target(revisions, none)),
         }
     })
+    .await
 }
 
 /// Puts into words that there is nothing to go back to.

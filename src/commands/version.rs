@@ -41,13 +41,23 @@ struct Version {
 /// # Errors
 ///
 /// Fails where the server cannot be asked, after what is known without it, or the output not written.
-pub fn run(arguments: &VersionArgs, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub async fn run(
+    arguments: &VersionArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let VersionArgs { client, output } = arguments;
     if matches!(output, Some(Output::Wide | Output::Name)) {
         return Err(CommandError::usage("version prints -o json or -o yaml only").into());
     }
-    let server_version =
-        if *client { Ok(None) } else { target.resolve(io)?.open(io).and_then(|session| session.server_version(io)) };
+    let server_version = match client {
+        true => Ok(None),
+        false => {
+            let target = target.resolve(io)?;
+            async { target.open(io).await?.server_version(io).await }.await
+        }
+    };
     let (server_version, failure) = match server_version {
         Ok(version) => (version, None),
         Err(failure) => (None, Some(failure)),
@@ -59,10 +69,9 @@ pub fn run(arguments: &VersionArgs, target: GlobalArgs, io: &mut Io<'_>, out: &m
     };
     if !output::print_data(*output, &version, out)? {
         let Version { client_version, kubernetes_rules, server_version } = version;
-        writeln!(out, "Client Version: {client_version}\nKubernetes rules: {kubernetes_rules}")
-            .map_err(Failure::Output)?;
+        writeln!(out, "Client Version: {client_version}\nKubernetes rules: {kubernetes_rules}")?;
         if let Some(server_version) = server_version {
-            writeln!(out, "Server Version: {}", sanitize(&server_version)).map_err(Failure::Output)?;
+            writeln!(out, "Server Version: {}", sanitize(&server_version))?;
         }
     }
     failure.map_or(Ok(Exit::Success), Err)

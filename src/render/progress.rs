@@ -1,6 +1,7 @@
 //! How far the reading of a big cluster has come, in one line.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What has been read so far; clones share it.
@@ -23,6 +24,35 @@ impl Progress {
         let objects: Vec<String> =
             read.iter().map(|(resource, (objects, _))| format!("{objects} {resource}")).collect();
         format!("read {} ({} MB)", objects.join(", "), bytes / 1_000_000)
+    }
+}
+
+/// The line of a terminal that progress is drawn in; dropping it clears the line.
+pub(crate) struct ProgressLine<'a> {
+    err: &'a mut dyn Write,
+    is_drawn: bool,
+}
+
+/// Moves to the start of the line and clears it.
+const CLEAR: &str = "\r\x1b[K";
+
+impl<'a> ProgressLine<'a> {
+    pub(crate) fn new(err: &'a mut dyn Write) -> Self {
+        ProgressLine { err, is_drawn: false }
+    }
+
+    /// Draws the line. Progress that cannot be drawn is no reason to stop.
+    pub(crate) fn draw(&mut self, progress: &Progress) {
+        self.is_drawn = true;
+        let _ = write!(self.err, "{CLEAR}{}", progress.line()).and_then(|()| self.err.flush());
+    }
+}
+
+impl Drop for ProgressLine<'_> {
+    fn drop(&mut self) {
+        if self.is_drawn {
+            let _ = write!(self.err, "{CLEAR}").and_then(|()| self.err.flush());
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod objects;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::live::{ConnectOptions, connect};
 use kubectl_ds::cluster::{Query, Source};
@@ -45,11 +46,14 @@ fn read(control_plane: &ControlPlane, user: &str, query: &Query) -> Result<(Snap
         ..ConnectOptions::default()
     };
     block_on(async {
-        let now = "2026-11-21T12:00:00Z".parse().unwrap();
-        let source = Source::Live(connect(&options, now, Arc::new(|_| ())).await?);
+        let source = Source::Live(connect(&options, clock, Arc::new(|_| ())).await?);
         let snapshot = source.read(query).await?;
         Ok((snapshot, source))
     })
+}
+
+fn clock() -> Timestamp {
+    "2026-11-21T12:00:00Z".parse().unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -135,7 +139,7 @@ fn a_daemon_set_is_read_with_what_belongs_to_it(control_plane: &ControlPlane) {
             kubeconfig: Some(control_plane.kubeconfig().display().to_string()),
             ..ConnectOptions::default()
         };
-        let source = Source::Live(connect(&options, snapshot.now, Arc::new(|_| ())).await.unwrap());
+        let source = Source::Live(connect(&options, clock, Arc::new(|_| ())).await.unwrap());
         source.read_pods_on(&mut snapshot, &on_n1).await.unwrap();
     });
     assert_eq!(names(&snapshot), ["agent-run1", "agent-wait", "web-1"]);

@@ -28,8 +28,7 @@ fn options(server: &Server) -> ConnectOptions {
 }
 
 async fn live(options: &ConnectOptions) -> Result<Live, ClusterError> {
-    let now = "2026-11-21T12:00:00Z".parse().unwrap();
-    connect(options, now, Arc::new(|_| ())).await
+    connect(options, || "2026-11-21T12:00:00Z".parse().unwrap(), Arc::new(|_| ())).await
 }
 
 /// Connects and reads, as a command does.

@@ -1,6 +1,7 @@
 //! A diff program of the user's, run by the real binary: what it prints, and that nothing of it stays behind.
 
 use std::fs::{self, Permissions};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -88,9 +89,9 @@ fn the_program_compares_two_templates() {
 }
 
 #[test]
-fn who_is_told_to_end_takes_the_program_along_and_tidies_up() {
-    for name in ["-TERM", "-HUP"] {
-        let stage = Stage::new(r#"echo $$ >"$HERE/new"; mv "$HERE/new" "$HERE/pid"; exec sleep 60"#);
+fn a_signal_ends_the_program_too_and_removes_its_files() {
+    for name in ["-INT", "-TERM", "-HUP"] {
+        let stage = Stage::new(r#"trap '' INT; echo $$ >"$HERE/new"; mv "$HERE/new" "$HERE/pid"; exec sleep 60"#);
         let (child, program) = stage.start();
         assert!(!stage.nothing_is_left());
         assert!(signal(name, &child.id().to_string()));
@@ -101,31 +102,42 @@ fn who_is_told_to_end_takes_the_program_along_and_tidies_up() {
     }
 }
 
-#[test]
-fn ctrl_c_is_for_the_program_to_understand() {
-    let stage = Stage::new(
-        r#"trap '' INT
-        echo $$ >"$HERE/new"; mv "$HERE/new" "$HERE/pid"
-        while [ ! -e "$HERE/go" ]; do sleep 0.01; done
-        echo gone on; exit 1"#,
-    );
-    let (child, _) = stage.start();
-    assert!(signal("-INT", &child.id().to_string()));
-    thread::sleep(Duration::from_millis(100));
+/// Runs the command in a terminal, presses Ctrl-C there, and lets the program end afterwards.
+fn ctrl_c_in_a_terminal(stage: &Stage) -> std::process::Output {
+    let command = stage.command();
+    let quoted = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap());
+    let words: Vec<String> = [command.get_program()].into_iter().chain(command.get_args()).map(quoted).collect();
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &words.join(" "), "/dev/null"]).envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
+    let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for(&stage.path("pid"));
+    child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    wait_for(&stage.path("interrupted"));
     fs::write(stage.path("go"), "").unwrap();
+    let keeps_the_terminal_open = child.stdin.take();
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"gone on\n".as_slice()));
+    drop(keeps_the_terminal_open);
+    output
+}
+
+#[test]
+fn in_a_terminal_ctrl_c_is_for_the_program() {
+    let waits = |end: &str| {
+        Stage::new(&format!(
+            r#"trap 'touch "$HERE/interrupted"' INT
+            echo $$ >"$HERE/new"; mv "$HERE/new" "$HERE/pid"
+            while [ ! -e "$HERE/go" ]; do sleep 0.01; done; {end}"#
+        ))
+    };
+    let stage = waits("echo still here; exit 1");
+    let output = ctrl_c_in_a_terminal(&stage);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("still here"), "{:?} {text}", output.status);
     assert!(stage.nothing_is_left());
 
-    let stage = Stage::new(
-        r#"echo $$ >"$HERE/new"; mv "$HERE/new" "$HERE/pid"
-        while [ ! -e "$HERE/go" ]; do sleep 0.01; done; kill -INT $$"#,
-    );
-    let (child, _) = stage.start();
-    assert!(signal("-INT", &child.id().to_string()));
-    thread::sleep(Duration::from_millis(100));
-    fs::write(stage.path("go"), "").unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(130), b"error: interrupted\n".as_slice()));
+    let stage = waits("trap - INT; kill -INT $$");
+    let output = ctrl_c_in_a_terminal(&stage);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(130) && text.contains("error: interrupted"), "{:?} {text}", output.status);
     assert!(stage.nothing_is_left());
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use kubectl_ds::cluster::file::open;
 use kubectl_ds::commands;
 use kubectl_ds::error::Exit;
+use kubectl_ds::interrupt::Interrupt;
 use kubectl_ds::io::Io;
 use serde_json::{Value, json};
 
@@ -27,13 +28,15 @@ fn run_into(arguments: &[&str], input: &str, out: &mut dyn Write) -> (Exit, Stri
         input_is_terminal: false,
         out_is_terminal: false,
         err_is_terminal: false,
-        width: None,
+        terminal_width: || None,
         unicode: true,
         environment: BTreeMap::new(),
-        now: "2026-11-21T00:00:00Z".parse().unwrap(),
+        clock: || "2026-11-21T00:00:00Z".parse().unwrap(),
+        interrupt: Interrupt::default(),
     };
     let arguments = ["kubectl-ds"].iter().chain(arguments).map(Into::into).collect();
-    let exit = commands::run(arguments, &mut io, out);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let exit = runtime.block_on(commands::run(arguments, &mut io, out));
     (exit, String::from_utf8(err).unwrap())
 }
 

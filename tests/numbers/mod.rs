@@ -4,6 +4,7 @@ mod generator;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubectl_ds::interrupt::Interrupt;
 use kubectl_ds::io::Io;
 use serde_json::Value;
 
@@ -21,14 +22,16 @@ fn run(dump: &str, arguments: &[&str]) -> String {
         input_is_terminal: false,
         out_is_terminal: false,
         err_is_terminal: false,
-        width: None,
+        terminal_width: || None,
         unicode: true,
         environment: BTreeMap::new(),
-        now: "2026-11-20T10:00:00Z".parse().unwrap(),
+        clock: || "2026-11-20T10:00:00Z".parse().unwrap(),
+        interrupt: Interrupt::default(),
     };
     let fixed = ["kubectl-ds", "--from", "-", "--now", "2026-11-20T10:00:00Z"];
     let command_line = fixed.into_iter().chain(arguments.iter().copied()).map(Into::into).collect();
-    let exit = kubectl_ds::commands::run(command_line, &mut io, &mut out);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let exit = runtime.block_on(kubectl_ds::commands::run(command_line, &mut io, &mut out));
     assert_eq!(exit as u8, 0, "{arguments:?}: {}", String::from_utf8_lossy(&err));
     String::from_utf8(out).unwrap()
 }

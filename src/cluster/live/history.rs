@@ -21,7 +21,7 @@ pub(super) async fn read(live: &Live, query: &HistoryQuery) -> Result<Snapshot, 
     let names = name.iter().cloned().collect();
     let reading = Query { namespace: namespace.clone(), names, selector: selector.clone(), ..Query::default() };
     let reader = Reader::new(live, &reading);
-    let mut snapshot = Snapshot::empty(live.now);
+    let mut snapshot = Snapshot::empty((live.clock)());
     (snapshot.daemon_sets, snapshot.advanced_daemon_sets) = match (namespace, name) {
         (Some(namespace), Some(name)) => by_name(&reader, *flavors, namespace, name).await?,
         _ => {

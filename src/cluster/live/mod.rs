@@ -45,20 +45,24 @@ pub struct Live {
     transport: Transport,
     tally: Tally,
     default_namespace: String,
-    now: Timestamp,
+    clock: fn() -> Timestamp,
 }
 
 /// Makes a connection from flags and environment; nothing is sent before something is read.
 ///
-/// `now` is the point in time that snapshots count ages from. A credential plugin runs here, once.
+/// Each snapshot carries the time that `clock` returns when its reading begins. A credential plugin runs here, once.
 ///
 /// # Errors
 ///
 /// Fails where the kubeconfig or a flag is no good, or there are no credentials.
 #[expect(clippy::unused_async, reason = "the client must be made inside a runtime")]
-pub async fn connect(options: &ConnectOptions, now: Timestamp, on_progress: OnProgress) -> Result<Live, ClusterError> {
+pub async fn connect(
+    options: &ConnectOptions,
+    clock: fn() -> Timestamp,
+    on_progress: OnProgress,
+) -> Result<Live, ClusterError> {
     let (transport, default_namespace) = connection::open(options)?;
-    Ok(Live { transport, tally: Tally::new(on_progress), default_namespace, now })
+    Ok(Live { transport, tally: Tally::new(on_progress), default_namespace, clock })
 }
 
 impl Live {

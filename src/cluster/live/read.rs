@@ -34,7 +34,7 @@ const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manage
 impl Reader<'_> {
     /// Reads the snapshot. Whatever needs no DaemonSet to be asked for is asked for at once.
     pub(super) async fn snapshot(self) -> Result<Snapshot, ClusterError> {
-        let mut snapshot = Snapshot::empty(self.live.now);
+        let mut snapshot = Snapshot::empty((self.live.clock)());
         let of_daemon_sets = async {
             let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods())?;
             let owners = Owners::new(&daemon_sets, self.is_whole());

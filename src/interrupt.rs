@@ -1,0 +1,71 @@
+//! The request to end, as a running command sees it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+
+/// Tells a command that Ctrl-C was pressed or that the process was told to end; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    requested: watch::Sender<bool>,
+    /// Whether another program has the terminal, so that Ctrl-C is for that program to handle.
+    held: AtomicBool,
+    interrupted_while_held: AtomicBool,
+    reported: AtomicBool,
+}
+
+impl Interrupt {
+    /// Asks the command to end.
+    pub(crate) fn request(&self) {
+        self.0.requested.send_replace(true);
+    }
+
+    /// Handles Ctrl-C, and returns whether the command has to end.
+    pub(crate) fn request_unless_held(&self) -> bool {
+        let held = self.0.held.load(Ordering::SeqCst);
+        match held {
+            true => self.0.interrupted_while_held.store(true, Ordering::SeqCst),
+            false => self.request(),
+        }
+        !held
+    }
+
+    /// Returns once the command has to end.
+    pub(crate) async fn requested(&self) {
+        let mut requested = self.0.requested.subscribe();
+        // The sender lives as long as `self`.
+        let _ = requested.wait_for(|requested| *requested).await;
+    }
+
+    /// Leaves Ctrl-C to another program that has the terminal, such as a pager, until the guard is dropped.
+    pub(crate) fn hold(&self) -> Hold {
+        self.0.interrupted_while_held.store(false, Ordering::SeqCst);
+        self.0.held.store(true, Ordering::SeqCst);
+        Hold(self.clone())
+    }
+
+    /// Returns `true` once, for whoever reports the interruption.
+    pub(crate) fn claim_report(&self) -> bool {
+        !self.0.reported.swap(true, Ordering::SeqCst)
+    }
+}
+
+/// Leaves Ctrl-C to another program.
+pub(crate) struct Hold(Interrupt);
+
+impl Hold {
+    /// Tells whether Ctrl-C was pressed in the meantime.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.0.0.interrupted_while_held.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.0.held.store(false, Ordering::SeqCst);
+    }
+}

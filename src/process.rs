@@ -1,0 +1,152 @@
+//! Runs a command beside the one runtime and the one signal handler of the process.
+//!
+//! The command has a thread of its own, since writing to a pipe, rendering and reading a file block it. The main
+//! thread drives the runtime's I/O and timers and waits for signals, so that a signal ends the process whatever the
+//! command is doing.
+
+use std::io::{self, Write};
+use std::panic::resume_unwind;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+use crate::error::Exit;
+use crate::interrupt::Interrupt;
+
+/// How long a command may take after a signal to report what it did and to clean up.
+const GRACE: Duration = Duration::from_millis(120);
+
+/// How long the report of an interruption may take: standard error may be a pipe that nobody reads.
+const REPORT_GRACE: Duration = Duration::from_millis(40);
+
+/// The stack of the command's thread in bytes, as large as that of a main thread.
+const STACK_SIZE: usize = 8 << 20;
+
+/// Runs a command to its end, or until a signal ends it.
+///
+/// # Errors
+///
+/// Fails if the system refuses a thread or a signal handler.
+pub fn run(command: impl AsyncFnOnce(Interrupt) -> Exit + Send + 'static) -> io::Result<Exit> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let interrupt = Interrupt::default();
+    // Before the command starts, so that no signal is missed.
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::new()?
+    };
+    let (sender, mut ended) = oneshot::channel();
+    let (handle, given) = (runtime.handle().clone(), interrupt.clone());
+    let thread = thread::Builder::new().name("command".to_owned()).stack_size(STACK_SIZE).spawn(move || {
+        // If nobody receives it, the process is ending.
+        let _ = sender.send(handle.block_on(command(given)));
+    })?;
+    let exit = runtime.block_on(async {
+        loop {
+            tokio::select! {
+                exit = &mut ended => return Some(exit),
+                must_end = signals.next(&interrupt) => if must_end {
+                    return tokio::time::timeout(GRACE, &mut ended).await.ok();
+                },
+            }
+        }
+    });
+    // Name lookups block a thread of the runtime: they are not waited for.
+    runtime.shutdown_background();
+    match exit {
+        Some(Ok(exit)) => Ok(exit),
+        Some(Err(_)) => match thread.join() {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) => Ok(Exit::Error),
+        },
+        None => {
+            report_interruption(&interrupt);
+            Ok(Exit::Interrupted)
+        }
+    }
+}
+
+/// Reports the interruption of a command that is blocked.
+fn report_interruption(interrupt: &Interrupt) {
+    let (sender, reported) = mpsc::channel();
+    let interrupt = interrupt.clone();
+    thread::spawn(move || {
+        if interrupt.claim_report() {
+            // If standard error is closed, nobody can be told.
+            let _ = writeln!(io::stderr(), "error: interrupted");
+            let _ = sender.send(());
+        } else {
+            // The command is writing its own report.
+            thread::sleep(REPORT_GRACE);
+        }
+    });
+    let _ = reported.recv_timeout(REPORT_GRACE);
+}
+
+/// Listens for signals. None of them ends the process by itself any more.
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    /// `None` if the process was started to outlive its terminal, as by `nohup`.
+    hang_up: Option<tokio::signal::unix::Signal>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: if hang_up_is_ignored() { None } else { Some(signal(SignalKind::hangup())?) },
+        })
+    }
+
+    /// Waits for a signal, passes it on, and returns whether the command has to end.
+    async fn next(&mut self, interrupt: &Interrupt) -> bool {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => return interrupt.request_unless_held(),
+            _ = self.terminate.recv() => {}
+            _ = hang_up => {}
+        }
+        interrupt.request();
+        true
+    }
+}
+
+/// Tells whether SIGHUP is ignored, as under `nohup`, where the system shows it.
+#[cfg(unix)]
+fn hang_up_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // SIGHUP is signal 1, the lowest bit.
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
+/// Listens for Ctrl-C.
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self, interrupt: &Interrupt) -> bool {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => interrupt.request_unless_held(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+}

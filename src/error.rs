@@ -63,6 +63,15 @@ impl CommandError {
         self
     }
 
+    /// Adds another error of the same kind, on a line of its own.
+    #[must_use]
+    pub(crate) fn and(mut self, other: CommandError) -> Self {
+        let prefix = if other.stands_alone { "" } else { "error: " };
+        self.message = format!("{}\n{prefix}{}", self.message, other.message);
+        self.hints.extend(other.hints);
+        self
+    }
+
     /// Adds what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

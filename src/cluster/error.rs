@@ -18,8 +18,10 @@ pub enum ClusterError {
         name: String,
         /// The namespace that was looked in; absent for nodes.
         namespace: Option<String>,
-        /// Names that do exist and look alike, the nearest first.
+        /// Similar names that do exist, nearest first.
         near: Vec<String>,
+        /// Other namespaces that have an object of this name.
+        elsewhere: Vec<String>,
     },
     /// The server answered with an error.
     #[error("Error from server ({reason}): {message}")]
@@ -145,6 +147,10 @@ impl ClusterError {
     /// Returns what to do next, a sentence each.
     pub fn hints(&self) -> Vec<String> {
         match self {
+            ClusterError::NotFound { elsewhere, .. } if !elsewhere.is_empty() => match elsewhere.as_slice() {
+                [namespace] => vec![format!("found in namespace {namespace}: add -n {namespace}")],
+                namespaces => vec![format!("found in namespaces {}: add -n NAMESPACE", namespaces.join(", "))],
+            },
             ClusterError::NotFound { resource, namespace, near, .. } => {
                 let place = namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}"));
                 let place = place.unwrap_or_default();
@@ -207,6 +213,7 @@ mod tests {
             name: "calico-nod".to_owned(),
             namespace: Some("kube-system".to_owned()),
             near: vec!["calico-node".to_owned()],
+            elsewhere: Vec::new(),
         };
         assert_eq!(
             CommandError::from(error).to_string(),

@@ -147,6 +147,7 @@ impl Dump {
             priority_classes: objects.priority_classes,
             leases: objects.leases,
             gaps,
+            unknown_names: Vec::new(),
         };
         // Where there is no time at all there is no age to be counted either.
         snapshot.now = now.or(taken_at).or_else(|| newest_time(&snapshot)).unwrap_or_default();
@@ -166,16 +167,9 @@ impl Dump {
     /// Fails where the query names a DaemonSet or node that is not in the dump, where the dump is about
     /// another namespace, and where it was handed out before.
     pub fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
-        if let (Some(wanted), Some(dumped)) = (&query.namespace, &self.namespace)
-            && wanted != dumped
-        {
-            let problem = format!("was made of namespace {dumped:?} only, and {wanted:?} is asked for");
-            return Err(ClusterError::file(&self.name, problem)
-                .hint(format!("ask with `-n {dumped}`, or make a dump with `kubectl ds snapshot -A`")));
-        }
-        let taken = self.snapshot.borrow_mut().take();
-        let mut snapshot = taken.ok_or_else(|| ClusterError::file(&self.name, "was read before, and is read once"))?;
-        suggestions::check_daemon_sets(query, &snapshot.daemon_sets).map_err(|error| self.not_found(error))?;
+        let mut snapshot = self.take(query.namespace.as_deref())?;
+        snapshot.unknown_names =
+            suggestions::unknown_names(query, &snapshot.daemon_sets).map_err(|error| self.not_found(error))?;
         if let Some(node) = &query.node {
             self.check_node(node, &snapshot)?;
             snapshot.nodes.retain(|existing| existing.metadata.name == *node);
@@ -193,8 +187,7 @@ impl Dump {
     ///
     /// Fails as [`Dump::read`] does.
     pub fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ClusterError> {
-        let whole = Query { namespace: query.namespace.clone(), ..Query::default() };
-        let mut snapshot = self.read(&whole)?;
+        let mut snapshot = self.take(query.namespace.as_deref())?;
         let existing: Vec<DaemonSet> = match &query.name {
             Some(_) => snapshot.daemon_sets_of_any_flavor().cloned().collect(),
             None => Vec::new(),
@@ -209,6 +202,19 @@ impl Dump {
         }
     }
 
+    /// Takes the snapshot out, which is possible once.
+    fn take(&self, namespace: Option<&str>) -> Result<Snapshot, ClusterError> {
+        if let (Some(wanted), Some(dumped)) = (namespace, &self.namespace)
+            && wanted != dumped
+        {
+            let problem = format!("was made of namespace {dumped:?} only, and {wanted:?} is asked for");
+            return Err(ClusterError::file(&self.name, problem)
+                .hint(format!("ask with `-n {dumped}`, or make a dump with `kubectl ds snapshot -A`")));
+        }
+        let taken = self.snapshot.borrow_mut().take();
+        taken.ok_or_else(|| ClusterError::file(&self.name, "was read before, and is read once"))
+    }
+
     /// Makes the error of a change that is asked of a dump.
     pub(super) fn refuse_write(&self) -> ClusterError {
         ClusterError::file(&self.name, "is a dump, which cannot be changed")
@@ -220,18 +226,23 @@ impl Dump {
                 .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
         }
         let existing = || snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str());
-        if existing().any(|name| name == node) {
+        // Pods may outlive their node.
+        if existing().any(|name| name == node) || snapshot.pods.iter().any(|pod| suggestions::is_for_node(pod, node)) {
             return Ok(());
         }
         Err(self.not_found(suggestions::unknown_node(node, existing())))
     }
 
     /// Turns the server's not-found error into one about this dump.
-    fn not_found(&self, error: ClusterError) -> ClusterError {
-        let ClusterError::NotFound { resource, name, near, .. } = &error else { return error };
+    pub(super) fn not_found(&self, error: ClusterError) -> ClusterError {
+        let ClusterError::NotFound { resource, name, near, elsewhere, .. } = &error else { return error };
         let in_dump = ClusterError::file(&self.name, format!("{resource} {name:?} not found"));
         // Other hints are about commands against a cluster.
-        if near.is_empty() { in_dump } else { error.hints().into_iter().fold(in_dump, ClusterError::hint) }
+        if near.is_empty() && elsewhere.is_empty() {
+            in_dump
+        } else {
+            error.hints().into_iter().fold(in_dump, ClusterError::hint)
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Snapshot, UnknownName};
 use error::ClusterError;
 
 /// What is asked of a source, so that it reads no more than the question needs.
@@ -161,6 +161,16 @@ impl Source {
             #[cfg(feature = "live")]
             Source::Live(live) => Box::pin(live.read(query)).await,
             Source::File(dump) => dump.read(query),
+        }
+    }
+
+    /// Returns the error for a DaemonSet that was asked for by name and does not exist.
+    pub fn unknown_daemon_set(&self, namespace: Option<&str>, unknown: UnknownName) -> ClusterError {
+        let error = suggestions::unknown_daemon_set(namespace, unknown);
+        match self {
+            #[cfg(feature = "live")]
+            Source::Live(_) => error,
+            Source::File(dump) => dump.not_found(error),
         }
     }
 

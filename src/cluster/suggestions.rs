@@ -1,29 +1,43 @@
-//! Names that are not there, and those that may have been meant.
+//! Names that do not exist, and those that may have been meant.
+
+use std::collections::BTreeSet;
 
 use super::error::ClusterError;
 use super::{Flavors, Query};
 use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::ObjectMeta;
+use crate::model::pod::Pod;
+use crate::model::snapshot::UnknownName;
 
-/// How many near names are offered at most.
+/// The most names that are offered.
 const OFFERED: usize = 5;
 
-/// Makes the error for a DaemonSet that is not there, with the near ones of those that are.
-pub fn unknown_daemon_set<'a>(
+/// Returns what may have been meant by the name of a DaemonSet that does not exist in a namespace.
+pub fn unknown_name<'a>(
     name: &str,
     namespace: Option<&str>,
-    existing: impl IntoIterator<Item = &'a str>,
-) -> ClusterError {
-    let near = near(name, existing);
-    ClusterError::NotFound {
-        resource: "daemonsets.apps",
+    existing: impl IntoIterator<Item = &'a ObjectMeta>,
+) -> UnknownName {
+    let (there, elsewhere): (Vec<_>, Vec<_>) =
+        existing.into_iter().partition(|metadata| namespace.is_none_or(|namespace| namespace == metadata.namespace));
+    let elsewhere = elsewhere.into_iter().filter(|metadata| metadata.name == name);
+    let elsewhere: BTreeSet<&String> = elsewhere.map(|metadata| &metadata.namespace).collect();
+    UnknownName {
         name: name.to_owned(),
-        namespace: namespace.map(str::to_owned),
-        near,
+        near: near(name, there.into_iter().map(|metadata| metadata.name.as_str())),
+        elsewhere: elsewhere.into_iter().cloned().collect(),
     }
 }
 
-/// Makes the error for a DaemonSet of some flavor that is not there, with those that may have been meant: the near
-/// ones, before them the one of the other flavor that has this name.
+/// Returns the error for a DaemonSet that does not exist.
+pub fn unknown_daemon_set(namespace: Option<&str>, unknown: UnknownName) -> ClusterError {
+    let UnknownName { name, near, elsewhere } = unknown;
+    let namespace = namespace.map(str::to_owned);
+    ClusterError::NotFound { resource: "daemonsets.apps", name, namespace, near, elsewhere }
+}
+
+/// Returns the error for a DaemonSet of some flavor that does not exist. The one of the other flavor that has its name
+/// is offered first.
 pub fn unknown_daemon_set_of<'a>(
     flavors: Flavors,
     name: &str,
@@ -37,45 +51,64 @@ pub fn unknown_daemon_set_of<'a>(
     };
     let (asked, others): (Vec<_>, Vec<_>) =
         existing.into_iter().partition(|daemon_set| flavors.include(daemon_set.flavor()));
-    let others = others.into_iter().filter(|daemon_set| daemon_set.metadata.name == name).take(1);
+    let is_other = |daemon_set: &&DaemonSet| {
+        daemon_set.metadata.name == name && namespace.is_none_or(|namespace| namespace == daemon_set.metadata.namespace)
+    };
+    let others = others.into_iter().filter(is_other).take(1);
     let mut meant: Vec<_> = others.map(|_| format!("{other}/{name}")).collect();
-    meant.extend(near(name, asked.into_iter().map(|daemon_set| daemon_set.metadata.name.as_str())));
-    ClusterError::NotFound { resource, name: name.to_owned(), namespace: namespace.map(str::to_owned), near: meant }
+    let UnknownName { name, near, elsewhere } =
+        unknown_name(name, namespace, asked.into_iter().map(|daemon_set| &daemon_set.metadata));
+    meant.extend(near);
+    ClusterError::NotFound { resource, name, namespace: namespace.map(str::to_owned), near: meant, elsewhere }
 }
 
-/// Makes the error for a node that is not there, with the near ones of those that are.
+/// Returns whether a pod is on a node or meant for it: the node has existed then.
+pub fn is_for_node(pod: &Pod, node: &str) -> bool {
+    let names_node = || {
+        let terms = pod.spec.required_node_affinity().into_iter().flat_map(|affinity| &affinity.node_selector_terms);
+        terms.flat_map(|term| &term.match_fields).any(|field| field.values.iter().any(|value| value == node))
+    };
+    pod.spec.node_name == node || (pod.spec.node_name.is_empty() && names_node())
+}
+
+/// Returns the error for a node that does not exist.
 pub fn unknown_node<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>) -> ClusterError {
-    ClusterError::NotFound { resource: "nodes", name: name.to_owned(), namespace: None, near: near(name, existing) }
+    let near = near(name, existing);
+    ClusterError::NotFound { resource: "nodes", name: name.to_owned(), namespace: None, near, elsewhere: Vec::new() }
 }
 
-/// Checks that each DaemonSet that the query names is among those that exist in its namespace.
+/// Returns the names of a query that no DaemonSet in its namespace has.
 ///
 /// # Errors
 ///
-/// Fails on the first name that is not there, with the near ones.
-pub fn check_daemon_sets(query: &Query, existing: &[DaemonSet]) -> Result<(), ClusterError> {
-    let there = || {
-        let daemon_sets = existing.iter().map(|daemon_set| &daemon_set.metadata);
-        daemon_sets.filter(|metadata| query.namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace))
+/// Fails if the query has one name, and that is unknown.
+pub fn unknown_names(query: &Query, existing: &[DaemonSet]) -> Result<Vec<UnknownName>, ClusterError> {
+    let namespace = query.namespace.as_deref();
+    let metadata = || existing.iter().map(|daemon_set| &daemon_set.metadata);
+    let is_known = |name: &String| {
+        metadata()
+            .any(|metadata| metadata.name == *name && namespace.is_none_or(|namespace| namespace == metadata.namespace))
     };
-    match query.names.iter().find(|name| !there().any(|metadata| metadata.name == **name)) {
-        Some(name) => {
-            Err(unknown_daemon_set(name, query.namespace.as_deref(), there().map(|metadata| metadata.name.as_str())))
+    let names: BTreeSet<&String> = query.names.iter().filter(|name| !is_known(name)).collect();
+    let mut unknown: Vec<_> = names.into_iter().map(|name| unknown_name(name, namespace, metadata())).collect();
+    match (query.names.as_slice(), unknown.pop()) {
+        ([_], Some(only)) => Err(unknown_daemon_set(namespace, only)),
+        (_, last) => {
+            unknown.extend(last);
+            Ok(unknown)
         }
-        None => Ok(()),
     }
 }
 
 /// Returns the names that look like the wanted one, the nearest first, five at most.
 ///
-/// A name is near where a third of its letters differ at most, or where one name is part of the
-/// other.
+/// A name is near if at most a third of its letters differ, or if one name is part of the other.
 pub fn near<'a>(wanted: &str, existing: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut near: Vec<(usize, &str)> = existing
         .into_iter()
         .filter(|name| !name.is_empty())
         .filter_map(|name| {
-            let distance = edit_distance(wanted, name);
+            let distance = strsim::osa_distance(wanted, name);
             let letters = wanted.chars().count().max(name.chars().count());
             let part = wanted.len() >= 3 && name.len() >= 3 && (name.contains(wanted) || wanted.contains(name));
             (distance * 3 <= letters || part).then_some((distance, name))
@@ -86,38 +119,9 @@ pub fn near<'a>(wanted: &str, existing: impl IntoIterator<Item = &'a str>) -> Ve
     near.into_iter().take(OFFERED).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Counts the letters that must be put in, taken out, replaced or swapped with the next.
-fn edit_distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=other.len()).collect();
-    for i in 1..=one.len() {
-        let mut row = vec![i; other.len() + 1];
-        for j in 1..=other.len() {
-            let replaced = last[j - 1] + usize::from(one[i - 1] != other[j - 1]);
-            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
-                row[j] = row[j].min(before_last[j - 2] + 1);
-            }
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{edit_distance, near};
-
-    #[test]
-    fn letters_put_in_taken_out_replaced_or_swapped_count_one_each() {
-        for (one, other, distance) in
-            [("", "", 0), ("abc", "", 3), ("abc", "abc", 0), ("abc", "acb", 1), ("kitten", "sitting", 3)]
-        {
-            assert_eq!(edit_distance(one, other), distance, "{one} {other}");
-            assert_eq!(edit_distance(other, one), distance, "{other} {one}");
-        }
-    }
+    use super::near;
 
     #[test]
     fn near_names_come_nearest_first_and_far_ones_not_at_all() {

@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::Failure;
-use super::session::{GlobalArgs, Session, parse_name_of_any};
+use super::parse::{Named, parse_duration, parse_name};
+use super::session::{GlobalArgs, Session};
 use crate::cluster::write::Sending;
 use crate::cluster::{Flavors, HistoryQuery, PodsOf};
 use crate::coverage::gaps::incomplete_for_history;
@@ -45,9 +46,9 @@ pub struct ChangeArgs {
     /// Do not wait until the controller has made a revision of it
     #[arg(long)]
     no_wait: bool,
-    /// How long in seconds to wait for the controller
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, conflicts_with = "no_wait")]
-    timeout: u64,
+    /// How long to wait for the controller, such as `30s` or `5m`
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration, conflicts_with = "no_wait")]
+    timeout: Duration,
 }
 
 /// What `--dry-run` takes.
@@ -88,6 +89,7 @@ pub enum Changed {
 #[derive(Debug)]
 pub struct Settings {
     flavors: Flavors,
+    namespace: Option<String>,
     name: String,
     dry_run: DryRun,
     output: Option<Output>,
@@ -103,10 +105,10 @@ impl ChangeArgs {
     /// Fails where something else than a DaemonSet is named.
     pub fn resolve(self, name: &str) -> Result<Settings, CommandError> {
         let ChangeArgs { dry_run, output, no_wait, timeout } = self;
-        let (flavors, name) = parse_name_of_any(name)?;
+        let Named { flavors, namespace, name } = parse_name(name)?;
         // Whoever asks for the object has it with the server's answer.
         let waits = !no_wait && dry_run == DryRun::None && matches!(output, None | Some(Output::Plan));
-        Ok(Settings { flavors, name, dry_run, output, patience: waits.then(|| Duration::from_secs(timeout)) })
+        Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout) })
     }
 }
 
@@ -123,7 +125,8 @@ pub async fn run(
     changed: Changed,
     make_plan: impl Fn(&Revisions<'_>, &Snapshot) -> Result<(ChangePlan, Option<Plan>), CommandError>,
 ) -> Result<Exit, Failure> {
-    let target = target.resolve(io)?;
+    let mut target = target.resolve(io)?;
+    target.enter(settings.namespace.clone())?;
     if !target.selector.is_empty() {
         return Err(CommandError::usage("a name and --selector cannot be given together").into());
     }

@@ -8,8 +8,9 @@ use clap::Args;
 use super::Failure;
 use super::gate;
 use super::output::{self, Output};
-use super::session::{GlobalArgs, Target, parse_name, parse_selector};
-use crate::cluster::{Query, manifest};
+use super::parse::{Named, parse_name, parse_node, parse_selector};
+use super::session::{GlobalArgs, Target};
+use crate::cluster::{Flavors, Query, manifest};
 use crate::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
 use crate::coverage::what_if::what_if;
 use crate::error::{CommandError, Exit};
@@ -74,6 +75,8 @@ enum Question {
 
 /// Which DaemonSets and nodes are looked at, and how they are shown.
 struct Scope {
+    /// The namespace that the names were given with.
+    namespace: Option<String>,
     names: Vec<String>,
     /// The one node to explain.
     node: Option<String>,
@@ -85,7 +88,8 @@ struct Scope {
 impl CoverageArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
         let CoverageArgs { names, node, nodes, node_selector, by, filename, exit_code, output } = self;
-        let names = names.iter().map(|name| parse_name(name)).collect::<Result<Vec<_>, _>>()?;
+        let (namespace, names) = parse_names(&names)?;
+        let node = node.as_deref().map(parse_node).transpose()?;
         if !names.is_empty() && !target.selector.is_empty() {
             return Err(CommandError::usage("names and --selector cannot be given together"));
         }
@@ -102,10 +106,28 @@ impl CoverageArgs {
                 return Err(CommandError::usage("-o name and --filename cannot be given together"));
             }
             Some(manifest) => Question::WhatIf { manifest },
-            None => Question::Coverage(Scope { names, node, by, nodes: nodes || output == Some(Output::Wide) }),
+            None => {
+                Question::Coverage(Scope { namespace, names, node, by, nodes: nodes || output == Some(Output::Wide) })
+            }
         };
         Ok(Settings { question, node_selector, exit_code, output })
     }
+}
+
+/// Returns the names, and the namespace that they were given with.
+fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<String>), CommandError> {
+    let names = names.iter().map(|name| parse_name(name)).collect::<Result<Vec<Named>, _>>()?;
+    if let Some(advanced) = names.iter().find(|named| named.flavors == Flavors::Advanced) {
+        return Err(CommandError::usage(format!("ads/{} is an Advanced DaemonSet of OpenKruise", advanced.name))
+            .hint("coverage knows the rules of Kubernetes' own DaemonSets; history, undo and restart take both"));
+    }
+    let namespaces: BTreeSet<Option<&String>> = names.iter().map(|named| named.namespace.as_ref()).collect();
+    if namespaces.len() > 1 {
+        return Err(CommandError::usage("the names are in several namespaces")
+            .hint("name DaemonSets of one namespace at a time, or use -A with --selector"));
+    }
+    let namespace = namespaces.first().copied().flatten().cloned();
+    Ok((namespace, names.into_iter().map(|named| named.name).collect()))
 }
 
 /// Runs the subcommand.
@@ -128,6 +150,7 @@ pub async fn run(
             if scope.node.is_some() && scope.names.is_empty() {
                 target.widen();
             }
+            target.enter(scope.namespace.clone())?;
             run_coverage(&target, scope, node_selector, output, io, out).await?
         }
     };
@@ -148,7 +171,7 @@ async fn run_coverage(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let Scope { names, node, by, nodes } = scope;
+    let Scope { namespace: _, names, node, by, nodes } = scope;
     let is_data = matches!(output, Some(Output::Json | Output::Yaml));
     let explains = node.is_some() && (names.len() == 1 || is_data);
     let detail = match &node {
@@ -176,10 +199,11 @@ async fn run_coverage(
             (_, None) => render::coverage::groups(&report, &view, out),
         };
         result?;
-        if report.daemon_sets.is_empty() {
+        if report.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
         }
     }
+    session.check_unknown_names(&snapshot)?;
     let counts = report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
     Ok(gate::all_available(counts, &report.incomplete, &session))
 }

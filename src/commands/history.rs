@@ -1,6 +1,5 @@
 //! `history`: the revisions of a DaemonSet, and how two templates differ.
 
-use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
@@ -8,7 +7,8 @@ use clap::Args;
 use super::Failure;
 use super::external_diff;
 use super::output::{self, Output};
-use super::session::{GlobalArgs, Target, parse_name_of_any};
+use super::parse::{Named, parse_name};
+use super::session::{GlobalArgs, Target};
 use crate::cluster::{Flavors, HistoryQuery, PodsOf, manifest};
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
@@ -25,17 +25,20 @@ use crate::rollout::revisions::{Address, Revision, Revisions, Unknown, name_of};
 /// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
 ///
 /// With --diff: how two templates differ, by default the current one and the one before it. A and B are
-/// revisions (`3`), so many back (`-1`, `-2`), `live` for the template of the DaemonSet itself, or a manifest
-/// for B. A alone is compared with the current template.
+/// revisions (`3`), steps before the current one (`-1`, `-2`), `live` for the template of the DaemonSet itself, or a
+/// manifest for B. A alone is compared with the current template.
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
-    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise. Where absent, every one in the namespace
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all in the namespace
     name: Option<String>,
-    /// Compare two templates: A with the current one, A with B, or the one before with the current one
-    #[arg(long, value_name = "A[..B]", num_args = 0..=1, default_missing_value = "", allow_negative_numbers = true)]
+    /// With --diff: the templates to compare
+    #[arg(value_name = "A[..B]", allow_hyphen_values = true, value_parser = parse_range)]
+    range: Option<String>,
+    /// Compare two templates: A with the current one, A with B, or the previous with the current one
+    #[arg(long, value_name = "A[..B]", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[arg(conflicts_with = "revision")]
     diff: Option<String>,
-    /// Show the differences as lines of YAML, with so many lines around them
+    /// Show the differences as lines of YAML, with this many lines of context
     #[arg(long, value_name = "LINES", num_args = 0..=1, default_missing_value = "3", requires = "diff")]
     unified: Option<usize>,
     /// Exit with 1 if there is a difference, and with 2 if something went wrong, as diff does
@@ -51,6 +54,7 @@ pub struct HistoryArgs {
 
 struct Settings {
     flavors: Flavors,
+    namespace: Option<String>,
     name: Option<String>,
     question: Question,
     exit_code: bool,
@@ -80,17 +84,28 @@ enum Sides {
 
 impl HistoryArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
-        let HistoryArgs { mut name, mut diff, unified, exit_code, revision, output } = self;
-        // `history --diff agent`: what stands after --diff need not belong to it.
-        if name.is_none()
-            && let Some(text) = diff.as_ref().filter(|text| !text.is_empty() && !text.contains(".."))
-            && address(text).is_none()
-        {
-            name = diff.replace(String::new());
-        }
-        let (flavors, name) = match name {
-            Some(name) => parse_name_of_any(&name).map(|(flavors, name)| (flavors, Some(name)))?,
-            None => (Flavors::Any, None),
+        let HistoryArgs { name, range, diff, unified, exit_code, revision, output } = self;
+        let (name, range) = match (name, range) {
+            // The DaemonSet may come after the range, or be left out.
+            (Some(first), second) if diff.is_some() && is_range(&first) && !second.as_deref().is_some_and(is_range) => {
+                (second, Some(first))
+            }
+            given => given,
+        };
+        let diff = match (diff, range) {
+            (Some(diff), Some(range)) if diff.is_empty() => Some(range),
+            (_, Some(range)) => {
+                return Err(CommandError::usage(format!("unexpected argument {range:?}"))
+                    .hint("templates are compared with --diff: `kubectl ds history NAME --diff A..B`"));
+            }
+            (diff, None) => diff,
+        };
+        let (flavors, namespace, name) = match name {
+            Some(name) => {
+                let Named { flavors, namespace, name } = parse_name(&name)?;
+                (flavors, namespace, Some(name))
+            }
+            None => (Flavors::Any, None, None),
         };
         if name.is_some() && !target.selector.is_empty() {
             return Err(CommandError::usage("a name and --selector cannot be given together"));
@@ -110,7 +125,7 @@ impl HistoryArgs {
         if unified.is_some() && output.is_some() {
             return Err(CommandError::usage("--unified is text: leave out -o"));
         }
-        Ok(Settings { flavors, name, question, exit_code, output })
+        Ok(Settings { flavors, namespace, name, question, exit_code, output })
     }
 }
 
@@ -122,14 +137,15 @@ fn sides(text: &str) -> Result<Sides, CommandError> {
         None => Ok(Sides::Two(of(text)?, Address::Live)),
         Some((_, "")) => Err(CommandError::usage(format!("nothing to compare with after {text:?}"))
             .hint("write A..B, such as 2..4, 2..live or 2..agent.yaml; A alone is compared with the current one")),
-        Some((from, to)) => Ok(match address(to) {
+        // As in git, three dots mean the same.
+        Some((from, to)) => Ok(match address(to).or_else(|| address(to.strip_prefix('.')?)) {
             Some(to) => Sides::Two(of(from)?, to),
             None => Sides::Manifest(of(from)?, to.to_owned()),
         }),
     }
 }
 
-/// Reads a number, so many back, or `live`; nothing where it is none of these.
+/// Parses a revision number, a step back, or `live`.
 fn address(text: &str) -> Option<Address> {
     match (text, text.strip_prefix('-')) {
         ("live", _) => Some(Address::Live),
@@ -139,26 +155,20 @@ fn address(text: &str) -> Option<Address> {
 }
 
 fn unknown_address(text: &str) -> CommandError {
-    CommandError::usage(format!("{text:?} names no revision"))
-        .hint("give a number such as 3, so many back such as -1, or live")
+    CommandError::usage(format!("invalid revision {text:?}"))
+        .hint("give a number such as 3, a step back such as -1, or live")
 }
 
-/// Joins a range that begins with a minus, as in `--diff -2..-1`, to its flag: clap takes it for flags of its own.
-pub fn with_ranges_joined(arguments: Vec<OsString>) -> Vec<OsString> {
-    let mut joined: Vec<OsString> = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        let is_range = |text: &str| {
-            text.starts_with('-') && text.split_once("..").is_some_and(|(from, _)| address(from).is_some())
-        };
-        match joined.last_mut() {
-            Some(flag) if flag == "--diff" && argument.to_str().is_some_and(is_range) => {
-                flag.push("=");
-                flag.push(argument);
-            }
-            _ => joined.push(argument),
-        }
+fn is_range(text: &str) -> bool {
+    sides(text).is_ok()
+}
+
+/// Takes a range that begins with a minus, but no unknown flag.
+fn parse_range(text: &str) -> Result<String, String> {
+    if text.starts_with('-') && !is_range(text) {
+        return Err("neither a known flag nor a range of revisions".to_owned());
     }
-    joined
+    Ok(text.to_owned())
 }
 
 /// Runs the subcommand.
@@ -188,8 +198,9 @@ async fn answer(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let target = target.resolve(io)?;
-    let Settings { flavors, name, question, exit_code, output } = arguments.resolve(&target)?;
+    let mut target = target.resolve(io)?;
+    let Settings { flavors, namespace, name, question, exit_code, output } = arguments.resolve(&target)?;
+    target.enter(namespace)?;
     if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
     }
@@ -422,6 +433,8 @@ mod tests {
             ("2..4", Sides::Two(number(2), number(4))),
             ("live..-1", Sides::Two(Address::Live, Address::Back(1))),
             ("2..new/agent.yaml", Sides::Manifest(number(2), "new/agent.yaml".to_owned())),
+            ("1...2", Sides::Two(number(1), number(2))),
+            ("1..../agent.yaml", Sides::Manifest(number(1), "../agent.yaml".to_owned())),
             ("-1..-", Sides::Manifest(Address::Back(1), "-".to_owned())),
         ] {
             assert_eq!(sides(text).unwrap(), expected, "{text}");

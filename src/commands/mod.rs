@@ -13,6 +13,7 @@ mod gate;
 pub mod history;
 pub mod list;
 pub mod output;
+mod parse;
 pub mod restart;
 pub mod session;
 pub mod snapshot;
@@ -95,9 +96,7 @@ pub fn command() -> clap::Command {
 
 /// Runs a command line, and returns the exit code.
 pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
-    let parsed = Cli::command()
-        .try_get_matches_from(history::with_ranges_joined(arguments))
-        .and_then(|found| Cli::from_arg_matches(&found));
+    let parsed = Cli::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let result = match parsed {
         Ok(cli) if session::is_coloured(cli.target.color, io) => until_interrupted(cli, io, out).await,
         Ok(cli) => until_interrupted(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }).await,

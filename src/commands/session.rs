@@ -11,10 +11,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Failure;
+use super::parse::{parse_duration, parse_selector};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{self, ConnectOptions};
 use crate::cluster::write::Sending;
-use crate::cluster::{Flavors, HistoryQuery, Query, Source, file};
+use crate::cluster::{HistoryQuery, Query, Source, file};
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::io::Io;
@@ -104,8 +105,8 @@ struct ConnectionArgs {
     #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
     tls_server_name: Option<String>,
     /// How long one request may take, such as `30s`; 0 is no limit
-    #[arg(long, global = true, value_name = "DURATION", conflicts_with = "from")]
-    request_timeout: Option<String>,
+    #[arg(long, global = true, value_name = "DURATION", conflicts_with = "from", value_parser = parse_duration)]
+    request_timeout: Option<Duration>,
 }
 
 /// Where to read from, and which DaemonSets.
@@ -242,6 +243,24 @@ impl Target {
         }
     }
 
+    /// Looks in the namespace that names were given with, as in `NAMESPACE/NAME`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another namespace was asked for.
+    pub(super) fn enter(&mut self, namespace: Option<String>) -> Result<(), CommandError> {
+        let Some(namespace) = namespace else { return Ok(()) };
+        match &self.scope {
+            Scope::One(other) if *other != namespace => {
+                Err(CommandError::usage(format!("{namespace}/NAME and --namespace {other} cannot be given together")))
+            }
+            _ => {
+                self.scope = Scope::One(namespace);
+                Ok(())
+            }
+        }
+    }
+
     /// Tells whether a dump is read instead of a cluster.
     pub fn is_dump(&self) -> bool {
         matches!(self.place, Place::Dump { .. })
@@ -363,6 +382,18 @@ impl Session {
         Ok(())
     }
 
+    /// Checks that each DaemonSet that was asked for by name exists. Errors of several names are one error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one does not exist.
+    pub(super) fn check_unknown_names(&self, snapshot: &Snapshot) -> Result<(), CommandError> {
+        let errors = snapshot.unknown_names.iter().map(|unknown| {
+            CommandError::from(self.source.unknown_daemon_set(self.namespace.as_deref(), unknown.clone()))
+        });
+        errors.reduce(CommandError::and).map_or(Ok(()), Err)
+    }
+
     /// Prints that there is nothing to report on, as kubectl does.
     ///
     /// # Errors
@@ -397,55 +428,6 @@ async fn show_progress<T>(
             result = &mut work => return result,
             _ = ticks.tick() => line.draw(progress),
         }
-    }
-}
-
-/// Reads a selector that was given with a flag.
-///
-/// # Errors
-///
-/// Fails where it is no selector, and names the flag.
-pub fn parse_selector(flag: &str, text: Option<&str>) -> Result<LabelSelector, CommandError> {
-    let selector = text.unwrap_or_default().parse::<LabelSelector>();
-    selector.map_err(|error| {
-        CommandError::usage(format!("invalid {flag}"))
-            .because(error)
-            .hint("a selector is a list such as app=agent,tier!=test,zone in (a,b),!legacy")
-    })
-}
-
-/// Returns the name of a DaemonSet that was given as `NAME`, `ds/NAME`, `daemonset/NAME` and so on.
-///
-/// # Errors
-///
-/// Fails where something else than a DaemonSet is named.
-pub fn parse_name(text: &str) -> Result<String, CommandError> {
-    let Some((resource, name)) = text.split_once('/') else { return Ok(text.to_owned()) };
-    match resource {
-        "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" if !name.is_empty() => {
-            Ok(name.to_owned())
-        }
-        _ => Err(CommandError::usage(format!("{text:?} does not name a DaemonSet")).hint("give NAME or ds/NAME")),
-    }
-}
-
-/// Returns whose DaemonSet was given, and its name: as [`parse_name`], or `ads/NAME` for an Advanced DaemonSet.
-///
-/// # Errors
-///
-/// Fails where something else than a DaemonSet is named.
-pub fn parse_name_of_any(text: &str) -> Result<(Flavors, String), CommandError> {
-    match text.split_once('/') {
-        None => Ok((Flavors::Any, text.to_owned())),
-        Some((
-            "ads" | "daemon" | "advanceddaemonset" | "daemonset.apps.kruise.io" | "daemonsets.apps.kruise.io",
-            name,
-        )) if !name.is_empty() => Ok((Flavors::Advanced, name.to_owned())),
-        Some(_) => match parse_name(text) {
-            Ok(name) => Ok((Flavors::Apps, name)),
-            Err(error) => Err(CommandError { hints: Vec::new(), ..error }
-                .hint("give NAME, ds/NAME, or ads/NAME for an Advanced DaemonSet")),
-        },
     }
 }
 

@@ -44,6 +44,19 @@ pub struct Snapshot {
     pub leases: Vec<Lease>,
     /// What could not be read, and why.
     pub gaps: Vec<Gap>,
+    /// DaemonSets that were asked for by name, together with others, and do not exist.
+    pub unknown_names: Vec<UnknownName>,
+}
+
+/// The name of a DaemonSet that does not exist, and what may have been meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownName {
+    /// The name.
+    pub name: String,
+    /// Similar names that do exist, nearest first.
+    pub near: Vec<String>,
+    /// Other namespaces that have a DaemonSet of this name.
+    pub elsewhere: Vec<String>,
 }
 
 /// Which nodes' pods are all in a snapshot, so that free room can be computed.
@@ -157,6 +170,7 @@ impl Snapshot {
             priority_classes: Vec::new(),
             leases: Vec::new(),
             gaps: Vec::new(),
+            unknown_names: Vec::new(),
         }
     }
 

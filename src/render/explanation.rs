@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::coverage::incomplete;
 use super::style;
-use super::text::{columns, wrap, wrap_fix};
+use super::text::{columns, count, wrap, wrap_fix};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
@@ -25,8 +25,11 @@ pub fn explanation(report: &CoverageReport, view: &View, out: &mut dyn Write) ->
         if index > 0 {
             writeln!(out)?;
         }
-        if let Some(explanation) = &node.explanation {
-            Page { now: report.now, view, out: &mut *out }.node(node, explanation)?;
+        let mut page = Page { now: report.now, view, out: &mut *out };
+        match &node.explanation {
+            Some(explanation) => page.node(node, explanation)?,
+            // The node is gone, or could not be read: its pods alone are known.
+            None => page.pods_without_node(node)?,
         }
     }
     incomplete(&report.incomplete, view, out)
@@ -73,6 +76,14 @@ impl Page<'_> {
             writeln!(self.out, "NEAR MISSES")?;
             explanation.near_misses.iter().try_for_each(|sentence| self.indented(sentence))?;
         }
+        self.reasons(node)
+    }
+
+    fn pods_without_node(&mut self, node: &NodeCoverage) -> io::Result<()> {
+        let what = if node.eligibility_unknown { "could not be read" } else { "does not exist any more" };
+        let pods = count(node.pods.len(), "pod");
+        let sentence = format!("node {} {what}; {pods} left on it", self.view.show(&node.name));
+        writeln!(self.out, "{}", style::answer(sentence))?;
         self.reasons(node)
     }
 

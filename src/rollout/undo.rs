@@ -6,10 +6,10 @@ use super::change_warnings;
 use super::difference::difference;
 use super::revisions::{Revision, Revisions, name_of};
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{self, Write};
-use crate::report::plan::{ChangePlan, Outcome, PodLeft, Stage};
+use crate::report::plan::{ChangePlan, Outcome, PodLeft, Stage, WarningCode};
 use crate::scheduling::daemon_pods;
 
 /// Why there is nothing to go back to.
@@ -60,6 +60,10 @@ pub fn undo(
         warnings.extend(change_warnings::last_applied(daemon_set, template));
         warnings.extend(change_warnings::obstacles(daemon_set, false));
         pods_left = left_on_delete(revisions, Some(template), snapshot);
+        if pods_left.is_empty() && snapshot.gap(Kind::Pods, &daemon_set.metadata.namespace).is_none() {
+            // Every pod is on the target already, so nothing has to be deleted.
+            warnings.retain(|warning| warning.code != WarningCode::OnDelete);
+        }
     }
     let plan = ChangePlan {
         api_version: "kubectl-ds/v1".to_owned(),

@@ -166,7 +166,7 @@ fn a_silent_server_is_left_when_the_time_is_up() {
         std::thread::sleep(Duration::from_secs(5));
         cluster(asked)
     });
-    let options = ConnectOptions { request_timeout: Some("300ms".to_owned()), ..options(&server) };
+    let options = ConnectOptions { request_timeout: Some(std::time::Duration::from_millis(300)), ..options(&server) };
     let start = Instant::now();
     let error = CommandError::from(read(&options, &agent()).unwrap_err());
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());

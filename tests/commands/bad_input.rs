@@ -6,7 +6,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use super::{SHOP, end, failure, kubectl_ds};
+use super::{SHOP, end, failure, kubectl_ds, run};
 
 /// What is said beneath every error about a kubeconfig that cannot be loaded.
 const LOOK: &str = "hint: `kubectl config view` shows what kubectl reads; --kubeconfig names another file\n";
@@ -32,6 +32,53 @@ fn an_unknown_daemon_set_gets_names_that_look_alike() {
         failure(&["coverage", "agnt", "--from", SHOP]),
         (Some(1), format!("error: {SHOP}: daemonsets.apps \"agnt\" not found\nhint: similar names: agent\n"))
     );
+}
+
+#[test]
+fn a_daemon_set_of_another_namespace_is_found() {
+    for command in ["coverage", "history"] {
+        assert_eq!(
+            failure(&[command, "agent", "-n", "lab", "--from", SHOP]),
+            (
+                Some(1),
+                format!(
+                    "error: {SHOP}: daemonsets.apps \"agent\" not found\nhint: found in namespace shop: add -n shop\n"
+                )
+            ),
+            "{command}"
+        );
+    }
+    assert_eq!(run(&["coverage", "shop/fine", "--from", SHOP]).out, run(&["coverage", "fine", "--from", SHOP]).out);
+    let (code, err) = failure(&["coverage", "shop/fine", "-n", "lab", "--from", SHOP]);
+    assert_eq!((code, err.as_str()), (Some(2), "error: shop/NAME and --namespace lab cannot be given together\n"));
+    assert_eq!(failure(&["coverage", "shop/fine", "lab/agent", "--from", SHOP]).0, Some(2));
+}
+
+#[test]
+fn an_unknown_name_among_several_hides_no_answer() {
+    let ended = run(&["coverage", "fine", "fin", "agnt", "--from", SHOP]);
+    assert!(ended.out.starts_with("shop/fine: all 2 eligible nodes have an available pod"), "{}", ended.out);
+    let error = |name: &str| format!("error: {SHOP}: daemonsets.apps \"{name}\" not found\n");
+    let hints = "hint: similar names: agent\nhint: similar names: fine\n";
+    assert_eq!((ended.code, ended.err), (Some(1), format!("{}{}{hints}", error("agnt"), error("fin"))));
+    let ended = run(&["coverage", "nope", "neither", "--from", SHOP]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+}
+
+#[test]
+fn durations_are_those_of_kubectl() {
+    for (arguments, flag) in [
+        (["list", "--request-timeout", "banana"].as_slice(), "--request-timeout"),
+        (&["undo", "agent", "--dry-run", "--timeout", "5d", "--from", SHOP], "--timeout"),
+    ] {
+        let (code, err) = failure(arguments);
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.starts_with("error: invalid value '") && err.contains(flag), "{err}");
+    }
+    for timeout in ["30s", "5m", "30", "1h30m"] {
+        let ended = run(&["restart", "fine", "--dry-run", "--timeout", timeout, "--from", SHOP]);
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{timeout}");
+    }
 }
 
 #[test]

@@ -86,6 +86,23 @@ WHY AND WHAT TO DO
 }
 
 #[test]
+fn a_node_that_is_gone_is_explained_by_the_pods_it_left() {
+    let mut shop: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(SHOP).unwrap()).unwrap();
+    let items = shop["items"].as_array_mut().unwrap();
+    items.retain(|item| item["metadata"]["name"] != "node-a");
+    let dump = shop.to_string();
+    for node in ["node-a", "node/node-a"] {
+        let arguments = ["coverage", "agent", "--node", node, "--from", "-", "--now", NOW];
+        let ended = run_with_input(&arguments, dump.as_bytes());
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+        let answer = "node node-a does not exist any more; 1 pod left on it\n";
+        assert!(ended.out.starts_with(answer) && ended.out.contains("OrphanedTarget"), "{}", ended.out);
+    }
+    let ended = run_with_input(&["coverage", "agent", "--node", "node-z", "--from", "-"], dump.as_bytes());
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+}
+
+#[test]
 fn what_should_run_on_a_node_is_one_table() {
     assert_eq!(
         on_shop(&["coverage", "--node", "node-d"]),

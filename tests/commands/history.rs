@@ -336,6 +336,13 @@ fn a_diff_is_data_too() {
 #[test]
 fn what_stands_after_diff_need_not_belong_to_it() {
     assert_eq!(printed(&["history", "--diff", "agent"], 80), printed(&["history", "agent", "--diff"], 80));
+    let range = printed(&["history", "agent", "--diff", "3..4"], 80);
+    for arguments in [["history", "--diff", "3..4", "agent"], ["history", "agent", "--diff", "3...4"]] {
+        assert_eq!(printed(&arguments, 80), range, "{arguments:?}");
+    }
+    for arguments in [["history", "agent", "3..4"].as_slice(), &["history", "agent", "--diff", "--typo"]] {
+        assert_eq!(on_revisions(arguments, 80).code, Some(2), "{arguments:?}");
+    }
     let back = printed(&["history", "agent", "--diff", "-1"], 80);
     assert_eq!(back, printed(&["history", "agent", "--diff"], 80));
     assert_eq!(
@@ -497,7 +504,7 @@ fn what_cannot_be_answered_says_what_can() {
         ),
         (
             &["history", "agent", "--diff", "x..2"],
-            "error: \"x\" names no revision\nhint: give a number such as 3, so many back such as -1, or live\n",
+            "error: invalid revision \"x\"\nhint: give a number such as 3, a step back such as -1, or live\n",
         ),
         (
             &["history", "agent", "--diff", "2.."],
@@ -507,7 +514,7 @@ fn what_cannot_be_answered_says_what_can() {
         (
             &["history", "sts/agent"],
             "error: \"sts/agent\" does not name a DaemonSet\n\
-             hint: give NAME, ds/NAME, or ads/NAME for an Advanced DaemonSet\n",
+             hint: give NAME, ds/NAME, NAMESPACE/NAME, or ads/NAME for an Advanced DaemonSet\n",
         ),
         (&["history", "agent", "--diff", "-o", "name"], "error: -o wide and -o name are for the table of revisions\n"),
         (&["history", "agent", "--diff", "--unified", "1", "-o", "json"], "error: --unified is text: leave out -o\n"),

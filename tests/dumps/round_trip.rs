@@ -328,6 +328,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
             priority_classes: named(cluster.2, |object| &mut object.metadata),
             pods_complete,
             gaps,
+            unknown_names: Vec::new(),
         })
         .boxed()
 }

@@ -11,7 +11,7 @@ use kube::config::{AuthInfo, Cluster, ExecAuthCluster};
 use kube::{Client, Config};
 
 use super::kubeconfig::{self, Target};
-use super::options::{ConnectOptions, parse_timeout};
+use super::options::ConnectOptions;
 use super::transport::Transport;
 use super::{credentials, failure, proxy};
 use crate::cluster::error::ClusterError;
@@ -25,7 +25,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(75);
 /// Makes the transport that the kubeconfig and the flags describe, and returns it with the namespace
 /// of the context. Nothing is sent yet.
 pub(super) fn open(options: &ConnectOptions) -> Result<(Transport, String), ClusterError> {
-    let timeout = options.request_timeout.as_deref().map(parse_timeout).transpose()?.flatten();
+    let timeout = options.request_timeout.filter(|timeout| !timeout.is_zero());
     let Target { cluster, mut user, namespace } = kubeconfig::load(options)?;
     let url = server_url(cluster.server.as_deref().unwrap_or_default())?;
     if url.scheme() == Some(&Scheme::HTTPS) {

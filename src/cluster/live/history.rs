@@ -59,12 +59,12 @@ async fn by_name(
     match flavors {
         Flavors::Apps => match reader.daemon_set(namespace, name).await {
             Ok(own) => Ok((vec![own], Vec::new())),
-            Err(ClusterError::NotFound { resource, name, namespace: place, mut near }) => {
+            Err(ClusterError::NotFound { resource, name, namespace: place, mut near, elsewhere }) => {
                 // An Advanced one of this name is the likeliest to be meant.
                 if matches!(advanced::get(reader, namespace, &name).await, Ok(Some(_))) {
                     near.insert(0, format!("ads/{name}"));
                 }
-                Err(ClusterError::NotFound { resource, name, namespace: place, near })
+                Err(ClusterError::NotFound { resource, name, namespace: place, near, elsewhere })
             }
             Err(error) => Err(error),
         },

@@ -26,7 +26,7 @@ mod reader;
 mod transport;
 mod write;
 
-pub use options::{ConnectOptions, parse_timeout};
+pub use options::ConnectOptions;
 pub use progress::{OnProgress, Progress};
 
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use futures::future::try_join_all;
+use futures::future::{join_all, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{
-    Gap, GapCause, Kind, Lease, LimitRange, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
+    Gap, GapCause, Kind, Lease, LimitRange, PodsComplete, PriorityClass, RuntimeClass, Snapshot, UnknownName,
 };
 
 /// The most nodes whose pods are asked for node by node; beyond that all pods are.
@@ -65,6 +65,8 @@ impl Reader<'_> {
             add_missing_revisions(&mut snapshot.controller_revisions, revisions);
         }
         snapshot.gaps = self.take_gaps();
+        snapshot.unknown_names = self.unknown_names.take();
+        self.check_node(&snapshot).await?;
         Ok(snapshot)
     }
 
@@ -79,11 +81,22 @@ impl Reader<'_> {
         let mut daemon_sets = match namespace {
             Some(namespace) if (1..=ONE_BY_ONE).contains(&names.len()) => {
                 let unique: BTreeSet<&String> = names.iter().collect();
-                try_join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name))).await?
+                let is_one = unique.len() == 1;
+                let mut daemon_sets = Vec::new();
+                for found in join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name))).await {
+                    match found {
+                        Ok(daemon_set) => daemon_sets.push(daemon_set),
+                        Err(ClusterError::NotFound { name, near, elsewhere, .. }) if !is_one => {
+                            self.unknown_names.borrow_mut().push(UnknownName { name, near, elsewhere });
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                daemon_sets
             }
             _ => {
                 let existing = self.list_daemon_sets().await?;
-                suggestions::check_daemon_sets(self.query, &existing)?;
+                self.unknown_names.borrow_mut().extend(suggestions::unknown_names(self.query, &existing)?);
                 existing
             }
         };
@@ -109,16 +122,25 @@ impl Reader<'_> {
             }
             nodes => nodes?,
         };
-        if let (Some(node), []) = (node, nodes.as_slice()) {
-            let all = self
-                .live
-                .list(Kind::Nodes, List { from_cache: true, ..List::default() }, |node: Node| Some(node.metadata.name));
-            let existing = all.await.unwrap_or_default();
-            if !existing.contains(node) {
-                return Err(suggestions::unknown_node(node, existing.iter().map(String::as_str)));
-            }
-        }
         Ok(nodes)
+    }
+
+    /// Checks that the node that was asked for exists, or that pods have outlived it.
+    async fn check_node(&self, snapshot: &Snapshot) -> Result<(), ClusterError> {
+        let Some(node) = &self.query.node else { return Ok(()) };
+        let is_known = !snapshot.nodes.is_empty()
+            || snapshot.gap(Kind::Nodes, "").is_some()
+            || snapshot.pods.iter().any(|pod| suggestions::is_for_node(pod, node));
+        if is_known {
+            return Ok(());
+        }
+        let list = List { from_cache: true, ..List::default() };
+        let all = self.live.list(Kind::Nodes, list, |node: Node| Some(node.metadata.name)).await;
+        let existing: Vec<String> = all.unwrap_or_default();
+        if existing.contains(node) {
+            return Ok(());
+        }
+        Err(suggestions::unknown_node(node, existing.iter().map(String::as_str)))
     }
 
     /// Asks for all pods of the cluster, or of the one node, where the query needs them.

@@ -17,7 +17,7 @@ use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{Gap, GapCause, Kind};
+use crate::model::snapshot::{Gap, GapCause, Kind, UnknownName};
 
 /// The most objects that are asked for one by one; beyond that a whole list costs less.
 pub(super) const ONE_BY_ONE: usize = 8;
@@ -30,11 +30,12 @@ pub(super) struct Reader<'a> {
     pub(super) live: &'a Live,
     pub(super) query: &'a Query,
     pub(super) gaps: RefCell<Vec<Gap>>,
+    pub(super) unknown_names: RefCell<Vec<UnknownName>>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(live: &'a Live, query: &'a Query) -> Self {
-        Reader { live, query, gaps: RefCell::default() }
+        Reader { live, query, gaps: RefCell::default(), unknown_names: RefCell::default() }
     }
 
     /// Returns what could not be read so far, each gap once.
@@ -63,9 +64,15 @@ impl<'a> Reader<'a> {
                 daemon_set(object)
             }
             Err(ClusterError::Api { code: 404, .. }) => {
-                let existing = self.list_daemon_sets().await.unwrap_or_default();
-                let existing = existing.iter().map(|daemon_set| daemon_set.metadata.name.as_str());
-                Err(suggestions::unknown_daemon_set(name, Some(namespace), existing))
+                // It may be in another namespace.
+                let all: Result<Vec<Value>, _> = self.live.list(Kind::DaemonSets, List::default(), Some).await;
+                let existing = match all {
+                    Ok(all) => all.into_iter().filter_map(|object| daemon_set(object).ok()).collect(),
+                    Err(_) => self.list_daemon_sets().await.unwrap_or_default(),
+                };
+                let existing = existing.iter().map(|daemon_set| &daemon_set.metadata);
+                let unknown = suggestions::unknown_name(name, Some(namespace), existing);
+                Err(suggestions::unknown_daemon_set(Some(namespace), unknown))
             }
             Err(error) => Err(error),
         }

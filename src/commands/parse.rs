@@ -1,0 +1,198 @@
+//! Values of arguments that several subcommands take.
+
+use std::time::Duration;
+
+use crate::cluster::Flavors;
+use crate::error::CommandError;
+use crate::model::selector::LabelSelector;
+
+/// Other kinds that people name before a slash, which are no namespaces.
+const OTHER_KINDS: [&str; 22] = [
+    "po",
+    "pod",
+    "pods",
+    "deploy",
+    "deployment",
+    "deployments",
+    "rs",
+    "replicaset",
+    "replicasets",
+    "sts",
+    "statefulset",
+    "statefulsets",
+    "job",
+    "jobs",
+    "cj",
+    "cronjob",
+    "cronjobs",
+    "no",
+    "node",
+    "nodes",
+    "svc",
+    "service",
+];
+
+/// A DaemonSet as it is named on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) flavors: Flavors,
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+}
+
+/// Parses `NAME`, `ds/NAME`, `ads/NAME` for an Advanced DaemonSet, and `NAMESPACE/NAME` as reports show it.
+///
+/// # Errors
+///
+/// Fails if something other than a DaemonSet is named.
+pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
+    let Some((before, name)) = text.split_once('/') else {
+        return Ok(Named { flavors: Flavors::Any, namespace: None, name: text.to_owned() });
+    };
+    let (flavors, namespace) = match before {
+        "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" => (Flavors::Apps, None),
+        "ads" | "daemon" | "advanceddaemonset" | "daemonset.apps.kruise.io" | "daemonsets.apps.kruise.io" => {
+            (Flavors::Advanced, None)
+        }
+        namespace if is_namespace(namespace) => (Flavors::Any, Some(namespace.to_owned())),
+        _ => return Err(invalid_name(text)),
+    };
+    if name.is_empty() || name.contains('/') {
+        return Err(invalid_name(text));
+    }
+    Ok(Named { flavors, namespace, name: name.to_owned() })
+}
+
+fn is_namespace(text: &str) -> bool {
+    let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&text.len())
+        && text.chars().all(is_label)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && !OTHER_KINDS.contains(&text)
+}
+
+fn invalid_name(text: &str) -> CommandError {
+    CommandError::usage(format!("{text:?} does not name a DaemonSet"))
+        .hint("give NAME, ds/NAME, NAMESPACE/NAME, or ads/NAME for an Advanced DaemonSet")
+}
+
+/// Parses the name of a node: `NAME` or `node/NAME`.
+///
+/// # Errors
+///
+/// Fails if something other than a node is named.
+pub(super) fn parse_node(text: &str) -> Result<String, CommandError> {
+    match text.split_once('/') {
+        None => Ok(text.to_owned()),
+        Some(("no" | "node" | "nodes", name)) if !name.is_empty() => Ok(name.to_owned()),
+        Some(_) => Err(CommandError::usage(format!("{text:?} does not name a node")).hint("give NAME or node/NAME")),
+    }
+}
+
+/// Parses a selector.
+///
+/// # Errors
+///
+/// Fails if it is invalid, and names the flag.
+pub(super) fn parse_selector(flag: &str, text: Option<&str>) -> Result<LabelSelector, CommandError> {
+    let selector = text.unwrap_or_default().parse::<LabelSelector>();
+    selector.map_err(|error| {
+        CommandError::usage(format!("invalid {flag}"))
+            .because(error)
+            .hint("a selector is a list such as app=agent,tier!=test,zone in (a,b),!legacy")
+    })
+}
+
+/// Parses a duration as kubectl does: whole seconds, or numbers with units such as `1.5s`, `2m` or `1h30m`.
+///
+/// Ported from `ParseTimeout`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.36; a negative duration is an
+/// error here.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = match text.parse::<u64>() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => parse_go_duration(text),
+    };
+    duration.ok_or_else(|| "give whole seconds, or a number with its unit: 1s, 2m, 3h".to_owned())
+}
+
+/// Parses the format of Go's `time.ParseDuration`: decimal numbers, each with a unit.
+fn parse_go_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut total = Duration::ZERO;
+    loop {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at(digits);
+        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let seconds = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        let part = number.parse::<f64>().ok()? * seconds;
+        total = total.checked_add(Duration::try_from_secs_f64(part).ok()?)?;
+        if after.is_empty() {
+            return Some(total);
+        }
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{parse_duration, parse_name, parse_node};
+    use crate::cluster::Flavors;
+
+    #[test]
+    fn durations_are_read_as_kubectl_reads_them() {
+        for (text, milliseconds) in [
+            ("30", 30_000),
+            ("30s", 30_000),
+            ("1m", 60_000),
+            ("1.5s", 1_500),
+            ("250ms", 250),
+            ("1h30m", 5_400_000),
+            ("0", 0),
+            ("0s", 0),
+        ] {
+            assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(milliseconds), "{text}");
+        }
+        for text in ["", "soon", "5 s", "-5", "-5s", "5d", "s", "1e400s", "99999999999999999999h"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn daemon_sets_are_named_as_kubectl_and_as_reports_name_them() {
+        for (text, flavors, namespace, name) in [
+            ("agent", Flavors::Any, None, "agent"),
+            ("ds/agent", Flavors::Apps, None, "agent"),
+            ("daemonset.apps/agent", Flavors::Apps, None, "agent"),
+            ("ads/agent", Flavors::Advanced, None, "agent"),
+            ("kube-system/agent", Flavors::Any, Some("kube-system"), "agent"),
+        ] {
+            let named = parse_name(text).unwrap();
+            assert_eq!((named.flavors, named.namespace.as_deref(), named.name.as_str()), (flavors, namespace, name));
+        }
+        for text in ["pod/agent", "deployment.apps/agent", "ds/", "/agent", "a/b/c", "Shop/agent"] {
+            assert!(parse_name(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_named_with_or_without_their_kind() {
+        assert_eq!(parse_node("a").unwrap(), "a");
+        assert_eq!(parse_node("node/a").unwrap(), "a");
+        assert!(parse_node("pod/a").is_err() && parse_node("node/").is_err());
+    }
+}

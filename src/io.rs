@@ -31,6 +31,8 @@ pub struct Io<'a> {
     pub clock: fn() -> Timestamp,
     /// Whether the command has to end.
     pub interrupt: Interrupt,
+    /// How many warnings of a server have been written, for `--warnings-as-errors`.
+    pub server_warnings: usize,
 }
 
 impl Io<'_> {

@@ -36,6 +36,7 @@ async fn command(interrupt: Interrupt) -> Exit {
         environment,
         clock: Timestamp::now,
         interrupt,
+        server_warnings: 0,
     };
     let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());
     commands::run(std::env::args_os().collect(), &mut io, &mut out).await

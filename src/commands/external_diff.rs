@@ -158,6 +158,7 @@ mod tests {
             environment: BTreeMap::from([("TMPDIR".to_owned(), folder.display().to_string())]),
             clock: || "2026-11-20T10:00:00Z".parse().unwrap(),
             interrupt: Interrupt::default(),
+            server_warnings: 0,
         };
         let from = Labelled::new("agent.revision-2", json!({"image": "agent:2"}));
         let to = Labelled::new("agent.revision-3", json!({"image": "agent:3"}));

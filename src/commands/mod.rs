@@ -139,7 +139,8 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
             CommandError::usage("flags of `list` go after `list`, and those of another subcommand after it").into()
         );
     }
-    match command {
+    let warnings_as_errors = target.warnings_as_errors;
+    let exit = match command {
         None => Box::pin(list::run(list, target, io, out)).await,
         Some(Subcommands::List(arguments)) => Box::pin(list::run(arguments, target, io, out)).await,
         Some(Subcommands::Coverage(arguments)) => Box::pin(coverage::run(arguments, target, io, out)).await,
@@ -150,6 +151,12 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, out),
         Some(Subcommands::Complete(arguments)) => complete::run(arguments, out),
         Some(Subcommands::Version(arguments)) => Box::pin(version::run(&arguments, target, io, out)).await,
+    }?;
+    // As in kubectl, only a command that has succeeded fails so.
+    match io.server_warnings {
+        warnings if warnings == 0 || !warnings_as_errors || exit != Exit::Success => Ok(exit),
+        1 => Err(CommandError::new("1 warning received").into()),
+        warnings => Err(CommandError::new(format!("{warnings} warnings received")).into()),
     }
 }
 

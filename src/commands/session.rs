@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -60,8 +61,17 @@ pub struct GlobalArgs {
     /// Use only ASCII characters
     #[arg(long, global = true, help_heading = "Output")]
     ascii: bool,
+    /// Exit with an error if the server sends a warning
+    #[arg(
+        long, global = true, num_args = 0..=1, require_equals = true, action = ArgAction::Set,
+        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true", hide_default_value = true,
+        hide_possible_values = true, value_name = "BOOL", help_heading = "Output",
+    )]
+    pub(super) warnings_as_errors: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
+    #[command(flatten)]
+    _ignored: IgnoredArgs,
 }
 
 /// The flags about the connection, as kubectl names them.
@@ -71,6 +81,9 @@ struct ConnectionArgs {
     /// The kubeconfig file to use
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     kubeconfig: Option<String>,
+    /// The file of kubectl's preferences, whose policy for credential plugins applies
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    kuberc: Option<String>,
     /// The context of the kubeconfig to use
     #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
     context: Option<String>,
@@ -86,6 +99,18 @@ struct ConnectionArgs {
     /// The bearer token to authenticate with
     #[arg(long, global = true, value_name = "TOKEN", conflicts_with = "from")]
     token: Option<String>,
+    /// The user name for basic authentication
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
+    username: Option<String>,
+    /// The password for basic authentication
+    #[arg(long, global = true, value_name = "PASSWORD", conflicts_with = "from")]
+    password: Option<String>,
+    /// A client certificate file
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    client_certificate: Option<String>,
+    /// The key file of the client certificate
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    client_key: Option<String>,
     /// The user to act as
     #[arg(long = "as", global = true, value_name = "USER", conflicts_with = "from")]
     as_: Option<String>,
@@ -95,11 +120,18 @@ struct ConnectionArgs {
     /// The uid to act as
     #[arg(long, global = true, value_name = "UID", conflicts_with = "from")]
     as_uid: Option<String>,
+    /// An extra field to act with; can be given more than once
+    #[arg(long, global = true, value_name = "KEY=VALUE", conflicts_with = "from")]
+    as_user_extra: Vec<String>,
     /// A file of certificates to trust
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     certificate_authority: Option<String>,
     /// Trust any server; the connection is then not secure
-    #[arg(long, global = true, conflicts_with = "from")]
+    #[arg(
+        long, global = true, conflicts_with = "from", num_args = 0..=1, require_equals = true,
+        action = ArgAction::Set, value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true",
+        hide_default_value = true, hide_possible_values = true, value_name = "BOOL",
+    )]
     insecure_skip_tls_verify: bool,
     /// The name that the server's certificate must have
     #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
@@ -107,6 +139,23 @@ struct ConnectionArgs {
     /// How long one request may take, such as `30s`; 0 is no limit
     #[arg(long, global = true, value_name = "DURATION", conflicts_with = "from", value_parser = parse_duration)]
     request_timeout: Option<Duration>,
+}
+
+/// Flags of kubectl that scripts pass to every command and that have no effect here; docs/kubectl-differences.md says why.
+#[derive(Debug, Clone, Args)]
+struct IgnoredArgs {
+    #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL")]
+    _v: Option<i32>,
+    #[arg(long = "cache-dir", global = true, hide = true, value_name = "DIR")]
+    _cache_dir: Option<String>,
+    #[arg(long = "disable-compression", global = true, hide = true, num_args = 0..=1, require_equals = true)]
+    _disable_compression: Option<Option<bool>>,
+    #[arg(long = "match-server-version", global = true, hide = true, num_args = 0..=1, require_equals = true)]
+    _match_server_version: Option<Option<bool>>,
+    #[arg(long = "profile", global = true, hide = true, value_name = "NAME")]
+    _profile: Option<String>,
+    #[arg(long = "profile-output", global = true, hide = true, value_name = "FILE")]
+    _profile_output: Option<String>,
 }
 
 /// Where to read from, and which DaemonSets.
@@ -153,7 +202,18 @@ impl GlobalArgs {
     ///
     /// Fails where a selector cannot be read.
     pub fn resolve(self, io: &Io<'_>) -> Result<Target, CommandError> {
-        let GlobalArgs { namespace, all_namespaces, selector, from, now, color: _, ascii, connection } = self;
+        let GlobalArgs {
+            namespace,
+            all_namespaces,
+            selector,
+            from,
+            now,
+            color: _,
+            ascii,
+            warnings_as_errors: _,
+            connection,
+            _ignored: _,
+        } = self;
         let scope = match namespace {
             _ if all_namespaces => Scope::All,
             Some(namespace) if !namespace.is_empty() => Scope::One(namespace),
@@ -172,14 +232,20 @@ impl ConnectionArgs {
     fn resolve(self, io: &Io<'_>) -> ConnectOptions {
         let ConnectionArgs {
             kubeconfig,
+            kuberc,
             context,
             cluster,
             user,
             server,
             token,
+            username,
+            password,
+            client_certificate,
+            client_key,
             as_,
             as_group,
             as_uid,
+            as_user_extra,
             certificate_authority,
             insecure_skip_tls_verify,
             tls_server_name,
@@ -187,14 +253,20 @@ impl ConnectionArgs {
         } = self;
         ConnectOptions {
             kubeconfig,
+            kuberc,
             context,
             cluster,
             user,
             server,
             token,
+            username,
+            password,
+            client_certificate,
+            client_key,
             as_,
             as_group,
             as_uid,
+            as_user_extra,
             certificate_authority,
             insecure_skip_tls_verify,
             tls_server_name,
@@ -373,7 +445,11 @@ impl Session {
 
     fn hand_on_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         let warnings = match &self.source {
-            Source::Live(live) => live.take_warnings(),
+            Source::Live(live) => {
+                let warnings = live.take_warnings();
+                io.server_warnings += warnings.len();
+                warnings
+            }
             Source::File(dump) => dump.warnings.clone(),
         };
         for warning in warnings {

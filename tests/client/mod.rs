@@ -2,7 +2,7 @@
 
 mod connecting;
 mod reading;
-mod server;
+pub(crate) mod server;
 mod writing;
 
 use std::collections::BTreeMap;

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use kubectl_ds::cluster::live::ConnectOptions;
 use kubectl_ds::cluster::{Query, Source};
+use kubectl_ds::error::{CommandError, Exit};
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::json;
 
-use super::server::{Reply, Server};
+use super::server::{Asked, Reply, Server};
 use super::{
     JSON, agent, all, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list, read, refusal,
     shown,
@@ -170,16 +172,52 @@ fn a_server_that_stays_busy_is_given_up_after_three_seconds() {
 }
 
 #[test]
-fn a_server_that_asks_for_more_patience_than_there_is_is_given_up_at_once() {
-    let server = Server::start(|asked| match asked.path() {
-        "/apis/apps/v1/namespaces/team/daemonsets/agent" => {
-            refusal(503, "ServiceUnavailable", "starting").with("retry-after", "60")
-        }
+fn a_server_that_says_when_to_retry_is_retried_ten_times() {
+    for (status, requests) in [(429, 11), (500, 11), (404, 1)] {
+        let server = Server::start(move |asked| match asked.path() {
+            "/apis/apps/v1/namespaces/team/daemonsets/agent" => Reply::of(status, JSON, "{}").with("retry-after", "0"),
+            _ => cluster(asked),
+        });
+        read(&options(&server), &agent()).unwrap_err();
+        let asked = server.asked().iter().filter(|asked| asked.path().ends_with("/agent")).count();
+        assert_eq!(asked, requests, "{status}");
+    }
+}
+
+#[test]
+fn a_retry_that_would_come_too_late_ends_at_the_request_timeout() {
+    let server = Server::start(|_| Reply::of(429, JSON, "{}").with("retry-after", "3600"));
+    let options = ConnectOptions { request_timeout: Some(Duration::from_millis(100)), ..options(&server) };
+    assert_eq!(CommandError::from(read(&options, &agent()).unwrap_err()).exit, Exit::TimedOut);
+}
+
+#[test]
+fn a_read_is_sent_again_if_the_connection_was_lost_before_the_answer() {
+    let asked_before = AtomicUsize::new(0);
+    let server = Server::start(move |asked| match asked.path() {
+        "/api/v1/nodes" if asked_before.fetch_add(1, Ordering::SeqCst) == 0 => Reply::hang_up(),
         _ => cluster(asked),
     });
-    let start = Instant::now();
-    read(&options(&server), &agent()).unwrap_err();
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    let (snapshot, _) = read(&options(&server), &agent()).unwrap();
+    assert_eq!(names(&snapshot).0, ["n1", "n2"]);
+}
+
+#[test]
+fn redirects_are_followed_on_the_same_server_only() {
+    let server = Server::start(|asked| match asked.target.strip_prefix("/moved") {
+        Some(target) => cluster(&Asked { target: target.to_owned(), ..asked.clone() }),
+        None => Reply::of(302, "text/plain", "").with("location", &format!("/moved{}", asked.target)),
+    });
+    read(&options(&server), &agent()).unwrap();
+    assert!(server.asked().iter().any(|asked| asked.path() == "/moved/api/v1/nodes"));
+    let address = server.address;
+    let elsewhere = Server::start(move |asked| {
+        Reply::of(302, "text/plain", "").with("location", &format!("http://{address}{}", asked.target))
+    });
+    let before = server.asked().len();
+    let error = shown(read(&options(&elsewhere), &agent()).unwrap_err());
+    assert!(error.contains("status 302"), "{error}");
+    assert_eq!(server.asked().len(), before);
 }
 
 #[test]

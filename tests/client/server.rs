@@ -6,8 +6,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 
 /// What a client asked for.
 #[derive(Debug, Clone)]
@@ -20,6 +23,8 @@ pub struct Asked {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+    /// The client certificate that the connection presents.
+    pub certificate: Option<Vec<u8>>,
 }
 
 impl Asked {
@@ -53,6 +58,11 @@ impl Reply {
         Reply { status, headers: vec![("content-type", content_type.to_owned())], body: body.into(), cut: false }
     }
 
+    /// No answer: the connection is closed.
+    pub fn hang_up() -> Self {
+        Reply::of(0, "", "")
+    }
+
     /// Adds a header.
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
@@ -83,7 +93,7 @@ impl Server {
         let tls = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_no_client_auth()
+            .with_client_cert_verifier(Arc::new(AnyCertificate))
             .with_single_cert(vec![certificate], key)
             .unwrap();
         Self::serve(Arc::new(handler), Some(Arc::new(tls)))
@@ -98,10 +108,11 @@ impl Server {
             for stream in listener.incoming().flatten() {
                 let (handler, log, tls) = (handler.clone(), log.clone(), tls.clone());
                 thread::spawn(move || match tls {
-                    None => converse(stream, &handler, &log),
+                    None => converse(stream, |_| None, &handler, &log),
                     Some(tls) => {
                         let connection = rustls::ServerConnection::new(tls).unwrap();
-                        converse(rustls::StreamOwned::new(connection, stream), &handler, &log);
+                        let stream = rustls::StreamOwned::new(connection, stream);
+                        converse(stream, |stream| Some(stream.conn.peer_certificates()?[0].to_vec()), &handler, &log);
                     }
                 });
             }
@@ -127,11 +138,20 @@ pub fn closed_port() -> SocketAddr {
 }
 
 /// Answers one request after the other until the client leaves.
-fn converse(stream: impl Read + Write, handler: &Handler, log: &Mutex<Vec<Asked>>) {
+fn converse<S: Read + Write>(
+    stream: S,
+    certificate: impl Fn(&S) -> Option<Vec<u8>>,
+    handler: &Handler,
+    log: &Mutex<Vec<Asked>>,
+) {
     let mut stream = BufReader::new(stream);
     while let Some(asked) = read_request(&mut stream) {
+        let asked = Asked { certificate: certificate(stream.get_ref()), ..asked };
         log.lock().unwrap().push(asked.clone());
         let reply = handler(&asked);
+        if reply.status == 0 {
+            return;
+        }
         let mut head = format!("HTTP/1.1 {} Words\r\ncontent-length: {}\r\n", reply.status, reply.body.len());
         for (name, value) in &reply.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -147,6 +167,51 @@ fn converse(stream: impl Read + Write, handler: &Handler, log: &Mutex<Vec<Asked>
     let _ = stream.get_mut().write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
 }
 
+/// Asks for a client certificate and accepts any, as a server does that leaves the decision to what is behind it.
+#[derive(Debug)]
+struct AnyCertificate;
+
+impl ClientCertVerifier for AnyCertificate {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
 fn read_request(stream: &mut impl BufRead) -> Option<Asked> {
     let mut line = String::new();
     stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -159,7 +224,7 @@ fn read_request(stream: &mut impl BufRead) -> Option<Asked> {
         match line.trim_end().split_once(':') {
             Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.trim().to_owned())),
             None => {
-                let asked = Asked { method, target, headers, body: Vec::new() };
+                let asked = Asked { method, target, headers, body: Vec::new(), certificate: None };
                 let mut body = vec![0; asked.header("content-length").parse().unwrap_or(0)];
                 stream.read_exact(&mut body).ok()?;
                 return Some(Asked { body, ..asked });

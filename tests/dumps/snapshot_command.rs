@@ -33,6 +33,7 @@ fn run_into(arguments: &[&str], input: &str, out: &mut dyn Write) -> (Exit, Stri
         environment: BTreeMap::new(),
         clock: || "2026-11-21T00:00:00Z".parse().unwrap(),
         interrupt: Interrupt::default(),
+        server_warnings: 0,
     };
     let arguments = ["kubectl-ds"].iter().chain(arguments).map(Into::into).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

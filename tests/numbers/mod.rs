@@ -27,6 +27,7 @@ fn run(dump: &str, arguments: &[&str]) -> String {
         environment: BTreeMap::new(),
         clock: || "2026-11-20T10:00:00Z".parse().unwrap(),
         interrupt: Interrupt::default(),
+        server_warnings: 0,
     };
     let fixed = ["kubectl-ds", "--from", "-", "--now", "2026-11-20T10:00:00Z"];
     let command_line = fixed.into_iter().chain(arguments.iter().copied()).map(Into::into).collect();

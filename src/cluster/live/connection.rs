@@ -1,154 +1,258 @@
-//! Makes the client: whom it trusts, who it says it is, and how long it waits.
+//! Connects to an API server: address, TLS, proxy and the headers of every request.
+//!
+//! kube's client cannot authenticate to a SOCKS proxy, cannot replace a client certificate, and resolves names on threads
+//! that hold the process; see `resolver`, `tls` and `proxy`.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use http::header::{HeaderValue, USER_AGENT};
+use http::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::uri::{Scheme, Uri};
-use kube::config::{AuthInfo, Cluster, ExecAuthCluster};
-use kube::{Client, Config};
+use hyper::rt::{Read, Write};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use jiff::Timestamp;
+use kube::Client;
+use kube::client::{Body, ConfigExt};
+use kube::config::AuthProviderConfig;
+use rustls::pki_types::ServerName;
+use tower::util::MapErr;
+use tower::{BoxError, Layer, Service};
 
+use super::credentials::{self, CredentialSource};
 use super::kubeconfig::{self, Target};
+use super::kubeconfig_file::{AuthProvider, User};
 use super::options::ConnectOptions;
+use super::proxy::{self, Proxy};
+use super::resolver::Resolver;
+use super::tls::{self, Identity, Verifier};
 use super::transport::Transport;
-use super::{credentials, failure, proxy};
+use super::{kubeconfig_check, list};
 use crate::cluster::error::ClusterError;
 
-/// How long to wait for a connection; as long as kubectl does.
+/// How long to wait for a connection, with its TLS handshake; as long as kubectl does.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a server may be silent; the API server itself gives up after 60 seconds.
-const READ_TIMEOUT: Duration = Duration::from_secs(75);
+/// Makes clients for one server.
+#[derive(Debug)]
+pub(super) struct Connector {
+    verifier: Verifier,
+    server_name: Option<ServerName<'static>>,
+    proxy: Option<Proxy>,
+    /// The OIDC provider that authenticates requests without another `Authorization` header.
+    oidc: Option<AuthProvider>,
+}
 
-/// Makes the transport that the kubeconfig and the flags describe, and returns it with the namespace
-/// of the context. Nothing is sent yet.
-pub(super) fn open(options: &ConnectOptions) -> Result<(Transport, String), ClusterError> {
+/// Prepares the transport that the kubeconfig and the flags describe, and returns it with the namespace of the context.
+/// Nothing is sent yet.
+pub(super) fn open(options: &ConnectOptions, clock: fn() -> Timestamp) -> Result<(Transport, String), ClusterError> {
     let timeout = options.request_timeout.filter(|timeout| !timeout.is_zero());
     let Target { cluster, mut user, namespace } = kubeconfig::load(options)?;
-    let url = server_url(cluster.server.as_deref().unwrap_or_default())?;
-    if url.scheme() == Some(&Scheme::HTTPS) {
-        refuse_removed_providers(&user)?;
-        credentials::resolve(options, &cluster, &mut user)?;
+    let Server { url, user_info } = Server::parse(&cluster.server)?;
+    let has_header = !user.username.is_empty() || !user.token.is_empty() || !user.token_file.is_empty();
+    if let Some((name, password)) = user_info
+        && !has_header
+        && user.exec.is_none()
+        && user.auth_provider.is_none()
+    {
+        // As in Go, user and password of the address authenticate if nothing else does.
+        (user.username, user.password) = (name, password);
+    }
+    let headers = headers(&user)?;
+    let proxy = proxy::choose(options, &url, &cluster.proxy_url)?;
+    let server_name = Some(&cluster.tls_server_name).filter(|name| !name.is_empty());
+    let server_name = server_name.map(|name| ServerName::try_from(name.clone())).transpose().map_err(|_| {
+        ClusterError::config(format!("invalid TLS server name {:?}", cluster.tls_server_name))
+            .hint("check --tls-server-name and tls-server-name of the cluster")
+    })?;
+    let (credentials, oidc) = if url.scheme() == Some(&Scheme::HTTPS) {
+        kubeconfig_check::tls(&cluster)?;
+        let oidc = auth_provider(&user)?;
+        (CredentialSource::new(options, &cluster, user, Arc::new(clock))?, oidc)
     } else {
-        user = without_credentials(&url, user)?;
-    }
-    let server = url.authority().map(ToString::to_string).unwrap_or_default();
-    let mut config = Config::new(url.clone());
-    config.default_namespace.clone_from(&namespace);
-    config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
-    (config.root_cert, config.root_cert_file) = authority(&cluster)?;
-    config.tls_server_name = cluster.tls_server_name.clone().filter(|name| !name.is_empty());
-    config.proxy_url = proxy::choose(options, &url, cluster.proxy_url.as_deref())?;
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config.read_timeout = Some(READ_TIMEOUT);
-    config.reset_reader_on_write = true;
-    config.disable_compression = cluster.disable_compression.unwrap_or(false);
-    config.default_retry = false;
-    config.auth_info = user;
-    config.headers.push((USER_AGENT, user_agent()));
-    let client = Client::try_from(config).map_err(|error| unusable(&error))?;
-    Ok((Transport::new(client, server, timeout), namespace))
-}
-
-/// Reads a server's address as kubectl does: without a scheme it is plain HTTP.
-fn server_url(server: &str) -> Result<Uri, ClusterError> {
-    let text = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-    let bad = |problem: String| {
-        ClusterError::config(format!("the server {server:?} cannot be used: {problem}"))
-            .hint("a server is written as https://HOST:PORT; check the kubeconfig's cluster, or --server")
+        refuse_readable_credentials(&url, &user)?;
+        (CredentialSource::none(Arc::new(clock)), None)
     };
-    if text.ends_with("://") {
-        return Err(bad("it has no host".to_owned()));
-    }
-    let url: Uri = text.parse().map_err(|error: http::uri::InvalidUri| bad(error.to_string()))?;
-    if url.host().is_none_or(str::is_empty) {
-        return Err(bad("it has no host".to_owned()));
-    }
-    match url.scheme_str() {
-        Some("http" | "https") => Ok(url),
-        other => Err(bad(format!("the scheme {:?} is not known", other.unwrap_or_default()))),
+    let connector = Connector { verifier: tls::verifier(&cluster)?, server_name, proxy, oidc };
+    Ok((Transport::new(connector, credentials, url, headers, timeout), namespace))
+}
+
+/// The address of a server.
+#[derive(Debug)]
+struct Server {
+    url: Uri,
+    user_info: Option<(String, String)>,
+}
+
+impl Server {
+    /// Parses an address as kubectl does: without a scheme it is plain HTTP.
+    fn parse(server: &str) -> Result<Self, ClusterError> {
+        let (scheme, rest) = server.split_once("://").unwrap_or(("http", server));
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let (user_info, host) = match authority.rsplit_once('@') {
+            Some((user_info, host)) => (Some(user_info), host),
+            None => (None, authority),
+        };
+        // Never with the password: this is what errors show.
+        let shown = format!("{scheme}://{host}{path}");
+        let bad = |problem: String| {
+            ClusterError::config(format!("invalid server {shown:?}: {problem}"))
+                .hint("a server is written as https://HOST:PORT; check the kubeconfig's cluster, or --server")
+        };
+        if host.is_empty() {
+            return Err(bad("it has no host".to_owned()));
+        }
+        let path = path.split(['?', '#']).next().unwrap_or_default();
+        let url = format!("{scheme}://{host}{path}").parse::<Uri>().map_err(|error| bad(error.to_string()))?;
+        if !matches!(url.scheme_str(), Some("http" | "https")) {
+            return Err(bad(format!("unsupported scheme {scheme:?}")));
+        }
+        let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let user_info = user_info.map(|user_info| {
+            let (name, password) = user_info.split_once(':').unwrap_or((user_info, ""));
+            (decode(name), decode(password))
+        });
+        Ok(Server { url, user_info })
     }
 }
 
-/// Drops credentials for a server without TLS, as kubectl does, and refuses to go on where they would
-/// have been needed on the way through a network.
-fn without_credentials(url: &Uri, user: AuthInfo) -> Result<AuthInfo, ClusterError> {
+/// Refuses to go on if credentials would be needed on the way through a network without TLS. For a loopback address they
+/// are left out, as kubectl does everywhere.
+fn refuse_readable_credentials(url: &Uri, user: &User) -> Result<(), ClusterError> {
     let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    let secret = user.token.is_some()
-        || user.token_file.is_some()
+    let secret = !user.token.is_empty()
+        || !user.token_file.is_empty()
+        || !user.password.is_empty()
         || user.exec.is_some()
-        || user.auth_provider.is_some()
-        || user.password.is_some();
+        || user.auth_provider.is_some();
     if secret && !loopback {
-        return Err(ClusterError::config(format!(
-            "the server {url} is not secure, and the credentials would be sent readable"
-        ))
-        .hint("write https:// in the kubeconfig's server or in --server"));
+        return Err(ClusterError::config(format!("the server {url} does not use TLS: credentials would be readable"))
+            .hint("write https:// in the kubeconfig's server or in --server"));
     }
-    let AuthInfo { impersonate, impersonate_uid, impersonate_groups, impersonate_user_extra, .. } = user;
-    Ok(AuthInfo { impersonate, impersonate_uid, impersonate_groups, impersonate_user_extra, ..AuthInfo::default() })
+    Ok(())
 }
 
-/// Refuses the ways to log in that kubectl no longer has.
-fn refuse_removed_providers(user: &AuthInfo) -> Result<(), ClusterError> {
-    match user.auth_provider.as_ref().map(|provider| provider.name.as_str()) {
-        None | Some("oidc") => Ok(()),
-        Some(name) => {
+/// Returns the OIDC provider of a user, and refuses those that kubectl no longer has.
+fn auth_provider(user: &User) -> Result<Option<AuthProvider>, ClusterError> {
+    let has_header = !user.token.is_empty() || !user.token_file.is_empty() || !user.username.is_empty();
+    match &user.auth_provider {
+        None => Ok(None),
+        Some(provider) if provider.name == "oidc" => Ok(Some(provider.clone()).filter(|_| !has_header)),
+        Some(AuthProvider { name, .. }) => {
             Err(ClusterError::config(format!("the auth provider {name:?} of the kubeconfig is not supported"))
                 .hint("gcp and azure have credential plugins instead: gke-gcloud-auth-plugin and kubelogin"))
         }
     }
 }
 
-/// The certificates to trust, as they are written and as a file that is read again when it changes.
-type Authority = (Option<Vec<Vec<u8>>>, Option<PathBuf>);
-
-fn authority(cluster: &Cluster) -> Result<Authority, ClusterError> {
-    let Cluster { certificate_authority, certificate_authority_data, .. } = cluster;
-    let empty = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
-    if empty(certificate_authority) && empty(certificate_authority_data) {
-        return Ok((None, None));
-    }
-    let origin = match certificate_authority {
-        Some(file) if empty(certificate_authority_data) => format!("certificate authority {file:?}"),
-        _ => "certificate-authority-data of the kubeconfig".to_owned(),
+/// Returns the headers of every request: the program, and the user to impersonate.
+///
+/// Ported from `NewImpersonatingRoundTripper`, k8s.io/client-go/transport/round_trippers.go, release 1.36.
+fn headers(user: &User) -> Result<HeaderMap, ClusterError> {
+    let mut headers = HeaderMap::from_iter([(USER_AGENT, user_agent())]);
+    let mut add = |name: &str, value: &str| {
+        let invalid = || ClusterError::config(format!("{name} cannot be sent: invalid value {value:?}"));
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
+        headers.append(name, HeaderValue::from_bytes(value.as_bytes()).map_err(|_| invalid())?);
+        Ok(())
     };
-    let bad = |problem: String| {
-        ClusterError::config(format!("unable to read the {origin}: {problem}"))
-            .hint("it must hold certificates in PEM format")
-    };
-    let read = ExecAuthCluster::try_from(cluster).map_err(|error| bad(innermost(&error)))?;
-    let pem = read.certificate_authority_data.unwrap_or_default();
-    let certificates = certificates(&pem).map_err(bad)?;
-    Ok((Some(certificates), None))
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
+    for (name, value) in [("impersonate-user", &user.impersonate), ("impersonate-uid", &user.as_uid)] {
+        if !value.is_empty() {
+            add(name, value)?;
+        }
     }
-    innermost.to_string()
-}
-
-/// Reads the certificates of a PEM file, in binary form.
-fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let text = String::from_utf8_lossy(pem);
-    let mut certificates = Vec::new();
-    let mut rest = text.as_ref();
-    while let Some((_, after)) = rest.split_once("-----BEGIN CERTIFICATE-----") {
-        let (body, after) = after.split_once("-----END CERTIFICATE-----").ok_or("a certificate has no end")?;
-        let body: String = body.split_whitespace().collect();
-        certificates.push(BASE64_STANDARD.decode(body).map_err(|error| format!("a certificate is broken: {error}"))?);
-        rest = after;
+    for group in &user.as_groups {
+        add("impersonate-group", group)?;
     }
-    if certificates.is_empty() { Err("there is no certificate in it".to_owned()) } else { Ok(certificates) }
+    for (key, values) in &user.as_user_extra {
+        let mut name = "impersonate-extra-".to_owned();
+        list::escape(key, &mut name);
+        for value in values {
+            add(&name, value)?;
+        }
+    }
+    Ok(headers)
 }
 
-/// Returns the name and version that the server's logs show, in the form of kubectl's.
+impl Connector {
+    /// Makes a client that presents a client certificate. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if TLS or the OIDC provider cannot be set up.
+    pub(super) fn client(&self, identity: Option<&Identity>) -> Result<Client, ClusterError> {
+        let tls = tls::client_config(self.verifier.clone(), identity)?;
+        let mut http = HttpConnector::new_with_resolver(Resolver::system());
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        let Some(Proxy { scheme, uri, user }) = &self.proxy else { return self.client_over(http, tls) };
+        let authorization = user.as_ref().and_then(|(name, password)| credentials::basic(name, password));
+        match scheme {
+            proxy::Scheme::Socks5 => {
+                let socks = SocksV5::new(uri.clone(), http);
+                match user.clone() {
+                    Some((name, password)) => self.client_over(socks.with_auth(name, password), tls),
+                    None => self.client_over(socks, tls),
+                }
+            }
+            proxy::Scheme::Http => self.client_over(tunnel(uri, http, authorization), tls),
+            proxy::Scheme::Https => {
+                let https = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
+                let https = https.enable_http1().wrap_connector(http);
+                self.client_over(tunnel(uri, https, authorization), tls)
+            }
+        }
+    }
+
+    fn client_over<C>(&self, connector: C, tls: rustls::ClientConfig) -> Result<Client, ClusterError>
+    where
+        C: Service<Uri> + Clone + Send + Sync + 'static,
+        C::Response: Connection + Read + Write + Send + Unpin + 'static,
+        C::Future: Send + 'static,
+        C::Error: Into<BoxError>,
+    {
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+        let builder = match &self.server_name {
+            Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone())),
+            None => builder,
+        };
+        let mut connector = TimeoutConnector::new(builder.enable_http1().wrap_connector(connector));
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
+        let client = MapErr::new(client, BoxError::from);
+        // The namespace is that of kube's typed requests, which are not used.
+        let Some(provider) = &self.oidc else { return Ok(Client::new(client, "default")) };
+        let mut config = kube::Config::new(Uri::default());
+        config.auth_info.auth_provider = Some(AuthProviderConfig {
+            name: provider.name.clone(),
+            config: provider.config.clone().into_iter().collect(),
+            ..AuthProviderConfig::default()
+        });
+        let layer = config.auth_layer().map_err(|error| {
+            ClusterError::config(format!("invalid auth provider {:?}: {error}", provider.name))
+                .hint("check auth-provider of the user in the kubeconfig")
+        })?;
+        Ok(match layer {
+            Some(layer) => Client::new(layer.layer(client), "default"),
+            None => Client::new(client, "default"),
+        })
+    }
+}
+
+fn tunnel<C>(proxy: &Uri, connector: C, authorization: Option<HeaderValue>) -> Tunnel<C> {
+    let tunnel = Tunnel::new(proxy.clone(), connector);
+    match authorization {
+        Some(authorization) => tunnel.with_auth(authorization),
+        None => tunnel,
+    }
+}
+
+/// Returns the `User-Agent` header, in kubectl's form.
 fn user_agent() -> HeaderValue {
     let system = match std::env::consts::OS {
         "macos" => "darwin",
@@ -164,94 +268,57 @@ fn user_agent() -> HeaderValue {
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("kubectl-ds"))
 }
 
-/// Makes the error of a configuration that no client can be made of.
-fn unusable(error: &kube::Error) -> ClusterError {
-    let cause = match error {
-        kube::Error::RustlsTls(source) => source.to_string(),
-        kube::Error::Auth(source) => source.to_string(),
-        other => other.to_string(),
-    };
-    let error = ClusterError::config(format!("the kubeconfig's certificates or credentials cannot be used: {cause}"));
-    match failure::hint(&cause) {
-        Some(hint) => error.hint(hint),
-        None => {
-            error.hint("check the user's client-certificate and client-key, and the cluster's certificate-authority")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use kube::config::{AuthInfo, Cluster};
-
-    use super::{authority, certificates, refuse_removed_providers, server_url, user_agent, without_credentials};
+    use super::{AuthProvider, Server, User, auth_provider, headers, refuse_readable_credentials, user_agent};
 
     #[test]
-    fn servers_are_read_as_kubectl_reads_them() {
+    fn servers_are_parsed_as_kubectl_parses_them() {
         for (server, url) in [
             ("https://one:6443", "https://one:6443/"),
             ("https://one/k8s/clusters/c-1/", "https://one/k8s/clusters/c-1/"),
+            ("https://one?x=1", "https://one/"),
             ("localhost:8080", "http://localhost:8080/"),
+            ("https://ann:secret@one", "https://one/"),
         ] {
-            assert_eq!(server_url(server).unwrap().to_string(), url);
+            assert_eq!(Server::parse(server).unwrap().url.to_string(), url);
         }
         for (server, message) in [
-            ("ftp://one", "the server \"ftp://one\" cannot be used: the scheme \"ftp\" is not known"),
-            ("https://", "the server \"https://\" cannot be used: it has no host"),
-            ("https://a b", "the server \"https://a b\" cannot be used: invalid uri character"),
+            ("ftp://one", "invalid server \"ftp://one\": unsupported scheme \"ftp\""),
+            ("https://", "invalid server \"https://\": it has no host"),
+            ("https://a b", "invalid server \"https://a b\": invalid uri character"),
+            ("https://ann:secret@a b", "invalid server \"https://a b\": invalid uri character"),
         ] {
-            assert_eq!(server_url(server).unwrap_err().to_string(), message);
+            assert_eq!(Server::parse(server).unwrap_err().to_string(), message);
         }
+        let user_info = Server::parse("https://ann:se%40cret@one").unwrap().user_info;
+        assert_eq!(user_info, Some(("ann".to_owned(), "se@cret".to_owned())));
     }
 
     #[test]
     fn credentials_never_leave_the_machine_readable() {
-        let user = AuthInfo {
-            token: Some("secret".to_owned().into()),
-            impersonate: Some("eve".to_owned()),
-            ..AuthInfo::default()
-        };
-        let error = without_credentials(&"http://far:80".parse().unwrap(), user.clone()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the server http://far:80/ is not secure, and the credentials would be sent readable"
-        );
-        let near = without_credentials(&"http://127.0.0.1:8001".parse().unwrap(), user).unwrap();
-        assert!(near.token.is_none() && near.impersonate.is_some());
-        assert!(without_credentials(&"http://far:80".parse().unwrap(), AuthInfo::default()).is_ok());
+        let user = User { token: "secret".to_owned(), impersonate: "eve".to_owned(), ..User::default() };
+        let error = refuse_readable_credentials(&"http://far:80".parse().unwrap(), &user).unwrap_err();
+        assert_eq!(error.to_string(), "the server http://far:80/ does not use TLS: credentials would be readable");
+        assert!(refuse_readable_credentials(&"http://127.0.0.1:8001".parse().unwrap(), &user).is_ok());
+        assert!(refuse_readable_credentials(&"http://far:80".parse().unwrap(), &User::default()).is_ok());
     }
 
     #[test]
-    fn removed_providers_name_what_replaces_them() {
-        let provider = kube::config::AuthProviderConfig { name: "gcp".to_owned(), ..Default::default() };
-        let user = AuthInfo { auth_provider: Some(provider), ..AuthInfo::default() };
-        let error = refuse_removed_providers(&user).unwrap_err();
+    fn removed_providers_name_their_replacement() {
+        let provider = AuthProvider { name: "gcp".to_owned(), ..AuthProvider::default() };
+        let user = User { auth_provider: Some(provider), ..User::default() };
+        let error = auth_provider(&user).unwrap_err();
         assert_eq!(error.to_string(), "the auth provider \"gcp\" of the kubeconfig is not supported");
     }
 
     #[test]
-    fn an_authority_must_be_there_and_hold_certificates() {
-        assert_eq!(
-            certificates(b"x\n-----BEGIN CERTIFICATE-----\nAQ\nID\n-----END CERTIFICATE-----\n").unwrap(),
-            [[1, 2, 3]]
-        );
-        let file = |path: &str| Cluster { certificate_authority: Some(path.to_owned()), ..Cluster::default() };
-        let data = |text: &str| Cluster { certificate_authority_data: Some(text.to_owned()), ..Cluster::default() };
-        for (cluster, message) in [
-            (
-                file("/no/such"),
-                "unable to read the certificate authority \"/no/such\": No such file or directory (os error 2)",
-            ),
-            (
-                data("aGVsbG8="),
-                "unable to read the certificate-authority-data of the kubeconfig: there is no certificate in it",
-            ),
-        ] {
-            assert_eq!(authority(&cluster).unwrap_err().to_string(), message);
-        }
-        assert!(
-            authority(&data("!")).unwrap_err().to_string().starts_with("unable to read the certificate-authority-data")
-        );
+    fn keys_of_extra_fields_are_escaped() {
+        let extra = [("Example.com/Scope".to_owned(), vec!["a".to_owned(), "b".to_owned()])];
+        let user = User { impersonate: "eve".to_owned(), as_user_extra: extra.into(), ..User::default() };
+        let headers = headers(&user).unwrap();
+        assert_eq!(headers.get_all("impersonate-extra-example.com%2fscope").iter().count(), 2);
+        assert!(super::headers(&User { impersonate: "e\nve".to_owned(), ..User::default() }).is_err());
     }
 
     #[test]

@@ -1,32 +1,34 @@
-//! Puts into words what the server refuses and what the network does, as kubectl does.
+//! Turns refusals of the server and failures of the network into errors, worded as kubectl words them.
 
 use std::error::Error;
+use std::io::{self, ErrorKind};
 
 use http::StatusCode;
+use kube::client::AuthError;
+use rustls::{AlertDescription, CertificateError};
 use serde::Deserialize;
 
+use super::resolver::LookupError;
 use crate::cluster::error::ClusterError;
 
-/// `metav1.Status`, as far as it matters, in both wire forms.
+/// The used part of `metav1.Status`, in both wire forms.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]
 pub(super) struct Status {
-    /// A sentence for people.
     #[prost(string, tag = 3)]
     pub message: String,
-    /// A word for programs.
     #[prost(string, tag = 4)]
     pub reason: String,
 }
 
-/// `runtime.Unknown`, as far as it matters.
+/// The used part of `runtime.Unknown`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Unknown {
     #[prost(bytes = "vec", tag = 2)]
     raw: Vec<u8>,
 }
 
-/// Makes the error of an answer whose HTTP status is none of success.
+/// Returns the error of a response without success.
 pub(super) fn refused(code: StatusCode, body: &[u8]) -> ClusterError {
     let status = match body.strip_prefix(b"k8s\0") {
         Some(envelope) => <Unknown as prost::Message>::decode(envelope)
@@ -44,13 +46,16 @@ pub(super) fn refused(code: StatusCode, body: &[u8]) -> ClusterError {
     } else {
         message
     };
+    // Indented, further lines cannot pass for a hint of this program.
+    let message = message.lines().collect::<Vec<_>>().join("\n  ");
+    let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
     if code == StatusCode::UNAUTHORIZED {
         return ClusterError::Unauthorized { message };
     }
     ClusterError::Api { code: code.as_u16(), reason, message }
 }
 
-/// Returns the API's word for an HTTP status that came without one.
+/// Returns the API's reason for an HTTP status that came without one.
 fn reason_of(code: StatusCode) -> String {
     match code.as_u16() {
         400 => "BadRequest".to_owned(),
@@ -65,80 +70,153 @@ fn reason_of(code: StatusCode) -> String {
     }
 }
 
-/// Makes the error of a connection that could not be made or was lost.
+/// Returns the error of a connection that could not be made or was lost.
 pub(super) fn connection(server: &str, error: &(dyn Error + 'static)) -> ClusterError {
-    let mut chain = Vec::new();
-    let mut source = Some(error);
-    while let Some(error) = source {
-        if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            match error.kind() {
-                std::io::ErrorKind::ConnectionRefused => {
-                    return ClusterError::Connection {
-                        message: format!(
-                            "The connection to the server {server} was refused - did you specify the right host or port?"
-                        ),
-                        hints: Vec::new(),
-                    };
-                }
-                std::io::ErrorKind::TimedOut => return timed_out(server, "no answer came in time"),
-                _ => {}
-            }
+    for cause in causes(error) {
+        if let Some(error) = cause.downcast_ref::<AuthError>() {
+            return ClusterError::Credentials {
+                message: format!("getting credentials: {error}"),
+                hints: vec!["log in again, or check the user's auth-provider in the kubeconfig".to_owned()],
+            };
         }
-        chain.push(error.to_string());
-        source = error.source();
+        match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(ErrorKind::ConnectionRefused) => {
+                return ClusterError::Connection {
+                    message: format!(
+                        "The connection to the server {server} was refused - did you specify the right host or port?"
+                    ),
+                    hints: Vec::new(),
+                };
+            }
+            Some(ErrorKind::TimedOut) => return timed_out(server, "no answer came in time"),
+            _ => {}
+        }
     }
-    let cause = innermost(&chain);
-    let mut error =
-        ClusterError::Connection { message: format!("Unable to connect to the server: {cause}"), hints: Vec::new() };
-    if let Some(hint) = hint(&cause) {
-        error = error.hint(hint);
-    }
-    error
+    // The outer errors say only that the request failed.
+    let cause = causes(error).last().unwrap_or(error);
+    let lookup = causes(error).find(|cause| cause.is::<LookupError>());
+    let message = format!("Unable to connect to the server: {}", lookup.unwrap_or(cause));
+    ClusterError::Connection { message, hints: hint(error).map(str::to_owned).into_iter().collect() }
 }
 
-/// Makes the error of a server that did not answer in time.
+/// Returns the error of a server that did not answer in time.
 pub(super) fn timed_out(server: &str, how: &str) -> ClusterError {
     ClusterError::TimedOut { message: format!("Unable to connect to the server: {server}: {how}") }
 }
 
-/// Returns the words that say most: the outer ones of the HTTP client say only that it failed.
-fn innermost(chain: &[String]) -> String {
-    let wrapper = |words: &&String| {
-        ["client error", "error trying to connect", "ServiceError", "HyperError", "tcp connect error", "dns error"]
-            .iter()
-            .any(|start| words.starts_with(start))
-    };
-    let mut words: Vec<&String> = chain.iter().filter(|words| !wrapper(words)).collect();
-    // A source often repeats what its holder has said.
-    words.dedup_by(|inner, outer| outer.contains(inner.as_str()));
-    let words: Vec<&str> = words.into_iter().map(String::as_str).collect();
-    if words.is_empty() { chain.last().cloned().unwrap_or_default() } else { words.join(": ") }
+/// Returns whether an established connection was lost before the response, as when a server restarts.
+pub(super) fn is_reset(error: &(dyn Error + 'static)) -> bool {
+    let mut reset = false;
+    for cause in causes(error) {
+        if cause.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|error| error.is_connect()) {
+            return false;
+        }
+        reset |= cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
+            || cause.downcast_ref::<io::Error>().is_some_and(|error| {
+                matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe)
+            });
+    }
+    reset
 }
 
-/// Returns what to do about a failure of TLS or of the name service.
-pub(super) fn hint(cause: &str) -> Option<&'static str> {
-    let any = |parts: &[&str]| parts.iter().any(|part| cause.contains(part));
-    if any(&["UnsupportedCertVersion"]) {
-        Some("a certificate is of X.509 version 1, which is not supported here; have it issued as version 3")
-    } else if any(&["UnknownIssuer", "CaUsedAsEndEntity", "not trusted"]) {
-        Some(
+/// Returns an error and what caused it, the outermost first.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error: &&'a (dyn Error + 'static)| {
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            // The source of such an error is the source of what it wraps.
+            Some(inner) => Some(inner as &(dyn Error + 'static)),
+            None => error.source(),
+        }
+    })
+}
+
+/// Returns whether a server's certificate was rejected because it may sign others.
+pub(super) fn is_authority_as_server(error: &CertificateError) -> bool {
+    matches!(webpki_error(error), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+/// Returns the error that rustls has no name of its own for.
+fn webpki_error(error: &CertificateError) -> Option<&webpki::Error> {
+    match error {
+        CertificateError::Other(other) => other.0.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// Returns what to do about a failure of TLS or of the name lookup.
+fn hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    causes(error).find_map(|cause| {
+        if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+            return tls_hint(error);
+        }
+        if cause.is::<LookupError>() {
+            return Some(
+                "the server's name is not known; check the kubeconfig's server, and that you are in the right network",
+            );
+        }
+        let end = cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::UnexpectedEof);
+        end.then_some("the server or a proxy on the way hung up; check the address, and that the port speaks TLS")
+    })
+}
+
+fn tls_hint(error: &rustls::Error) -> Option<&'static str> {
+    match error {
+        rustls::Error::InvalidCertificate(error) => certificate_hint(error),
+        rustls::Error::InvalidMessage(_) => {
+            Some("the server does not speak TLS on this port; check the port, or write http:// in --server")
+        }
+        rustls::Error::AlertReceived(alert) => match alert {
+            AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity => {
+                Some("the server and this client have no cipher or kind of key in common; P-521 keys are not supported")
+            }
+            AlertDescription::ProtocolVersion => Some("the server supports neither TLS 1.2 nor TLS 1.3"),
+            AlertDescription::UnrecognisedName => {
+                Some("the server does not know this name; give the right one with --tls-server-name or --server")
+            }
+            AlertDescription::NoCertificate
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+            | AlertDescription::DecryptError
+            | AlertDescription::CertificateRequired => Some(
+                "the server does not accept this client's certificate; check the user's client-certificate and client-key",
+            ),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn certificate_hint(error: &CertificateError) -> Option<&'static str> {
+    match error {
+        CertificateError::UnknownIssuer => Some(
             "the server's certificate is signed by an authority that is not trusted; name the authority's file with --certificate-authority",
-        )
-    } else if any(&["NotValidForName", "certificate not valid for name"]) {
-        Some("the server's certificate is for another name; give the right one with --tls-server-name or --server")
-    } else if any(&["Expired", "expired"]) {
-        Some("a certificate has expired, or this machine's clock is wrong")
-    } else if any(&["NotValidYet"]) {
-        Some("a certificate is not valid yet: this machine's clock may be wrong")
-    } else if any(&["received fatal alert"]) {
-        Some("the server does not accept this client's certificate; check the user's client-certificate and client-key")
-    } else if any(&["InvalidContentType", "corrupt message"]) {
-        Some("the server does not speak TLS on this port; check the port, or write http:// in --server")
-    } else if any(&["tls handshake eof"]) {
-        Some("the server or a proxy on the way hung up; check the address, and that the port speaks TLS")
-    } else if any(&["lookup address", "Name or service not known", "nodename nor servname"]) {
-        Some("the server's name is not known; check the kubeconfig's server, and that you are in the right network")
-    } else {
-        None
+        ),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Some("the server's certificate is for another name; give the right one with --tls-server-name or --server")
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            Some("the server's certificate has expired, or this machine's clock is wrong")
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            Some("the server's certificate is not valid yet: this machine's clock may be wrong")
+        }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => Some(
+            "a certificate of the server is signed by a kind of key that is not supported, such as P-521; have it issued with another one",
+        ),
+        _ => match webpki_error(error)? {
+            webpki::Error::UnsupportedCertVersion => Some(
+                "the server's certificate is of X.509 version 1, which is not supported; have it issued as version 3",
+            ),
+            webpki::Error::CaUsedAsEndEntity => Some(
+                "the server's certificate is a certificate authority's; to trust it, name its file with --certificate-authority",
+            ),
+            _ => None,
+        },
     }
 }

@@ -1,150 +1,115 @@
-//! Finds, merges and reads kubeconfig files as kubectl does, and picks the cluster and the user.
-//!
-//! Files of `KUBECONFIG` that are missing are skipped, the first to set a value wins, and where there
-//! is no configuration at all the service account of a pod is used.
+//! Chooses the cluster, the user and the namespace as kubectl does, from kubeconfig files, flags and the environment
+//! of a pod.
 
 use std::path::{Path, PathBuf};
 
-use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
-
-use super::options::ConnectOptions;
+use super::kubeconfig_file::{self, Cluster, Context, Kubeconfig, User};
+use super::options::{ConnectOptions, given};
+use super::{kubeconfig_check, tls};
 use crate::cluster::error::ClusterError;
 use crate::cluster::suggestions;
 
-/// The folder in which a pod finds its service account.
+/// The directory of a pod's service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Which server to ask, as whom.
-#[derive(Debug, Clone, Default)]
+/// The API server to use, and the user to use it as.
+#[derive(Debug, Default)]
 pub(super) struct Target {
-    /// The cluster: its address, and how to know it.
     pub cluster: Cluster,
-    /// The user's credentials.
-    pub user: AuthInfo,
-    /// The namespace of the context; `default` where it has none.
+    pub user: User,
     pub namespace: String,
 }
 
-/// Returns the target that the kubeconfig and the flags describe.
+/// Returns the target that kubeconfig files and flags describe, or the cluster of the pod that this process runs in.
 ///
 /// # Errors
 ///
-/// Fails where a file cannot be read, something that is named does not exist, or nothing is
-/// configured at all.
+/// Fails if a file cannot be read, a named entry does not exist, kubectl would refuse an entry that is used, or
+/// nothing is configured at all.
 pub(super) fn load(options: &ConnectOptions) -> Result<Target, ClusterError> {
+    load_in(options, Path::new(SERVICE_ACCOUNT))
+}
+
+fn load_in(options: &ConnectOptions, service_account: &Path) -> Result<Target, ClusterError> {
     let paths = paths(options);
-    let config = merge(options, &paths)?;
-    let chosen = options.context.clone().or_else(|| config.current_context.clone());
-    let context = context(options, &config, chosen.as_deref())?;
+    let config = kubeconfig_file::read_all(&paths, given(&options.kubeconfig).is_some())?;
+    let context = context(options, &config)?;
     let mut cluster = cluster(options, &config, &context)?;
-    let user = user(options, &config, &context)?;
+    let mut user = user(options, &config, &context)?;
     override_cluster(options, &mut cluster);
-    if cluster.server.as_deref().is_none_or(str::is_empty) {
+    override_user(options, &mut user);
+    kubeconfig_check::user(&user)?;
+    kubeconfig_check::cluster(&cluster)?;
+    let pod = Pod::of(options, service_account);
+    let namespace = match &pod {
+        // As in `DeferredLoadingClientConfig.Namespace`, the pod's namespace counts whichever server is used.
+        Some(pod) if context.namespace.is_empty() => pod.namespace(options),
+        _ if context.namespace.is_empty() => "default".to_owned(),
+        _ => context.namespace.clone(),
+    };
+    if cluster.server.is_empty() {
         if !context.cluster.is_empty() {
             return Err(ClusterError::config(format!("cluster {:?} has no server", context.cluster))
                 .hint("set it with `kubectl config set-cluster`, or give --server"));
         }
-        return match in_cluster(options) {
-            Some(target) => Ok(target),
-            None => Err(nothing_configured(options, &config, &paths)),
-        };
+        if let Some(pod) = pod {
+            (cluster, user) = pod.cluster_and_user(options, user);
+        } else if let Some(server) = options.variable("KUBERNETES_MASTER") {
+            server.clone_into(&mut cluster.server);
+        } else {
+            return Err(nothing_configured(options, &config, &paths));
+        }
     }
-    let namespace = context.namespace.filter(|namespace| !namespace.is_empty());
-    let mut target = Target { cluster, user, namespace: namespace.unwrap_or_else(|| "default".to_owned()) };
-    override_user(options, &mut target.user)?;
-    Ok(target)
+    Ok(Target { cluster, user, namespace })
 }
 
-/// Returns the files to read, the most important first.
+/// Returns the files to read, in order of precedence.
 fn paths(options: &ConnectOptions) -> Vec<PathBuf> {
-    if let Some(path) = &options.kubeconfig {
+    if let Some(path) = given(&options.kubeconfig) {
         return vec![PathBuf::from(path)];
     }
     if let Some(list) = options.variable("KUBECONFIG") {
         return std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect();
     }
-    let home = options.variable("HOME").or_else(|| options.variable("USERPROFILE"));
-    home.map(|home| Path::new(home).join(".kube").join("config")).into_iter().collect()
+    let home = options.home_directory();
+    home.map(|home| home.join(".kube").join("config")).into_iter().collect()
 }
 
-/// Reads and merges the files. Those that are missing are skipped, except one that was asked for.
-fn merge(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, ClusterError> {
-    let mut merged = Kubeconfig::default();
-    for path in paths {
-        let mut config = match Kubeconfig::read_from(path) {
-            Ok(config) => config,
-            Err(KubeconfigError::ReadConfig(source, _))
-                if source.kind() == std::io::ErrorKind::NotFound && options.kubeconfig.is_none() =>
-            {
-                continue;
-            }
-            Err(error) => return Err(unreadable(path, &error)),
-        };
-        // An empty name is no name: the next file may give one.
-        config.current_context = config.current_context.filter(|name| !name.is_empty());
-        merged = merged.merge(config).map_err(|error| unreadable(path, &error))?;
+fn context(options: &ConnectOptions, config: &Kubeconfig) -> Result<Context, ClusterError> {
+    let name = given(&options.context).unwrap_or(&config.current_context);
+    let mut context = match config.contexts.get(name) {
+        Some(context) => context.clone(),
+        None if name.is_empty() => Context::default(),
+        None => {
+            let origin = if given(&options.context).is_some() { "context" } else { "the current context" };
+            return Err(missing(origin, name, "contexts", config.contexts.keys()));
+        }
+    };
+    if let Some(cluster) = given(&options.cluster) {
+        cluster.clone_into(&mut context.cluster);
     }
-    Ok(merged)
-}
-
-fn unreadable(path: &Path, error: &KubeconfigError) -> ClusterError {
-    let problem = match error {
-        KubeconfigError::ReadConfig(source, _) if source.kind() == std::io::ErrorKind::NotFound => {
-            "no such file".to_owned()
-        }
-        KubeconfigError::ReadConfig(source, _) => source.to_string(),
-        // The first line has the place; the others repeat the file's text, secrets among it.
-        KubeconfigError::Parse(source) => {
-            source.without_snippet().to_string().lines().next().unwrap_or_default().to_owned()
-        }
-        other => other.to_string(),
-    };
-    ClusterError::config(format!("error loading config file {:?}: {problem}", path.display().to_string()))
-        .hint("`kubectl config view` shows what kubectl reads; --kubeconfig names another file")
-}
-
-fn context(options: &ConnectOptions, config: &Kubeconfig, chosen: Option<&str>) -> Result<Context, ClusterError> {
-    let Some(name) = chosen else {
-        return Ok(Context { cluster: options.cluster.clone().unwrap_or_default(), ..Context::default() });
-    };
-    let found = config.contexts.iter().find(|context| context.name == name);
-    let Some(found) = found else {
-        let existing: Vec<&str> = config.contexts.iter().map(|context| context.name.as_str()).collect();
-        let origin = if options.context.is_some() { "context" } else { "the current context" };
-        return Err(missing(origin, name, "contexts", &existing));
-    };
-    let mut context = found.context.clone().unwrap_or_default();
-    if let Some(cluster) = &options.cluster {
-        context.cluster.clone_from(cluster);
+    if let Some(user) = given(&options.user) {
+        user.clone_into(&mut context.user);
     }
     Ok(context)
 }
 
 fn cluster(options: &ConnectOptions, config: &Kubeconfig, context: &Context) -> Result<Cluster, ClusterError> {
-    match config.clusters.iter().find(|cluster| cluster.name == context.cluster) {
-        Some(found) => Ok(found.cluster.clone().unwrap_or_default()),
-        // A server that is given needs no cluster of the kubeconfig.
-        None if context.cluster.is_empty() || (options.server.is_some() && options.cluster.is_none()) => {
-            Ok(Cluster::default())
-        }
-        None => {
-            let existing: Vec<&str> = config.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-            Err(missing("cluster", &context.cluster, "clusters", &existing))
-        }
+    match config.clusters.get(&context.cluster) {
+        Some(cluster) => Ok(cluster.clone()),
+        // --server needs no cluster of the kubeconfig.
+        None if context.cluster.is_empty() => Ok(Cluster::default()),
+        None if given(&options.server).is_some() && given(&options.cluster).is_none() => Ok(Cluster::default()),
+        None => Err(missing("cluster", &context.cluster, "clusters", config.clusters.keys())),
     }
 }
 
-fn user(options: &ConnectOptions, config: &Kubeconfig, context: &Context) -> Result<AuthInfo, ClusterError> {
-    let name = options.user.as_ref().or(context.user.as_ref());
-    let found = name.and_then(|name| config.auth_infos.iter().find(|user| user.name == *name));
-    match (found, &options.user) {
-        (Some(found), _) => Ok(found.auth_info.clone().unwrap_or_default()),
-        (None, Some(name)) => {
-            let existing: Vec<&str> = config.auth_infos.iter().map(|user| user.name.as_str()).collect();
-            Err(missing("user", name, "users", &existing))
-        }
+fn user(options: &ConnectOptions, config: &Kubeconfig, context: &Context) -> Result<User, ClusterError> {
+    match config.users.get(&context.user) {
+        Some(user) => Ok(user.clone()),
         // As in client-go, a context may name a user that does not exist.
-        (None, None) => Ok(AuthInfo::default()),
+        None if given(&options.user).is_none() => Ok(User::default()),
+        None => Err(missing("user", &context.user, "users", config.users.keys())),
     }
 }
 
@@ -152,64 +117,75 @@ fn user(options: &ConnectOptions, config: &Kubeconfig, context: &Context) -> Res
 ///
 /// Ported from `getCluster`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.36.
 fn override_cluster(options: &ConnectOptions, cluster: &mut Cluster) {
-    if options.insecure_skip_tls_verify || options.certificate_authority.is_some() {
-        cluster.insecure_skip_tls_verify = Some(options.insecure_skip_tls_verify);
-        cluster.certificate_authority.clone_from(&options.certificate_authority);
-        cluster.certificate_authority_data = None;
+    let authority = given(&options.certificate_authority);
+    if options.insecure_skip_tls_verify || authority.is_some() {
+        cluster.insecure_skip_tls_verify = options.insecure_skip_tls_verify;
+        cluster.certificate_authority = authority.unwrap_or_default().to_owned();
+        cluster.certificate_authority_data.clear();
     }
-    if options.tls_server_name.is_some() || options.server.is_some() {
-        cluster.tls_server_name.clone_from(&options.tls_server_name);
+    let (name, server) = (given(&options.tls_server_name), given(&options.server));
+    if name.is_some() || server.is_some() {
+        cluster.tls_server_name = name.unwrap_or_default().to_owned();
     }
-    if options.server.is_some() {
-        cluster.server.clone_from(&options.server);
+    if let Some(server) = server {
+        server.clone_into(&mut cluster.server);
     }
 }
 
-/// Applies the flags about the user. A token goes before every other way to log in.
-fn override_user(options: &ConnectOptions, user: &mut AuthInfo) -> Result<(), ClusterError> {
-    if let Some(token) = options.token.as_ref().filter(|token| !token.is_empty()) {
-        *user = AuthInfo {
-            token: Some(token.clone().into()),
-            client_certificate: user.client_certificate.take(),
-            client_certificate_data: user.client_certificate_data.take(),
-            client_key: user.client_key.take(),
-            client_key_data: user.client_key_data.take(),
-            impersonate: user.impersonate.take(),
-            impersonate_uid: user.impersonate_uid.take(),
-            impersonate_groups: user.impersonate_groups.take(),
-            impersonate_user_extra: user.impersonate_user_extra.take(),
-            ..AuthInfo::default()
-        };
-    } else if user.token_file.as_ref().is_some_and(|path| !path.is_empty()) {
-        // As in client-go, the file is fresher than the token beside it.
-        user.token = None;
-    } else {
-        user.token_file = None;
+/// Applies the flags about the user.
+///
+/// Ported from `getAuthInfo`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.36. Unlike there, a token
+/// file of the kubeconfig does not replace `--token`.
+fn override_user(options: &ConnectOptions, user: &mut User) {
+    if let Some(token) = given(&options.token) {
+        token.clone_into(&mut user.token);
+        user.token_file.clear();
     }
-    if options.as_.is_some() {
-        user.impersonate.clone_from(&options.as_);
+    if let Some(path) = given(&options.client_certificate) {
+        path.clone_into(&mut user.client_certificate);
+        user.client_certificate_data.clear();
+    }
+    if let Some(path) = given(&options.client_key) {
+        path.clone_into(&mut user.client_key);
+        user.client_key_data.clear();
+    }
+    for (flag, field) in [
+        (&options.username, &mut user.username),
+        (&options.password, &mut user.password),
+        (&options.as_, &mut user.impersonate),
+        (&options.as_uid, &mut user.as_uid),
+    ] {
+        if let Some(value) = given(flag) {
+            value.clone_into(field);
+        }
     }
     if !options.as_group.is_empty() {
-        user.impersonate_groups = Some(options.as_group.clone());
+        user.as_groups.clone_from(&options.as_group);
     }
-    if options.as_uid.is_some() {
-        user.impersonate_uid.clone_from(&options.as_uid);
+    // A flag's values replace those that the kubeconfig has for the same key.
+    let extra = options.as_user_extra.iter().filter_map(|extra| extra.split_once('='));
+    for (key, _) in extra.clone() {
+        user.as_user_extra.remove(key);
     }
-    if user.impersonate.as_ref().is_none_or(String::is_empty)
-        && (user.impersonate_groups.is_some() || user.impersonate_uid.is_some())
-    {
-        return Err(ClusterError::config("--as-group and --as-uid need a user to act as").hint("give --as too"));
+    for (key, value) in extra {
+        user.as_user_extra.entry(key.to_owned()).or_default().push(value.to_owned());
     }
-    Ok(())
 }
 
-fn missing(what: &str, name: &str, plural: &str, existing: &[&str]) -> ClusterError {
+fn missing<'a>(
+    what: &str,
+    name: &str,
+    plural: &str,
+    existing: impl Iterator<Item = &'a String> + Clone,
+) -> ClusterError {
+    let existing = existing.map(String::as_str).filter(|name| !name.is_empty());
     let error = ClusterError::config(format!("{what} {name:?} does not exist"));
-    let near = suggestions::near(name, existing.iter().copied());
+    let near = suggestions::near(name, existing.clone());
     if !near.is_empty() {
         return error.hint(format!("similar {plural}: {}", near.join(", ")));
     }
-    match existing {
+    let existing: Vec<&str> = existing.collect();
+    match existing.as_slice() {
         [] => error.hint(format!("the kubeconfig has no {plural}")),
         existing if existing.len() > 10 => {
             error.hint(format!("`kubectl config get-{plural}` lists the {} that exist", existing.len()))
@@ -218,41 +194,65 @@ fn missing(what: &str, name: &str, plural: &str, existing: &[&str]) -> ClusterEr
     }
 }
 
-/// Returns the API server of the cluster that this process runs in, where it runs in one.
-///
-/// Ported from `inClusterClientConfig`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.36.
-fn in_cluster(options: &ConnectOptions) -> Option<Target> {
-    let token = Path::new(SERVICE_ACCOUNT).join("token");
-    let host = options.variable("KUBERNETES_SERVICE_HOST")?;
-    let port = options.variable("KUBERNETES_SERVICE_PORT")?;
-    if !token.is_file() {
-        return None;
+/// The pod that this process runs in.
+struct Pod<'a> {
+    service_account: &'a Path,
+    server: String,
+}
+
+impl<'a> Pod<'a> {
+    /// Returns `None` outside of a cluster.
+    ///
+    /// Ported from `Possible` of `inClusterClientConfig`, k8s.io/client-go/tools/clientcmd/client_config.go, release
+    /// 1.36.
+    fn of(options: &ConnectOptions, service_account: &'a Path) -> Option<Self> {
+        let host = options.variable("KUBERNETES_SERVICE_HOST")?;
+        let port = options.variable("KUBERNETES_SERVICE_PORT")?;
+        let token = std::fs::metadata(service_account.join("token")).ok()?;
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        (!token.is_dir()).then(|| Pod { service_account, server: format!("https://{host}:{port}") })
     }
-    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    let authority = Path::new(SERVICE_ACCOUNT).join("ca.crt");
-    let cluster = Cluster {
-        server: Some(format!("https://{host}:{port}")),
-        certificate_authority: Some(authority.display().to_string()).filter(|_| authority.is_file()),
-        ..Cluster::default()
-    };
-    let mut user = AuthInfo { token_file: Some(token.display().to_string()), ..AuthInfo::default() };
-    override_user(options, &mut user).ok()?;
-    let file = std::fs::read_to_string(Path::new(SERVICE_ACCOUNT).join("namespace")).unwrap_or_default();
-    let namespace = options.variable("POD_NAMESPACE").unwrap_or(file.trim());
-    let namespace = if namespace.is_empty() { "default" } else { namespace };
-    Some(Target { cluster, user, namespace: namespace.to_owned() })
+
+    fn namespace(&self, options: &ConnectOptions) -> String {
+        if let Some(namespace) = options.variable("POD_NAMESPACE") {
+            return namespace.to_owned();
+        }
+        let file = std::fs::read_to_string(self.service_account.join("namespace")).unwrap_or_default();
+        let namespace = file.trim();
+        if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() }
+    }
+
+    /// Returns the cluster of the pod and the user of its service account, who impersonates as `user` does.
+    ///
+    /// Ported from `ClientConfig` of `inClusterClientConfig`, k8s.io/client-go/tools/clientcmd/client_config.go, release
+    /// 1.36. Unlike there, flags to impersonate apply.
+    fn cluster_and_user(self, options: &ConnectOptions, user: User) -> (Cluster, User) {
+        let path = |name: &str| self.service_account.join(name).display().to_string();
+        // As in `InClusterConfig`, an unreadable authority leaves the system's authorities.
+        let own = Some(path("ca.crt")).filter(|path| tls::reads_certificates(path));
+        let authority = given(&options.certificate_authority).map(str::to_owned).or(own);
+        let cluster = Cluster {
+            server: self.server.clone(),
+            certificate_authority: authority.unwrap_or_default(),
+            ..Cluster::default()
+        };
+        let token = given(&options.token).unwrap_or_default().to_owned();
+        let token_file = if token.is_empty() { path("token") } else { String::new() };
+        let User { impersonate, as_uid, as_groups, as_user_extra, .. } = user;
+        (cluster, User { token, token_file, impersonate, as_uid, as_groups, as_user_extra, ..User::default() })
+    }
 }
 
 fn nothing_configured(options: &ConnectOptions, config: &Kubeconfig, paths: &[PathBuf]) -> ClusterError {
     if !config.contexts.is_empty() {
-        let existing: Vec<&str> = config.contexts.iter().map(|context| context.name.as_str()).collect();
+        let existing: Vec<&str> = config.contexts.keys().map(String::as_str).collect();
         return ClusterError::config("the kubeconfig has no current context")
             .hint(format!("choose one with --context or `kubectl config use-context`: {}", existing.join(", ")));
     }
-    let looked: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    let places = match (looked.as_slice(), options.variable("KUBECONFIG")) {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let places = match (paths.as_slice(), options.variable("KUBECONFIG")) {
         ([], _) => "there is no kubeconfig".to_owned(),
-        (looked, _) => format!("no kubeconfig names one ({})", looked.join(", ")),
+        (paths, _) => format!("no kubeconfig names one ({})", paths.join(", ")),
     };
     ClusterError::config(format!("no cluster is configured: {places}"))
         .hint("set KUBECONFIG, or give --kubeconfig or --server")
@@ -266,7 +266,7 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::{ConnectOptions, Target, load};
+    use super::{ConnectOptions, Target, load, load_in};
     use crate::cluster::error::ClusterError;
 
     const FIRST: &str = "
@@ -295,6 +295,7 @@ users:
     fn folder() -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("first"), FIRST).unwrap();
+        fs::write(folder.path().join("ca.crt"), "").unwrap();
         fs::write(folder.path().join("second"), SECOND).unwrap();
         folder
     }
@@ -306,7 +307,7 @@ users:
     }
 
     fn server(target: &Target) -> &str {
-        target.cluster.server.as_deref().unwrap()
+        &target.cluster.server
     }
 
     fn message(error: &ClusterError) -> String {
@@ -318,8 +319,7 @@ users:
         let folder = folder();
         let target = load(&options(&folder, &["absent", "first", "second"])).unwrap();
         assert_eq!((server(&target), target.namespace.as_str()), ("https://two:6443", "team"));
-        assert!(target.user.token.is_none(), "the token file goes before the token beside it");
-        assert_eq!(target.user.token_file, Some(folder.path().join("token").display().to_string()));
+        assert_eq!(target.user.token_file, folder.path().join("token").display().to_string());
     }
 
     #[test]
@@ -329,7 +329,7 @@ users:
         options.context = Some("alpha".to_owned());
         let target = load(&options).unwrap();
         assert_eq!((server(&target), target.namespace.as_str()), ("https://one:6443", "default"));
-        assert_eq!(target.cluster.certificate_authority, Some(folder.path().join("ca.crt").display().to_string()));
+        assert_eq!(target.cluster.certificate_authority, folder.path().join("ca.crt").display().to_string());
     }
 
     #[test]
@@ -343,11 +343,11 @@ users:
         options.as_ = Some("eve".to_owned());
         options.as_group = vec!["admins".to_owned()];
         let Target { cluster, user, .. } = load(&options).unwrap();
-        assert_eq!(cluster.server.as_deref(), Some("https://elsewhere"));
-        assert_eq!((cluster.certificate_authority, cluster.tls_server_name), (None, None));
-        assert_eq!(cluster.insecure_skip_tls_verify, Some(true));
-        assert!(user.token.is_some());
-        assert_eq!((user.impersonate.as_deref(), user.impersonate_groups.unwrap().len()), (Some("eve"), 1));
+        assert_eq!(cluster.server, "https://elsewhere");
+        assert_eq!((cluster.certificate_authority.as_str(), cluster.tls_server_name.as_str()), ("", ""));
+        assert!(cluster.insecure_skip_tls_verify);
+        assert_eq!(user.token, "given");
+        assert_eq!((user.impersonate.as_str(), user.as_groups.len()), ("eve", 1));
     }
 
     #[test]
@@ -416,7 +416,96 @@ users:
         };
         assert_eq!(
             message(&load(&options).unwrap_err()),
-            "--as-group and --as-uid need a user to act as | give --as too"
+            "--as-group, --as-uid and --as-user-extra require a user to impersonate | give --as too"
         );
+    }
+
+    /// A directory of a service account, and the environment of its pod.
+    fn pod() -> (TempDir, ConnectOptions) {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("token"), "of-the-pod\n").unwrap();
+        fs::write(directory.path().join("namespace"), "monitoring\n").unwrap();
+        let environment = [("KUBERNETES_SERVICE_HOST", "fd00::1"), ("KUBERNETES_SERVICE_PORT", "443")];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        (directory, ConnectOptions { environment, ..ConnectOptions::default() })
+    }
+
+    #[test]
+    fn in_a_pod_its_service_account_is_used() {
+        let (directory, mut options) = pod();
+        options.as_ = Some("eve".to_owned());
+        let target = load_in(&options, directory.path()).unwrap();
+        assert_eq!((server(&target), target.namespace.as_str()), ("https://[fd00::1]:443", "monitoring"));
+        assert_eq!(target.user.token_file, directory.path().join("token").display().to_string());
+        assert_eq!(target.user.impersonate, "eve");
+        options.environment.insert("POD_NAMESPACE".to_owned(), "given".to_owned());
+        assert_eq!(load_in(&options, directory.path()).unwrap().namespace, "given");
+    }
+
+    #[test]
+    fn in_a_pod_the_namespace_of_a_context_without_a_cluster_wins() {
+        let (directory, mut options) = pod();
+        let path = directory.path().join("config");
+        options.kubeconfig = Some(path.display().to_string());
+        for (namespace, expected) in [("x", "x"), ("default", "default"), ("''", "monitoring")] {
+            let config =
+                format!("{{current-context: here, contexts: [{{name: here, context: {{namespace: {namespace}}}}}]}}");
+            fs::write(&path, config).unwrap();
+            let target = load_in(&options, directory.path()).unwrap();
+            assert_eq!((server(&target), target.namespace.as_str()), ("https://[fd00::1]:443", expected));
+        }
+    }
+
+    #[test]
+    fn in_a_pod_a_kubeconfig_without_a_namespace_leaves_the_namespace_of_the_pod() {
+        let (directory, mut options) = pod();
+        options.server = Some("https://elsewhere".to_owned());
+        let target = load_in(&options, directory.path()).unwrap();
+        assert_eq!((server(&target), target.namespace.as_str()), ("https://elsewhere", "monitoring"));
+        assert_eq!(target.user.token_file, "");
+    }
+
+    #[test]
+    fn in_a_pod_flags_replace_the_authority_and_the_token() {
+        let (directory, mut options) = pod();
+        let authority = directory.path().join("other.crt");
+        fs::write(&authority, "").unwrap();
+        options.certificate_authority = Some(authority.display().to_string());
+        options.token = Some("given".to_owned());
+        let target = load_in(&options, directory.path()).unwrap();
+        assert_eq!(target.cluster.certificate_authority, authority.display().to_string());
+        assert_eq!((target.user.token.as_str(), target.user.token_file.as_str()), ("given", ""));
+    }
+
+    #[test]
+    fn kubernetes_master_is_the_server_if_nothing_else_is_configured() {
+        let environment = BTreeMap::from([("KUBERNETES_MASTER".to_owned(), "http://localhost:1".to_owned())]);
+        let options = ConnectOptions { environment, ..ConnectOptions::default() };
+        assert_eq!(server(&load(&options).unwrap()), "http://localhost:1");
+    }
+
+    #[test]
+    fn entries_that_are_not_used_may_be_odd() {
+        let folder = folder();
+        let odd = "{contexts: [{name: odd, context: {}}, {name: null}], users: [{user: {}}, {name: u, user: {exec: {env: \
+                   [{name: A, value: null}]}}}], clusters: [{name: c, cluster: {extensions: [{name: e}]}}]}";
+        fs::write(folder.path().join("odd"), odd).unwrap();
+        load(&options(&folder, &["second", "odd"])).unwrap();
+    }
+
+    #[test]
+    fn files_of_another_kind_and_wrong_values_are_refused_without_repeating_them() {
+        let folder = folder();
+        for (text, problem) in [
+            ("{kind: Pod, apiVersion: v1}", "it is of kind \"Pod\" and version \"v1\", not a v1 Config"),
+            ("{apiVersion: v2}", "it is of kind \"\" and version \"v2\", not a v1 Config"),
+            ("[secret]", "it is not a mapping"),
+            ("{users: [{name: u, user: secret}]}", "users[0] has a value of the wrong type or illegal base64 data"),
+            ("{users: [{name: u}, {name: u}]}", "duplicate name \"u\" in users"),
+        ] {
+            fs::write(folder.path().join("broken"), text).unwrap();
+            let error = load(&options(&folder, &["broken"])).unwrap_err().to_string();
+            assert!(error.ends_with(&format!(": {problem}")), "{error}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::progress::Tally;
-use super::transport::{Answer, JSON, PROTOBUF_OR_JSON, Transport};
+use super::transport::{JSON, PROTOBUF_OR_JSON, Response, Transport};
 use super::{json_items, protobuf};
 use crate::cluster::error::ClusterError;
 use crate::model::event::Event;
@@ -138,7 +138,7 @@ pub(super) struct Opened<'a> {
     transport: &'a Transport,
     kind: Kind,
     list: List,
-    first: Answer<'a>,
+    first: Response<'a>,
 }
 
 /// Asks for a list of a kind, and returns once the server begins to answer.
@@ -186,7 +186,7 @@ impl Opened<'_> {
 
 /// Reads one page, and returns where the next begins, nothing where it was the last.
 async fn read_page<T: Item, U>(
-    answer: &mut Answer<'_>,
+    answer: &mut Response<'_>,
     kind: Kind,
     tally: &Tally,
     keep: &impl Fn(T) -> Option<U>,

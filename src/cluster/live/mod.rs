@@ -1,21 +1,26 @@
 //! Reads a live cluster, acting as kubectl does with the same kubeconfig.
 //!
-//! [`connect`] turns flags and environment into a connection: `kubeconfig` picks cluster and user,
-//! `credentials` runs their plugin, `proxy` chooses the way, `connection` makes the client.
-//! [`Live`] asks for what a query needs, all at once: `list` takes lists apart while they
-//! arrive (`protobuf`, `json_items`) over a `transport` that has patience, and `keep` drops
-//! what no answer is made of; `history` asks for revisions alone, and `advanced` for OpenKruise's
-//! DaemonSets. `write` sends patches. What goes wrong is put into words by `failure`.
+//! [`connect`] turns flags and environment into a connection: `kubeconfig` chooses cluster and user (from
+//! `kubeconfig_file`, checked by `kubeconfig_check`), `credentials` authenticates requests (with an `exec_plugin` that
+//! `kuberc` allows), `proxy` chooses the way, `connection` makes the client (with `tls` and `resolver`).
+//! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`, `json_items`)
+//! over a `transport` that retries, and `prune` drops what no report uses; `history` requests revisions alone, and
+//! `advanced` OpenKruise's DaemonSets. `write` sends patches. `failure` words errors.
 #![expect(clippy::disallowed_types, reason = "this is the one place that talks to an API server")]
 
 mod advanced;
 mod connection;
 mod credentials;
+mod exec_plugin;
 mod failure;
 mod history;
 mod json_items;
 mod kubeconfig;
+mod kubeconfig_check;
+mod kubeconfig_file;
+mod kuberc;
 mod list;
+mod look_path;
 mod options;
 mod progress;
 mod protobuf;
@@ -23,6 +28,8 @@ mod proxy;
 mod prune;
 mod read;
 mod reader;
+mod resolver;
+mod tls;
 mod transport;
 mod write;
 
@@ -48,20 +55,20 @@ pub struct Live {
     clock: fn() -> Timestamp,
 }
 
-/// Makes a connection from flags and environment; nothing is sent before something is read.
+/// Makes a connection from flags and environment. No request is sent yet, but a credential plugin runs.
 ///
-/// Each snapshot carries the time that `clock` returns when its reading begins. A credential plugin runs here, once.
+/// Each snapshot carries the time that `clock` returns when its reading begins.
 ///
 /// # Errors
 ///
-/// Fails where the kubeconfig or a flag is no good, or there are no credentials.
-#[expect(clippy::unused_async, reason = "the client must be made inside a runtime")]
+/// Fails if the kubeconfig or a flag is invalid, or there are no credentials.
 pub async fn connect(
     options: &ConnectOptions,
     clock: fn() -> Timestamp,
     on_progress: OnProgress,
 ) -> Result<Live, ClusterError> {
-    let (transport, default_namespace) = connection::open(options)?;
+    let (transport, default_namespace) = connection::open(options, clock)?;
+    transport.authenticate().await?;
     Ok(Live { transport, tally: Tally::new(on_progress), default_namespace, clock })
 }
 

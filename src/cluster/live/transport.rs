@@ -1,67 +1,84 @@
-//! Asks the server, with patience for an overloaded one, and hands on what it warns of.
+//! Sends requests: authenticates them, retries those that an overloaded server turned away, and collects warnings.
+//!
+//! kube retries requests that change something, for up to six minutes, and drops warnings.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER, WARNING};
-use http::{Request, Response, StatusCode};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER, WARNING};
+use http::{Method, StatusCode, Uri};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use tokio::time::Instant;
 
+use super::connection::Connector;
+use super::credentials::{CredentialSource, Credentials};
 use super::failure;
+use super::tls::Identity;
 use crate::cluster::error::ClusterError;
 
-/// How long to wait in all for a server that says it is overloaded.
+/// How often a request is retried after the time that the server asks for; as often as client-go does.
+const MAX_RETRIES: u32 = 10;
+
+/// How long to retry in total if the server does not say when.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The first pause before a question is repeated, where the server does not say how long.
+/// The first pause before a retry if the server does not say when.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 /// The shortest pause, whatever the server says.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The most bytes of a refusal that are read.
+/// How many redirects are followed; as many as Go's client follows.
+const MAX_REDIRECTS: u32 = 10;
+
+/// How long a server may be silent; the API server itself gives up after 60 seconds.
+const SILENCE: Duration = Duration::from_secs(75);
+
+/// How much of an error's body is read, in bytes.
 const LONGEST_REFUSAL: usize = 1 << 16;
 
-/// What the server may answer with.
+/// JSON as the only accepted form.
 pub(super) const JSON: &str = "application/json";
-/// What the server may answer with where protobuf is understood: old servers and proxies send JSON.
+/// Protobuf as the preferred form: old servers and proxies send JSON.
 pub(super) const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf, application/json";
 
 /// The connection to one server.
 pub(super) struct Transport {
-    client: Client,
-    /// The server's host and port.
-    server: String,
-    /// How long a question may take with its answer.
+    connector: Box<Connector>,
+    credentials: Box<CredentialSource>,
+    /// The client, with the client certificate that its connections present.
+    client: Mutex<Option<(Option<Identity>, Client)>>,
+    url: Uri,
+    /// The headers of every request.
+    headers: HeaderMap,
+    /// The limit of one request with its response.
     timeout: Option<Duration>,
     warnings: Mutex<Vec<String>>,
 }
 
 impl std::fmt::Debug for Transport {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Transport").field("server", &self.server).finish_non_exhaustive()
+        formatter.debug_struct("Transport").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
 /// What is sent.
-struct Question<'a> {
-    /// The path, with its query.
-    path: &'a str,
-    /// What may be answered with.
+struct Request {
+    /// The path on the server, with its query.
+    path: String,
     accept: &'static str,
-    /// The JSON Patch, where something is to be changed.
+    /// The JSON Patch, if something is to be changed.
     patch: Option<Bytes>,
 }
 
-/// An answer whose body is still to come.
+/// A response whose body has not been read yet.
 #[derive(Debug)]
-pub(super) struct Answer<'a> {
+pub(super) struct Response<'a> {
     transport: &'a Transport,
-    /// What was asked, such as `list pods`.
+    /// What was requested, such as `list pods`.
     request: String,
     /// The media type, without parameters.
     pub content_type: String,
@@ -70,94 +87,58 @@ pub(super) struct Answer<'a> {
 }
 
 impl Transport {
-    pub(super) fn new(client: Client, server: String, timeout: Option<Duration>) -> Self {
-        Transport { client, server, timeout, warnings: Mutex::default() }
+    pub(super) fn new(
+        connector: Connector,
+        credentials: CredentialSource,
+        url: Uri,
+        headers: HeaderMap,
+        timeout: Option<Duration>,
+    ) -> Self {
+        Transport {
+            connector: Box::new(connector),
+            credentials: Box::new(credentials),
+            client: Mutex::default(),
+            url,
+            headers,
+            timeout,
+            warnings: Mutex::default(),
+        }
     }
 
-    /// Returns what the server has warned of since the last call, each warning once.
-    pub(super) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Asks for a path, with its query. `request` says in words what is asked.
+    /// Obtains credentials, so that a plugin prompts before anything is shown.
     ///
     /// # Errors
     ///
-    /// Fails where the server cannot be reached, or answers with anything but success.
+    /// Fails if there are none.
+    pub(super) async fn authenticate(&self) -> Result<(), ClusterError> {
+        let credentials = self.credentials.current().await?;
+        self.client(&credentials).map(drop)
+    }
+
+    /// Returns the warnings that the server has sent since the last call, each once.
+    pub(super) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut locked(&self.warnings))
+    }
+
+    /// Requests a path with its query. `request` describes the request in errors.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be reached or does not answer with success.
     pub(super) async fn get(
         &self,
         request: &str,
         path: &str,
         accept: &'static str,
-    ) -> Result<Answer<'_>, ClusterError> {
-        let question = Question { path, accept, patch: None };
-        self.ask(request, question, |status| {
-            matches!(
-                status,
-                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
-            )
-        })
-        .await
+    ) -> Result<Response<'_>, ClusterError> {
+        self.request(request, Request { path: self.full_path(path), accept, patch: None }).await
     }
 
-    /// Sends a JSON Patch, and reads the object that it gives.
-    ///
-    /// It is sent again only where the server says that it has not looked at it.
+    /// Requests one object in JSON.
     ///
     /// # Errors
     ///
-    /// Fails as [`Transport::get_object`] does. Where the connection is lost, nobody knows what became of it.
-    pub(super) async fn patch_object<T: serde::de::DeserializeOwned>(
-        &self,
-        request: &str,
-        path: &str,
-        patch: Vec<u8>,
-    ) -> Result<T, ClusterError> {
-        let question = Question { path, accept: JSON, patch: Some(patch.into()) };
-        self.ask(request, question, |status| status == StatusCode::TOO_MANY_REQUESTS).await?.object().await
-    }
-
-    /// Asks, and once more after a pause where the server is too busy to answer.
-    async fn ask(
-        &self,
-        request: &str,
-        question: Question<'_>,
-        is_busy: impl Fn(StatusCode) -> bool,
-    ) -> Result<Answer<'_>, ClusterError> {
-        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
-        let mut patience = PATIENCE;
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let response = self.within(deadline, self.send(&question)).await??;
-            self.note_warnings(response.headers());
-            let status = response.status();
-            if status.is_success() {
-                let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-                let content_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
-                let content_type = content_type.trim().to_ascii_lowercase();
-                let (request, body) = (request.to_owned(), response.into_body());
-                return Ok(Answer { transport: self, request, content_type, body, deadline });
-            }
-            let wait = match retry_after(response.headers()) {
-                Some(wait) => wait.max(SHORTEST_PAUSE),
-                None => pause.min(patience),
-            };
-            if !is_busy(status) || patience.is_zero() || wait > patience {
-                let body = self.within(deadline, refusal(response.into_body())).await?;
-                return Err(failure::refused(status, &body));
-            }
-            drop(response);
-            self.within(deadline, tokio::time::sleep(wait)).await?;
-            patience -= wait;
-            pause *= 2;
-        }
-    }
-
-    /// Asks for one object in JSON.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Transport::get`] does, and where the answer is no JSON.
+    /// Fails as [`Transport::get`] does, and if the response is not JSON.
     pub(super) async fn get_object<T: serde::de::DeserializeOwned>(
         &self,
         request: &str,
@@ -166,35 +147,196 @@ impl Transport {
         self.get(request, path, JSON).await?.object().await
     }
 
-    async fn send(&self, question: &Question<'_>) -> Result<Response<Body>, ClusterError> {
-        let Question { path, accept, patch } = question;
-        let request = match patch {
-            None => Request::get(*path).header(ACCEPT, *accept).body(Body::empty()),
-            Some(patch) => Request::patch(*path)
-                .header(ACCEPT, *accept)
+    /// Sends a JSON Patch, and returns the resulting object.
+    ///
+    /// It is sent again only if the server says that it has not looked at it.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Transport::get_object`] does. If the connection is lost, the outcome is unknown.
+    pub(super) async fn patch_object<T: serde::de::DeserializeOwned>(
+        &self,
+        request: &str,
+        path: &str,
+        patch: Vec<u8>,
+    ) -> Result<T, ClusterError> {
+        let patch = Some(patch.into());
+        self.request(request, Request { path: self.full_path(path), accept: JSON, patch }).await?.object().await
+    }
+
+    /// Adds the path of the server's address, such as that of a cluster behind a proxy.
+    fn full_path(&self, path: &str) -> String {
+        format!("{}{path}", self.url.path().trim_end_matches('/'))
+    }
+
+    /// Sends a request, and again if the server is too busy.
+    ///
+    /// Ported from `IsNextRetry`, k8s.io/client-go/rest/with_retry.go, release 1.36. Unlike there, a change is sent
+    /// again only after 429, and reads are retried for [`PATIENCE`] if there is no `Retry-After`.
+    async fn request(&self, description: &str, mut request: Request) -> Result<Response<'_>, ClusterError> {
+        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let (mut retries, mut redirects, mut patience, mut pause) = (0, 0, PATIENCE, FIRST_PAUSE);
+        loop {
+            let response = match self.send_authenticated(deadline, &request).await {
+                Ok(response) => response,
+                Err(SendError::Reset(_)) if request.patch.is_none() && !patience.is_zero() => {
+                    self.pause(deadline, pause.min(patience)).await?;
+                    patience = patience.saturating_sub(pause);
+                    pause *= 2;
+                    continue;
+                }
+                Err(SendError::Reset(error) | SendError::Other(error)) => return Err(error),
+            };
+            self.note_warnings(response.headers());
+            let status = response.status();
+            if status.is_success() {
+                let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+                let content_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+                let content_type = content_type.trim().to_ascii_lowercase();
+                let (request, body) = (description.to_owned(), response.into_body());
+                return Ok(Response { transport: self, request, content_type, body, deadline });
+            }
+            if request.patch.is_none()
+                && status.is_redirection()
+                && redirects < MAX_REDIRECTS
+                && let Some(path) = self.redirect(response.headers())
+            {
+                redirects += 1;
+                request.path = path;
+                continue;
+            }
+            let is_read = request.patch.is_none();
+            let wait = match retry_after(response.headers()) {
+                Some(wait)
+                    if retries < MAX_RETRIES
+                        && (status == StatusCode::TOO_MANY_REQUESTS || (is_read && status.is_server_error())) =>
+                {
+                    retries += 1;
+                    Some(wait.max(SHORTEST_PAUSE))
+                }
+                None if !patience.is_zero() && is_busy(status, is_read) => {
+                    let wait = pause.min(patience);
+                    patience -= wait;
+                    pause *= 2;
+                    Some(wait)
+                }
+                _ => None,
+            };
+            let Some(wait) = wait else {
+                let body = self.within(deadline, refusal(response.into_body())).await?;
+                return Err(failure::refused(status, &body));
+            };
+            drop(response);
+            self.pause(deadline, wait).await?;
+        }
+    }
+
+    /// Sends a request, and again with renewed credentials if the server rejects the first ones.
+    async fn send_authenticated(
+        &self,
+        deadline: Option<Instant>,
+        request: &Request,
+    ) -> Result<http::Response<Body>, SendError> {
+        let credentials = self.credentials.current().await?;
+        let response = self.within(deadline, self.send(request, &credentials)).await??;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        match self.credentials.after_rejection(&credentials).await? {
+            Some(renewed) => self.within(deadline, self.send(request, &renewed)).await?,
+            None => Ok(response),
+        }
+    }
+
+    async fn send(&self, request: &Request, credentials: &Credentials) -> Result<http::Response<Body>, SendError> {
+        let Request { path, accept, patch } = request;
+        let invalid = |error: http::Error| ClusterError::config(format!("cannot request {path:?}: {error}"));
+        let mut parts = self.url.clone().into_parts();
+        parts.path_and_query = Some(path.parse().map_err(|error: http::uri::InvalidUri| invalid(error.into()))?);
+        let builder = http::Request::builder().uri(Uri::from_parts(parts).map_err(|error| invalid(error.into()))?);
+        let sent = match patch {
+            None => builder.method(Method::GET).body(Body::empty()),
+            Some(patch) => builder
+                .method(Method::PATCH)
                 .header(CONTENT_TYPE, "application/json-patch+json")
                 .body(Body::from(patch.clone())),
         };
-        let request = request.map_err(|error| ClusterError::config(format!("cannot ask for {path:?}: {error}")))?;
-        self.client.send(request).await.map_err(|error| failure::connection(&self.server, &error))
+        let mut sent = sent.map_err(invalid)?;
+        let headers = sent.headers_mut();
+        headers.extend(self.headers.clone());
+        headers.insert(ACCEPT, http::HeaderValue::from_static(accept));
+        if let Some(authorization) = &credentials.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        self.client(credentials)?.send(sent).await.map_err(|error| {
+            let failed = failure::connection(self.server(), &error);
+            if failure::is_reset(&error) { SendError::Reset(failed) } else { SendError::Other(failed) }
+        })
     }
 
-    async fn within<F: Future>(&self, deadline: Option<Instant>, future: F) -> Result<F::Output, ClusterError> {
-        match (deadline, self.timeout) {
-            (Some(deadline), Some(timeout)) => tokio::time::timeout_at(deadline, future).await.map_err(|_| {
-                failure::timed_out(
-                    &self.server,
-                    &format!("no whole answer came within {} s (--request-timeout)", timeout.as_secs_f64()),
-                )
-            }),
-            _ => Ok(future.await),
+    /// Returns the client that presents the credentials' client certificate. Connections that present another one are
+    /// not used again, as in client-go.
+    fn client(&self, credentials: &Credentials) -> Result<Client, ClusterError> {
+        let mut client = locked(&self.client);
+        let wanted = credentials.identity.as_ref();
+        match &*client {
+            Some((identity, client))
+                if identity.as_ref().map(std::sync::Arc::as_ptr) == wanted.map(std::sync::Arc::as_ptr) =>
+            {
+                Ok(client.clone())
+            }
+            _ => {
+                let made = self.connector.client(wanted)?;
+                *client = Some((wanted.cloned(), made.clone()));
+                Ok(made)
+            }
         }
+    }
+
+    /// Returns the server's host and port.
+    fn server(&self) -> &str {
+        self.url.authority().map_or("", |authority| authority.as_str())
+    }
+
+    /// Returns the path that a redirect leads to, if it stays on this server: credentials are for no other one.
+    fn redirect(&self, headers: &HeaderMap) -> Option<String> {
+        let location: Uri = headers.get(LOCATION)?.to_str().ok()?.parse().ok()?;
+        let elsewhere = location.authority().is_some()
+            && (location.authority() != self.url.authority() || location.scheme() != self.url.scheme());
+        let path = location.path_and_query()?.as_str();
+        (!elsewhere && path.starts_with('/')).then(|| path.to_owned())
+    }
+
+    /// Waits for a future until the deadline, and no longer than [`SILENCE`].
+    async fn within<F: Future>(&self, deadline: Option<Instant>, future: F) -> Result<F::Output, ClusterError> {
+        let silence = Instant::now() + SILENCE;
+        let end = deadline.map_or(silence, |deadline| deadline.min(silence));
+        tokio::time::timeout_at(end, future).await.map_err(|_| {
+            let how = match self.timeout {
+                Some(timeout) if end != silence => {
+                    format!("no whole answer came within {} s (--request-timeout)", timeout.as_secs_f64())
+                }
+                _ => format!("no answer came within {} s", SILENCE.as_secs()),
+            };
+            failure::timed_out(self.server(), &how)
+        })
+    }
+
+    async fn pause(&self, deadline: Option<Instant>, duration: Duration) -> Result<(), ClusterError> {
+        let end = Instant::now() + duration;
+        if deadline.is_some_and(|deadline| deadline < end) {
+            // The retry would come too late: wait for the rest, then report the timeout.
+            tokio::time::sleep_until(deadline.unwrap_or(end)).await;
+            return self.within(deadline, std::future::pending()).await;
+        }
+        tokio::time::sleep_until(end).await;
+        Ok(())
     }
 
     fn note_warnings(&self, headers: &HeaderMap) {
         for header in headers.get_all(WARNING) {
             let text = String::from_utf8_lossy(header.as_bytes());
-            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut warnings = locked(&self.warnings);
             if let Some(text) = warning_text(&text).filter(|text| !warnings.contains(text)) {
                 warnings.push(text);
             }
@@ -202,12 +344,25 @@ impl Transport {
     }
 }
 
-impl Answer<'_> {
-    /// Returns the next bytes of the body, or nothing at its end.
+/// Why a request was not answered.
+enum SendError {
+    /// The connection was lost before an answer.
+    Reset(ClusterError),
+    Other(ClusterError),
+}
+
+impl From<ClusterError> for SendError {
+    fn from(error: ClusterError) -> Self {
+        SendError::Other(error)
+    }
+}
+
+impl Response<'_> {
+    /// Returns the next bytes of the body, or `None` at its end.
     ///
     /// # Errors
     ///
-    /// Fails where the connection is lost or time runs out.
+    /// Fails if the connection is lost or time runs out.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ClusterError> {
         loop {
             let frame = self.transport.within(self.deadline, self.body.frame()).await?;
@@ -222,7 +377,8 @@ impl Answer<'_> {
                     return Err(ClusterError::Connection {
                         message: format!(
                             "the connection to the server {} was lost in the answer to {}: {error}",
-                            self.transport.server, self.request
+                            self.transport.server(),
+                            self.request
                         ),
                         hints: vec!["try again".to_owned()],
                     });
@@ -232,10 +388,6 @@ impl Answer<'_> {
     }
 
     /// Reads the body as one object in JSON.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the connection is lost, and where the body is no such JSON.
     async fn object<T: serde::de::DeserializeOwned>(mut self) -> Result<T, ClusterError> {
         let mut text = Vec::new();
         while let Some(bytes) = self.next().await? {
@@ -244,13 +396,27 @@ impl Answer<'_> {
         serde_json::from_slice(&text).map_err(|error| self.broken(error.to_string()))
     }
 
-    /// Makes the error of an answer that is not what it should be.
+    /// Returns the error of a response that is not what was requested.
     pub(super) fn broken(&self, problem: impl Into<String>) -> ClusterError {
         ClusterError::Answer { request: self.request.clone(), problem: problem.into() }
     }
 }
 
-/// Reads what a server says to a refusal, as far as it is sensible.
+/// Locks data that is whole after every change.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whether a request may succeed a moment later. A change must not have been looked at.
+fn is_busy(status: StatusCode, is_read: bool) -> bool {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => true,
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => is_read,
+        _ => false,
+    }
+}
+
+/// Reads the body of an error, up to [`LONGEST_REFUSAL`].
 async fn refusal(mut body: Body) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
@@ -264,7 +430,7 @@ async fn refusal(mut body: Body) -> Vec<u8> {
     bytes
 }
 
-/// Returns how long the server asks to wait, where it says so in seconds.
+/// Returns how long the server asks to wait, in the form of seconds that client-go knows.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

@@ -1,0 +1,190 @@
+//! Reads which credential plugins may run from kubectl's preferences.
+//!
+//! Ported from k8s.io/kubectl/pkg/kuberc/kuberc.go and from `ValidatePluginPolicy` and `checkAllowlistLocked`,
+//! k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.36. kube knows no such policy.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::look_path::look_path;
+use super::options::{ConnectOptions, given};
+use crate::cluster::error::ClusterError;
+
+/// Which credential plugins may run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum PluginPolicy {
+    #[default]
+    AllowAll,
+    DenyAll,
+    Allowlist(Vec<String>),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Preferences {
+    credential_plugin_policy: Option<String>,
+    credential_plugin_allowlist: Option<Vec<Entry>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Entry {
+    /// The deprecated form of `command`.
+    name: Option<String>,
+    command: Option<String>,
+}
+
+impl PluginPolicy {
+    /// Reads the policy of the preferences file that kubectl would use.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read or has a contradictory policy.
+    pub(super) fn read(options: &ConnectOptions) -> Result<Self, ClusterError> {
+        let disabled = options
+            .variable("KUBECTL_KUBERC")
+            .is_some_and(|value| matches!(value, "0" | "f" | "F" | "false" | "FALSE" | "False"));
+        if disabled {
+            return Ok(PluginPolicy::AllowAll);
+        }
+        let flag = given(&options.kuberc);
+        let (path, explicit) = match (flag, options.variable("KUBERC")) {
+            (None, Some("off")) => return Ok(PluginPolicy::AllowAll),
+            (Some(_), Some("off")) => {
+                return Err(ClusterError::config("KUBERC=off and --kuberc are mutually exclusive")
+                    .hint("unset KUBERC, or leave out --kuberc"));
+            }
+            (Some(path), _) | (None, Some(path)) => (PathBuf::from(path), true),
+            (None, None) => match options.home_directory() {
+                Some(home) => (home.join(".kube").join("kuberc"), false),
+                None => return Ok(PluginPolicy::AllowAll),
+            },
+        };
+        let bad = |problem: &str| {
+            ClusterError::config(format!("kuberc {:?}: {problem}", path.display().to_string()))
+                .hint("correct the file, or set KUBERC=off to ignore it")
+        };
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound && !explicit => return Ok(PluginPolicy::AllowAll),
+            Err(error) => return Err(bad(&error.to_string())),
+        };
+        let preferences: Preferences = serde_saphyr::from_slice(&text)
+            .map_err(|error| bad(error.without_snippet().to_string().lines().next().unwrap_or_default()))?;
+        Self::of(preferences).map_err(|problem| bad(&problem))
+    }
+
+    fn of(preferences: Preferences) -> Result<Self, String> {
+        let Preferences { credential_plugin_policy: policy, credential_plugin_allowlist: entries } = preferences;
+        match (policy.as_deref().unwrap_or_default(), entries) {
+            ("" | "AllowAll", None) => Ok(PluginPolicy::AllowAll),
+            ("DenyAll", None) => Ok(PluginPolicy::DenyAll),
+            ("Allowlist", Some(entries)) if !entries.is_empty() => {
+                Ok(PluginPolicy::Allowlist(entries.into_iter().map(Entry::command).collect::<Result<_, _>>()?))
+            }
+            ("Allowlist", _) => Err("credentialPluginPolicy is \"Allowlist\", and the allowlist is empty".to_owned()),
+            (policy @ ("" | "AllowAll" | "DenyAll"), Some(_)) => {
+                Err(format!("credentialPluginPolicy is {policy:?}, and there is an allowlist"))
+            }
+            (policy, _) => Err(format!("unknown credentialPluginPolicy {policy:?}")),
+        }
+    }
+
+    /// Checks that a plugin may run: `command` is its name in the kubeconfig, `path` the program that was found.
+    pub(super) fn check(&self, command: &str, path: &Path, options: &ConnectOptions) -> Result<(), ClusterError> {
+        let refuse = |why: &str| {
+            Err(ClusterError::Credentials {
+                message: format!("getting credentials: plugin {command:?} not allowed: {why}"),
+                hints: vec!["the policy is set by credentialPluginPolicy in kubectl's kuberc file".to_owned()],
+            })
+        };
+        match self {
+            PluginPolicy::AllowAll => Ok(()),
+            PluginPolicy::DenyAll => refuse("policy set to \"DenyAll\""),
+            PluginPolicy::Allowlist(entries) => {
+                let allowed = entries.iter().any(|entry| {
+                    entry == command
+                        || Path::new(entry) == path
+                        || (Path::new(entry).file_name() == path.file_name()
+                            && look_path(entry, options).is_ok_and(|found| found == path))
+                });
+                if allowed { Ok(()) } else { refuse("it is not in the allowlist") }
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn command(self) -> Result<String, String> {
+        match (self.name.filter(|name| !name.is_empty()), self.command.filter(|command| !command.is_empty())) {
+            (Some(name), Some(command)) if name != command => {
+                Err(format!("an allowlist entry has both name {name:?} and command {command:?}"))
+            }
+            (None, None) => Err("an allowlist entry is empty".to_owned()),
+            (name, command) => {
+                let command = command.or(name).unwrap_or_default();
+                let normalized: PathBuf = Path::new(&command).components().collect();
+                if normalized.as_os_str() == command.as_str() && !command.starts_with("./") {
+                    Ok(command)
+                } else {
+                    Err(format!("the path {command:?} of the allowlist is not normalized"))
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::path::Path;
+
+    use super::{ConnectOptions, PluginPolicy};
+
+    fn policy(text: &str) -> Result<PluginPolicy, String> {
+        PluginPolicy::of(serde_saphyr::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn policies_are_read_as_kubectl_reads_them() {
+        let allowlist = |entry: &str| Ok(PluginPolicy::Allowlist(vec![entry.to_owned()]));
+        for (text, expected) in [
+            ("{kind: Preference}", Ok(PluginPolicy::AllowAll)),
+            ("{credentialPluginPolicy: DenyAll}", Ok(PluginPolicy::DenyAll)),
+            ("{credentialPluginPolicy: Allowlist, credentialPluginAllowlist: [{name: aws}]}", allowlist("aws")),
+            (
+                "{credentialPluginPolicy: Allowlist, credentialPluginAllowlist: [{command: /bin/sh}]}",
+                allowlist("/bin/sh"),
+            ),
+            (
+                "{credentialPluginPolicy: Allowlist}",
+                Err("credentialPluginPolicy is \"Allowlist\", and the allowlist is empty".to_owned()),
+            ),
+            (
+                "{credentialPluginAllowlist: [{name: aws}]}",
+                Err("credentialPluginPolicy is \"\", and there is an allowlist".to_owned()),
+            ),
+            ("{credentialPluginPolicy: Maybe}", Err("unknown credentialPluginPolicy \"Maybe\"".to_owned())),
+            (
+                "{credentialPluginPolicy: Allowlist, credentialPluginAllowlist: [{command: /bin//sh}]}",
+                Err("the path \"/bin//sh\" of the allowlist is not normalized".to_owned()),
+            ),
+        ] {
+            assert_eq!(policy(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_must_be_in_the_allowlist_by_name_or_path() {
+        let environment = [("PATH".to_owned(), "/bin".to_owned())].into();
+        let options = ConnectOptions { environment, ..ConnectOptions::default() };
+        for (entry, command, allowed) in
+            [("sh", "sh", true), ("/bin/sh", "sh", true), ("sh", "/bin/sh", true), ("cat", "sh", false)]
+        {
+            let policy = PluginPolicy::Allowlist(vec![entry.to_owned()]);
+            assert_eq!(policy.check(command, Path::new("/bin/sh"), &options).is_ok(), allowed, "{entry} {command}");
+        }
+        assert!(PluginPolicy::DenyAll.check("sh", Path::new("/bin/sh"), &options).is_err());
+    }
+}

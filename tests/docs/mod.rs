@@ -19,7 +19,7 @@ fn read(name: &str) -> String {
 }
 
 /// Holds a document against what it must be, or writes it anew.
-fn must_be(name: &str, text: &str) {
+pub(crate) fn must_be(name: &str, text: &str) {
     if std::env::var_os("KUBECTL_DS_UPDATE").is_some() {
         std::fs::write(path(name), text).unwrap();
     } else {

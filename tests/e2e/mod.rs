@@ -5,5 +5,6 @@ mod control_plane;
 mod recording;
 mod revisions;
 mod rollouts;
+mod side_by_side;
 mod stopped_parts;
 mod yaml;

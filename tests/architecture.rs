@@ -73,7 +73,6 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "crate::scheduling",
             "crate::coverage",
             "crate::rollout",
-            "crate::encode",
             "crate::render",
             "crate::cluster",
             "crate::commands",

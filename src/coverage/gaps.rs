@@ -143,7 +143,7 @@ mod tests {
         let node = &report.daemon_sets[0].nodes[0];
         assert_eq!(node.reasons.len(), 1, "{:?}", node.reasons);
         assert_eq!(node.reasons[0].code, ReasonCode::InsufficientResource);
-        assert!(node.reasons[0].message.starts_with("the scheduler says"), "{}", node.reasons[0].message);
+        assert!(node.reasons[0].message.contains("\"Insufficient cpu\""), "{}", node.reasons[0].message);
     }
 
     #[test]

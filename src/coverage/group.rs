@@ -1,4 +1,4 @@
-//! Groups: many nodes with the same cause, as one line.
+//! Groups nodes with the same cause.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,23 +22,21 @@ struct Group {
 }
 
 impl Groups {
-    /// Adds a node with its primary finding, and returns the number of its group; nodes are to come by
-    /// name.
+    /// Adds a node with its primary finding, and returns the number of its group; nodes must come by name.
     pub fn add(&mut self, node: &str, finding: &Finding) -> usize {
         let (number, is_new) = self.number(finding);
         let group = &mut self.groups[number];
         if !is_new {
             group.finding.message.merge(&finding.message);
-            group.finding.fix.merge(&finding.fix);
+            group.finding.advice.merge(&finding.advice);
         }
         group.nodes.push(node.to_owned());
         number
     }
 
-    /// Adds a node whose finding is that of a node in the group already, but for the name.
+    /// Adds a node whose finding is the same as that of a node in the group.
     pub fn add_alike(&mut self, node: &str, number: usize) -> ReasonCode {
         let group = &mut self.groups[number];
-        group.finding.fix.merge_node(node);
         group.nodes.push(node.to_owned());
         group.finding.code
     }
@@ -72,7 +70,7 @@ impl Groups {
                 code: finding.code,
                 count: nodes.len() + unnamed,
                 message: finding.message.to_string(),
-                fix: finding.fix.to_string(),
+                fix: finding.fix(),
                 nodes,
             })
             .collect();

@@ -1,4 +1,4 @@
-//! Nodes that a DaemonSet cannot tell apart, so that one finding speaks for thousands of them.
+//! Classes of nodes that a DaemonSet cannot tell apart, so that one finding stands for thousands of them.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,29 +6,29 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 
-/// What of a node the findings about its eligibility depend on, besides its taints and its labels' keys.
-pub struct Signature<'a> {
+/// What the findings about the eligibility of nodes depend on, besides taints and label keys.
+pub struct NodeClasses<'a> {
     keys: BTreeSet<&'a str>,
     by_name: bool,
 }
 
-impl<'a> Signature<'a> {
-    /// Finds out which labels a DaemonSet's template asks about.
+impl<'a> NodeClasses<'a> {
+    /// Collects the labels that a DaemonSet's template depends on.
     pub fn new(daemon_set: &'a DaemonSet) -> Self {
         let spec = &daemon_set.spec.template.spec;
         let terms = || spec.required_node_affinity().into_iter().flat_map(|selector| &selector.node_selector_terms);
         let expressions = terms().flat_map(|term| &term.match_expressions);
         let keys = spec.node_selector.keys().chain(expressions.map(|expression| &expression.key));
-        Signature {
+        NodeClasses {
             keys: keys.map(String::as_str).collect(),
             by_name: terms().any(|term| !term.match_fields.is_empty()),
         }
     }
 
-    /// Returns a number that two nodes share only if what is found about them differs in their names
-    /// alone; nothing where that cannot be told beforehand.
+    /// Returns a number that two nodes share only if the findings about them are the same; `None` if that is not
+    /// known in advance.
     pub fn of(&self, node: &Node) -> Option<u64> {
-        // Of a node that is not ready, the time it has been so is told.
+        // The findings tell for how long a node has not been ready.
         if self.by_name || node.condition("Ready").is_some_and(|ready| ready.status != "True") {
             return None;
         }
@@ -50,11 +50,11 @@ impl<'a> Signature<'a> {
 mod tests {
     use serde_json::json;
 
-    use super::Signature;
+    use super::NodeClasses;
     use crate::coverage::test_support::world;
 
     #[test]
-    fn only_what_the_template_asks_about_tells_ready_nodes_apart() {
+    fn only_what_the_template_depends_on_tells_ready_nodes_apart() {
         let snapshot = world()
             .template(json!({"nodeSelector": {"disk": "ssd"}}))
             .node("a", json!({"metadata": {"labels": {"disk": "hdd"}}}))
@@ -64,8 +64,8 @@ mod tests {
             .node("e", json!({"metadata": {"labels": {"disk": "hdd"}}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}))
             .node("f", json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}))
             .finish();
-        let signature = Signature::new(&snapshot.daemon_sets[0]);
-        let of = |number: usize| signature.of(&snapshot.nodes[number]);
+        let classes = NodeClasses::new(&snapshot.daemon_sets[0]);
+        let of = |number: usize| classes.of(&snapshot.nodes[number]);
         assert!(of(0).is_some());
         assert_eq!(of(0), of(1));
         for other in [2, 3, 4] {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::gaps;
 use super::group::Groups;
 use super::index::Index;
-use super::node_class::Signature;
+use super::node_class::NodeClasses;
 use super::status_counters;
 use super::tally::{Counted, Tally, counts_of_status, rows_by_value};
 use super::verdict::daemon_set_context::{Subject, revision_hash, strategy};
@@ -25,7 +25,7 @@ use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{
     Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodSummary,
 };
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Reason, ReasonCode};
 use crate::scheduling::should_run::Decision;
 
 /// How much of each node a report tells.
@@ -133,9 +133,16 @@ struct Walk<'s, 'a> {
     groups: Groups,
     not_eligible_groups: Groups,
     nodes: Vec<NodeCoverage>,
-    signature: Signature<'a>,
+    mistakes: Vec<Mistake>,
+    classes: NodeClasses<'a>,
     /// The groups of nodes that were judged, by what those nodes have in common.
     judged: HashMap<Alike, usize>,
+}
+
+/// A likely mistake in the DaemonSet, and the first node that it excludes.
+struct Mistake {
+    node: String,
+    finding: Finding,
 }
 
 /// What nodes without a pod have in common whose primary findings differ in their names alone.
@@ -157,7 +164,8 @@ impl<'s, 'a> Walk<'s, 'a> {
             groups: Groups::default(),
             not_eligible_groups: Groups::default(),
             nodes: Vec::new(),
-            signature: Signature::new(subject.daemon_set),
+            mistakes: Vec::new(),
+            classes: NodeClasses::new(subject.daemon_set),
             judged: HashMap::new(),
         }
     }
@@ -209,7 +217,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             return (false, trouble);
         }
         let pods: Vec<&Pod> = on_node.iter().map(|(_, pod)| *pod).collect();
-        let verdict = verdict::judge(self.subject, node, &pods);
+        let verdict = verdict::judge(self.subject, node, decision, &pods);
         let group = self.group(name, &verdict);
         if let Some((alike, (number, _))) = alike.zip(group) {
             self.judged.insert(alike, number);
@@ -224,7 +232,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             return None;
         }
         if !decision.should_run {
-            return self.signature.of(node).map(Alike::NotEligible);
+            return self.classes.of(node).map(Alike::NotEligible);
         }
         (!missing_pod::is_young(node, self.subject.index.now())).then_some(Alike::Missing)
     }
@@ -242,6 +250,11 @@ impl<'s, 'a> Walk<'s, 'a> {
     /// Adds a node to the group of its primary finding; returns the group's number, and the code where it
     /// is a trouble.
     fn group(&mut self, name: &str, verdict: &Verdict) -> Option<(usize, Option<ReasonCode>)> {
+        for finding in verdict.findings.iter().filter(|finding| finding.likely_mistake) {
+            if !self.mistakes.iter().any(|known| known.finding.code == finding.code) {
+                self.mistakes.push(Mistake { node: name.to_owned(), finding: finding.clone() });
+            }
+        }
         let primary = verdict.findings.first()?;
         // An unknown state is no trouble; the report's gaps tell why it is unknown.
         if verdict.state == NodeState::Unknown {
@@ -314,7 +327,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn into_report(mut self) -> DaemonSetCoverage {
         let counts = self.counts();
         self.add_unnamed_missing(&counts);
-        let Walk { subject, options, tally, by, groups, not_eligible_groups, nodes, .. } = self;
+        let Walk { subject, options, tally, by, groups, not_eligible_groups, nodes, mistakes, .. } = self;
         let daemon_set = subject.daemon_set;
         let every = options.is_every_node() && subject.nodes_known && subject.pods_known;
         let status = if every {
@@ -322,6 +335,8 @@ impl<'s, 'a> Walk<'s, 'a> {
         } else {
             status_counters::unchecked(&daemon_set.status)
         };
+        let warnings =
+            if options.is_every_node() && subject.nodes_known { warnings(&counts, mistakes) } else { Vec::new() };
         let by = options
             .by
             .as_ref()
@@ -333,13 +348,31 @@ impl<'s, 'a> Walk<'s, 'a> {
             current_revision: subject.current_hash.map(str::to_owned),
             strategy: strategy(&daemon_set.spec.update_strategy),
             status,
-            concerns: subject.concerns.iter().map(Finding::reason).collect(),
+            concerns: subject.concerns.iter().map(Finding::reason).chain(warnings).collect(),
             groups: groups.into_report(),
             not_eligible_groups: not_eligible_groups.into_report(),
             by,
             nodes,
         }
     }
+}
+
+/// Returns the likely mistakes that are news although they only exclude nodes: all of them if no node is eligible,
+/// and those of a plugin that its nodes wait for.
+fn warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<Reason> {
+    let none_eligible = counts.eligible == Some(0);
+    mistakes
+        .into_iter()
+        .filter(|mistake| {
+            none_eligible
+                || matches!(mistake.finding.code, ReasonCode::NotReadyNotTolerated | ReasonCode::NetworkUnavailable)
+        })
+        .map(|Mistake { node, finding }| {
+            let Reason { code, message, fix } = finding.reason();
+            let prefix = if none_eligible { "no node is eligible; node" } else { "node" };
+            Reason { code, message: format!("{prefix} {node}: {message}"), fix }
+        })
+        .collect()
 }
 
 fn row(subject: &Subject, name: &str, pods: &[&Pod], verdict: &Verdict) -> NodeCoverage {
@@ -410,6 +443,43 @@ mod tests {
         assert_eq!(states, [Available, Missing, Misscheduled, NotEligible, Available]);
         assert_eq!(report.not_eligible_groups[0].code, ReasonCode::UntoleratedNoSchedule);
         assert_eq!(report.groups.len(), 2);
+    }
+
+    #[test]
+    fn no_eligible_node_because_of_a_likely_mistake_is_a_warning() {
+        let gpu = json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}});
+        let required = |terms| {
+            json!({"affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
+        };
+        let gt = |value: &str| json!([{"matchExpressions": [{"key": "cores", "operator": "Gt", "values": [value]}]}]);
+        for (template, code) in [
+            (json!({"tolerations": [{"key": "dedicated", "value": "cpu"}]}), Some(ReasonCode::UntoleratedNoSchedule)),
+            (required(json!([{}])), Some(ReasonCode::AffinityEmptyTerms)),
+            (required(gt("many")), Some(ReasonCode::AffinityTermInvalid)),
+            (json!({"nodeSelector": {"Kubernetes.io/hostname": "n"}}), Some(ReasonCode::NodeSelectorLabelMissing)),
+            (json!({"nodeSelector": {"gpu": "true"}}), None),
+        ] {
+            let report = world().template(template.clone()).node("n", gpu.clone()).coverage();
+            let codes: Vec<ReasonCode> = report.concerns.iter().map(|concern| concern.code).collect();
+            assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{template}");
+            let eligible =
+                world().template(template).node("n", gpu.clone()).daemon_set(json!({"spec": {"template": {"spec": {
+                "tolerations": [{"operator": "Exists"}], "nodeSelector": null, "affinity": null}}}}));
+            assert!(eligible.pod("agent-n", "n", json!({})).coverage().concerns.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_plugin_that_some_nodes_wait_for_is_a_warning() {
+        let report = world()
+            .template(json!({"volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]}))
+            .node("a", json!({}))
+            .pod("agent-a", "a", json!({}))
+            .node("b", json!({"spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}}))
+            .coverage();
+        assert_eq!(report.concerns.len(), 1);
+        assert_eq!(report.concerns[0].code, ReasonCode::NotReadyNotTolerated);
     }
 
     #[test]

@@ -3,4 +3,5 @@
 pub mod json;
 pub mod ordered_value;
 pub mod sanitize;
+pub mod shell;
 pub mod yaml;

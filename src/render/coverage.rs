@@ -9,6 +9,7 @@ use super::view::View;
 use crate::report::coverage::{
     CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, Trouble,
 };
+use crate::report::fix::Fix;
 
 /// The columns that a group's reason code and number of nodes take up, with the space after them.
 const CODE_WIDTH: usize = 28;
@@ -174,7 +175,7 @@ fn daemon_set_groups(
 ) -> io::Result<()> {
     sentence(daemon_set, style::answer, view, out)?;
     for concern in &daemon_set.concerns {
-        advice(&format!("{}: {}", concern.code, concern.message), &concern.fix, "", view, out)?;
+        advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "", view, out)?;
     }
     if !daemon_set.groups.is_empty() {
         writeln!(out)?;
@@ -208,7 +209,7 @@ pub fn rows_of(
 ) -> io::Result<()> {
     groups.iter().try_for_each(|group| {
         head(group, code_style, view, out)?;
-        advice(&group.message, if says_what_to_do { &group.fix } else { "" }, "    ", view, out)
+        advice(&group.message, says_what_to_do.then_some(&group.fix), "    ", view, out)
     })
 }
 
@@ -220,17 +221,15 @@ fn head(group: &ReasonGroup, code_style: fn(String) -> String, view: &View, out:
 }
 
 /// Writes a sentence, and what to do beneath it.
-fn advice(message: &str, fix: &str, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn advice(message: &str, fix: Option<&Fix>, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let width = view.width.saturating_sub(columns(indent));
     for line in wrap(&view.show(message), width) {
         writeln!(out, "{indent}{line}")?;
     }
-    if fix.is_empty() {
-        return Ok(());
-    }
+    let Some(fix) = fix else { return Ok(()) };
     let arrow = view.arrow();
     let hanging = " ".repeat(columns(arrow));
-    for (index, line) in wrap_fix(&view.show(fix), width.saturating_sub(columns(arrow) + 1)).iter().enumerate() {
+    for (index, line) in wrap_fix(fix, view, width.saturating_sub(columns(arrow) + 1)).iter().enumerate() {
         let lead = if index == 0 { arrow } else { &hanging };
         writeln!(out, "{indent}{lead} {line}")?;
     }

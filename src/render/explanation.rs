@@ -160,14 +160,12 @@ impl Page<'_> {
         writeln!(self.out, "\nWHY AND WHAT TO DO")?;
         for reason in &node.reasons {
             self.indented(&format!("{}: {}", reason.code, reason.message))?;
-            if !reason.fix.is_empty() {
-                let arrow = self.view.arrow();
-                let room = self.view.width.saturating_sub(columns(arrow) + 3);
-                let mut lead = arrow.to_owned();
-                for line in wrap_fix(&self.view.show(&reason.fix), room) {
-                    writeln!(self.out, "  {lead} {line}")?;
-                    lead = " ".repeat(columns(arrow));
-                }
+            let arrow = self.view.arrow();
+            let room = self.view.width.saturating_sub(columns(arrow) + 3);
+            let mut lead = arrow.to_owned();
+            for line in wrap_fix(&reason.fix, self.view, room) {
+                writeln!(self.out, "  {lead} {line}")?;
+                lead = " ".repeat(columns(arrow));
             }
         }
         Ok(())

@@ -2,7 +2,9 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::view::View;
 use crate::encode::sanitize::sanitize;
+use crate::report::fix::Fix;
 
 /// Returns how many columns text takes up, which must have no styles in it.
 pub fn columns(text: &str) -> usize {
@@ -24,16 +26,18 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Breaks what to do into lines of at most `width` columns. A command that ends it and has no room is a line of
+/// Breaks a fix into lines of at most `width` columns. A command that has no room after the advice is a line of
 /// its own and stays whole, however long, so that it can be copied.
-pub fn wrap_fix(fix: &str, width: usize) -> Vec<String> {
-    const COMMAND: &str = "kubectl ";
-    let start = if fix.starts_with(COMMAND) { Some(0) } else { fix.rfind(": kubectl ").map(|at| at + 2) };
-    // What goes on after the command is no part of it: such a text is prose with commands in it.
-    let start = start.filter(|start| columns(fix) > width && !fix[*start..].contains("; "));
-    let Some((prose, command)) = start.map(|start| fix.split_at(start)) else { return wrap(fix, width) };
-    let mut lines = if prose.is_empty() { Vec::new() } else { wrap(prose.trim_end(), width) };
-    lines.push(command.to_owned());
+pub fn wrap_fix(fix: &Fix, view: &View, width: usize) -> Vec<String> {
+    let advice = view.show(&fix.advice);
+    let Some(command) = &fix.command else { return wrap(&advice, width) };
+    let command = view.show(&command.to_string());
+    let line = format!("{advice}: {command}");
+    if columns(&line) <= width {
+        return vec![line];
+    }
+    let mut lines = wrap(&format!("{advice}:"), width);
+    lines.push(command);
     lines
 }
 
@@ -83,6 +87,8 @@ pub fn count(number: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{cut, some_of, wrap, wrap_fix};
+    use crate::render::view::View;
+    use crate::report::fix::{Command, Fix};
 
     #[test]
     fn lines_break_at_spaces_only() {
@@ -92,11 +98,14 @@ mod tests {
 
     #[test]
     fn a_command_to_copy_stays_whole() {
-        assert_eq!(wrap_fix("try it: kubectl get pods", 80), ["try it: kubectl get pods"]);
-        assert_eq!(wrap_fix("if it is gone: kubectl delete pod a", 16), ["if it is gone:", "kubectl delete pod a"]);
-        assert_eq!(wrap_fix("kubectl delete pod a", 9), ["kubectl delete pod a"]);
-        assert_eq!(wrap_fix("see: kubectl get a; or do b", 12), ["see: kubectl", "get a; or do", "b"]);
-        assert_eq!(wrap_fix("wait for it", 8), ["wait for", "it"]);
+        let view = View::new(Some(80), false);
+        let lines = |advice: &str, command: Option<&[&str]>, width| {
+            let command = command.map(Command::kubectl);
+            wrap_fix(&Fix { advice: advice.to_owned(), command }, &view, width)
+        };
+        assert_eq!(lines("try it", Some(&["get", "pods"]), 80), ["try it: kubectl get pods"]);
+        assert_eq!(lines("try it and see", Some(&["get", "a b"]), 9), ["try it", "and see:", "kubectl get 'a b'"]);
+        assert_eq!(lines("wait for it", None, 8), ["wait for", "it"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::fix::Fix;
 use super::reason::{Reason, ReasonCode};
 
 /// Which nodes should have a pod of each DaemonSet, which have one, and why the others have none.
@@ -58,8 +59,8 @@ pub struct DaemonSetCoverage {
     pub strategy: String,
     /// How the status of the DaemonSet compares with what was recomputed.
     pub status: StatusCheck,
-    /// What concerns the DaemonSet as a whole, on whichever node: that it is being deleted, that the
-    /// controller has not acted on its spec, or refuses its selector. Empty as a rule.
+    /// What concerns the DaemonSet as a whole: that it is being deleted, that the controller has not observed its
+    /// spec or refuses its selector, or a likely mistake that makes no node eligible. Usually empty.
     pub concerns: Vec<Reason>,
     /// The primary reasons of nodes that lack an available pod, run one they should not, or whose
     /// second pod cannot come up while the first one is available; most nodes first.
@@ -187,7 +188,7 @@ pub struct ReasonGroup {
     /// A sentence with the real values, or their range where they differ from node to node.
     pub message: String,
     /// What to do.
-    pub fix: String,
+    pub fix: Fix,
 }
 
 /// What a node is to a DaemonSet.

@@ -3,6 +3,7 @@
 pub mod age;
 pub mod change;
 pub mod coverage;
+pub mod fix;
 pub mod history;
 pub mod list;
 pub mod plan;

@@ -1,12 +1,14 @@
-//! Reason codes: why a node has no available pod, or why it is not to have one.
+//! Reason codes: why a node has no available pod, or should not have one.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::fix::Fix;
+
 /// Declares the codes, with the same name in Rust and in JSON.
 macro_rules! reason_codes {
     ($($(#[$meta:meta])* $code:ident,)+) => {
-        /// A word for a reason; stable, so that scripts can depend on it.
+        /// A code for a reason; stable, so that scripts can depend on it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
         pub enum ReasonCode {
             $($(#[$meta])* $code,)+
@@ -27,47 +29,49 @@ macro_rules! reason_codes {
 }
 
 reason_codes! {
-    /// The template pins its pods to another node.
+    /// `nodeName` in the template pins the pods to another node.
     NodeNameMismatch,
-    /// The node lacks a label that the node selector asks for.
+    /// The node does not have a label that the nodeSelector requires.
     NodeSelectorLabelMissing,
-    /// The node has another value for a label of the node selector.
+    /// The node has another value for a label that the nodeSelector requires.
     NodeSelectorValueMismatch,
     /// No term of the required node affinity matches.
     AffinityTermMismatch,
-    /// A term of the required node affinity can never match.
+    /// A term of the required node affinity never matches any node.
     AffinityTermInvalid,
-    /// The required node affinity has no usable term, so it matches no node.
+    /// The required node affinity has no term with a requirement, so it matches no node.
     AffinityEmptyTerms,
     /// A NoSchedule taint is not tolerated.
     UntoleratedNoSchedule,
-    /// A NoExecute taint is not tolerated.
+    /// A NoExecute taint is not tolerated, so it also evicts pods.
     UntoleratedNoExecute,
-    /// The node is not ready, and its NoSchedule taint for that takes it out of the desired number.
+    /// The node is not ready, and its taint excludes it from `desiredNumberScheduled`.
     NodeNotReadyTaint,
-    /// The node's network is not up, and the pods do not use the node's own.
+    /// A network or kubelet plugin does not tolerate the taint of nodes that are not ready, which may be waiting for it.
+    NotReadyNotTolerated,
+    /// The network of the node is not up, and the pods do not use the host network.
     NetworkUnavailable,
-    /// An `Lt` or `Gt` toleration would decide, which depends on a feature gate.
+    /// Only an `Lt` or `Gt` toleration would tolerate a taint, which depends on a feature gate.
     ComparisonOperatorUnknown,
-    /// The pod may stay, but would not be made again.
+    /// The pod is running, but would not be recreated.
     Misscheduled,
-    /// The pod is on a node where it may not be, and will be deleted.
+    /// The pod is on a node that is not eligible, and the controller deletes it.
     PodOnIneligibleNode,
-    /// The controller has not acted on the present spec.
+    /// The controller has not observed the current spec.
     ControllerNotObserved,
     /// The selector selects every pod, which the controller refuses.
     SelectingAll,
     /// The DaemonSet is being deleted.
     DaemonSetDeleting,
-    /// A resource quota blocks the creation.
+    /// A resource quota denied the pod.
     QuotaExceeded,
-    /// A LimitRange blocks the creation.
+    /// A LimitRange denied the pod.
     LimitRangeViolation,
-    /// Pod security admission blocks the creation.
+    /// Pod security admission denied the pod.
     PodSecurityDenied,
-    /// An admission webhook or policy refuses the pod.
+    /// An admission webhook or policy denied the pod.
     WebhookDenied,
-    /// An admission webhook cannot be reached.
+    /// An admission webhook could not be called.
     WebhookUnavailable,
     /// The service account does not exist.
     ServiceAccountMissing,
@@ -75,77 +79,77 @@ reason_codes! {
     PriorityClassMissing,
     /// The runtime class does not exist.
     RuntimeClassMissing,
-    /// The API server refuses the pod for another reason.
+    /// The API server rejected the pod for another reason.
     PodSpecRejected,
-    /// The pod is still to be made.
+    /// The pod is not created yet.
     CreatePending,
-    /// No scheduler has tried the pod.
+    /// No scheduler has tried to schedule the pod.
     SchedulerSilent,
-    /// Scheduling gates hold the pod back.
+    /// Scheduling gates keep the pod from being scheduled.
     SchedulingGated,
-    /// The node has too little of a resource free.
+    /// Too little of a resource is free on the node.
     InsufficientResource,
-    /// The pod asks for more than the node has in all.
+    /// The pod requests more of a resource than the node has.
     NeverFits,
-    /// The node has as many pods as it may.
+    /// The node has its maximum number of pods.
     TooManyPods,
-    /// A port of the node is taken.
+    /// A host port is in use by another pod.
     HostPortConflict,
-    /// The new pod waits for a port that its own predecessor holds until the new pod is available.
+    /// The surge pod waits for a host port that the old pod uses until the surge pod is available.
     SurgeHostPortDeadlock,
-    /// A volume cannot be had on the node.
+    /// The node cannot have a volume of the pod.
     VolumeUnsatisfiable,
-    /// Rules about other pods keep the pod away.
+    /// Rules about other pods exclude the node.
     PodAffinityBlocked,
-    /// A device claim cannot be met on the node.
+    /// The node cannot satisfy a device claim.
     DeviceClaimUnsatisfied,
-    /// Admission added a node selector that the node does not meet.
+    /// Admission added a nodeSelector that the node does not match.
     InjectedNodeSelector,
-    /// The node lacks a feature that the pod needs.
+    /// The node does not have a feature that the pod needs.
     NodeFeatureMissing,
-    /// Lesser pods are being removed to make room.
+    /// The scheduler preempts lower-priority pods for the pod.
     WaitingForPreemption,
-    /// The scheduler refuses the node for a reason that has no code of its own.
+    /// The scheduler rejects the node for a reason that has no code of its own.
     SchedulerRejected,
-    /// The kubelet refused the pod.
+    /// The kubelet rejected the pod.
     KubeletRejected,
-    /// The pod has failed; the controller waits before it tries again.
+    /// The pod has failed, and the controller waits before it recreates it.
     FailedPodBackoff,
-    /// The pod was evicted.
+    /// The kubelet evicted the pod.
     Evicted,
     /// An image cannot be pulled.
     ImagePullFailed,
-    /// A container cannot be made from its configuration.
+    /// A container cannot be created from its configuration.
     ContainerConfigError,
-    /// A container ends again and again.
+    /// A container crashes repeatedly.
     CrashLooping,
-    /// A container was killed for want of memory.
+    /// A container was OOMKilled.
     OOMKilled,
-    /// An init container has not done its work.
+    /// An init container has not completed.
     InitBlocked,
-    /// The pod's sandbox cannot be made.
+    /// The pod sandbox cannot be created.
     SandboxFailed,
     /// A volume cannot be mounted.
     MountFailed,
-    /// The containers run, but one is not ready.
+    /// The containers are running, but one is not ready.
     ReadinessFailing,
     /// A readiness gate is not met.
     ReadinessGate,
     /// The pod is ready, but not for long enough.
     NotYetAvailable,
-    /// The containers are on their way.
+    /// The containers are starting.
     ContainersStarting,
-    /// The node's kubelet is silent or says that the node is not ready.
+    /// The kubelet stopped posting status, or reports that the node is not ready.
     NodeUnreachable,
-    /// The pod is going, within its grace period.
+    /// The pod is terminating, within its grace period.
     Terminating,
-    /// The pod is going, and past its grace period.
+    /// The pod is still there past its grace period.
     StuckTerminating,
-    /// The node has a pod too many.
+    /// The node has one pod too many.
     DuplicatePod,
-    /// The pod's node is gone.
+    /// The node of the pod does not exist.
     OrphanedTarget,
-    /// What was read does not say why.
+    /// Nothing that was read explains why.
     Unexplained,
 }
 
@@ -162,6 +166,6 @@ pub struct Reason {
     pub code: ReasonCode,
     /// A sentence with the real values of this node.
     pub message: String,
-    /// What to do: a command to copy where there is one, else a few words.
-    pub fix: String,
+    /// What to do.
+    pub fix: Fix,
 }

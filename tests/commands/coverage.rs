@@ -13,15 +13,16 @@ shop/agent: 2 of 5 eligible nodes have an available pod
 
 REASON                      NODES    WHICH
 QuotaExceeded                   1    node-e
-    quota few-pods is used up: asks for pods=1, used pods=6, limited to pods=6
-    (30s ago)
-    → raise it or free some: kubectl edit resourcequota few-pods -n shop
+    exceeded quota few-pods: requested pods=1, used pods=6, limited pods=6 (30s
+    ago)
+    → raise the quota, or free some of it:
+      kubectl describe resourcequota -n shop few-pods
 HostPortConflict                1    node-c
-    port 9100/TCP is held by legacy/old-exporter
-    → change the port of one of them, or keep them apart
+    port 9100/TCP is in use by legacy/old-exporter
+    → change the host port of one of them
 CrashLooping                    1    node-d
-    container agent ends with exit 3 after 1s; restarts: 7
-    → kubectl logs -n shop agent-d -c agent -p
+    container agent crashes: exit code 3 after 1s; restarts: 7
+    → read the log: kubectl logs -n shop -c agent --previous agent-d
 
 1 node is not eligible:
 UntoleratedNoSchedule           1    node-f
@@ -44,8 +45,8 @@ shop/nowhere: no node is eligible (6 NodeSelectorLabelMissing)
 
 6 nodes are not eligible:
 NodeSelectorLabelMissing        6    node-a, node-b, node-c, node-d +2 more
-    label disk is missing, needs disk=ssd
-    → if pods belong there: kubectl label node node-a node-b node-c … disk=ssd
+    label disk is missing; nodeSelector requires disk=ssd
+    → if the node should run these pods, set label disk=ssd on it
 
 status says 0 desired: agrees
 "
@@ -58,7 +59,7 @@ fn a_node_is_explained_in_full() {
         on_shop(&["coverage", "agent", "--node", "node-c"]),
         "\
 node-c should run shop/agent; its pod agent-c is not scheduled: port 9100/TCP is
-held by legacy/old-exporter
+in use by legacy/old-exporter
 
 ELIGIBLE     yes
   ok  nodeName          none
@@ -66,11 +67,11 @@ ELIGIBLE     yes
   ok  node affinity     none
   ok  taint             none
 SCHEDULING   does not fit
-  no  host ports        port 9100/TCP is held by legacy/old-exporter ← this
+  no  host ports        port 9100/TCP is in use by legacy/old-exporter ← this
   ok  pods              1 of 110
 SCHEDULER SAYS   node(s) didn't have free ports for the requested pod ports
                  (agrees), 60m ago
-POD   agent-c: Pending, made 60m ago
+POD   agent-c: Pending, created 60m ago
   container agent: not started, not ready
   condition PodScheduled=False (Unschedulable) for 60m: 0/6 nodes are
     available: 1 node(s) didn't have free ports for the requested pod ports, 5
@@ -79,8 +80,8 @@ POD   agent-c: Pending, made 60m ago
     found for incoming pod, 5 Preemption is not helpful for scheduling.
 
 WHY AND WHAT TO DO
-  HostPortConflict: port 9100/TCP is held by legacy/old-exporter
-  → change the port of one of them, or keep them apart
+  HostPortConflict: port 9100/TCP is in use by legacy/old-exporter
+  → change the host port of one of them
 "
     );
 }
@@ -110,7 +111,7 @@ fn what_should_run_on_a_node_is_one_table() {
 node-d should run pods of 2 DaemonSets; 1 of them is available
 
 DAEMONSET    STATE       REASON         WHAT
-shop/agent   NotReady    CrashLooping   container agent ends with exit 3 after…
+shop/agent   NotReady    CrashLooping   container agent crashes: exit code 3 af…
 shop/fine    Available   -
 + 1 more that are not eligible there (-o wide shows them)
 
@@ -131,21 +132,21 @@ shop/agent: 2 of 5 eligible nodes have an available pod
 NODE     STATE         POD       REASON                  WHAT
 node-a   Available     agent-a   -
 node-b   Available     agent-b   -
-node-c   Pending       agent-c   HostPortConflict        port 9100/TCP is held…
-node-d   NotReady      agent-d   CrashLooping            container agent ends w…
-node-e   Missing       -         QuotaExceeded           quota few-pods is used…
+node-c   Pending       agent-c   HostPortConflict        port 9100/TCP is in us…
+node-d   NotReady      agent-d   CrashLooping            container agent crashe…
+node-e   Missing       -         QuotaExceeded           exceeded quota few-pod…
 node-f   NotEligible   -         UntoleratedNoSchedule   taint dedicated=batch:…
 "
     );
     let wide = on_shop(&["coverage", "agent", "-o", "wide"]);
-    assert!(wide.contains("port 9100/TCP is held by legacy/old-exporter"), "{wide}");
+    assert!(wide.contains("port 9100/TCP is in use by legacy/old-exporter"), "{wide}");
 }
 
 #[test]
 fn nothing_is_cut_in_a_pipe() {
     let mut command = kubectl_ds(&["coverage", "agent", "--nodes", "--from", SHOP, "--now", NOW]);
     command.env_remove("COLUMNS");
-    assert!(end(command).out.contains("quota few-pods is used up: asks for pods=1, used pods=6, limited to pods=6"));
+    assert!(end(command).out.contains("exceeded quota few-pods: requested pods=1, used pods=6, limited pods=6"));
 }
 
 #[test]
@@ -275,13 +276,13 @@ KEEPS             3   node-a, node-b, node-c
 GAINS             0
 LOSES             2
 NodeSelectorValueMismatch       2    node-d, node-e
-    label topology.kubernetes.io/zone is two, needs one
-    → if pods belong there:
-      kubectl label node node-d node-e topology.kubernetes.io/zone=one --overwrite
+    label topology.kubernetes.io/zone is two; nodeSelector requires one
+    → if the node should run these pods, change the template: label
+      topology.kubernetes.io/zone is set by the kubelet or the cloud provider
 DOES NOT FIT      1
 HostPortConflict                1    node-c
-    port 9100/TCP is held by legacy/old-exporter
-    → change the port of one of them, or keep them apart
+    port 9100/TCP is in use by legacy/old-exporter
+    → change the host port of one of them
 
 partial answer: the dump has no limitranges: requests that a LimitRange would
 add are not counted

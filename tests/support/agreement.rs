@@ -202,7 +202,7 @@ fn node_disagreements(node: &Value, daemon_set: &Value, pods: &[Value]) -> Vec<S
         wrong.push(format!("{state}, and no reason is given"));
     }
     for reason in node["reasons"].as_array().into_iter().flatten() {
-        if text(&reason["message"]).is_empty() || text(&reason["fix"]).is_empty() {
+        if text(&reason["message"]).is_empty() || text(&reason["fix"]["advice"]).is_empty() {
             wrong.push(format!("{} has no message or nothing to do about it", reason["code"]));
         }
     }

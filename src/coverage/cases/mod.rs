@@ -1,6 +1,6 @@
-//! The smallest cluster for each reason code, with the exact words of its reason.
+//! The smallest cluster for each reason code.
 //!
-//! A case is a row: its name says situation and outcome, and a row that does not hold is listed by it.
+//! A case is a row: its name tells the situation and outcome, and the test lists every row that fails.
 
 mod creation;
 mod eligibility;
@@ -14,25 +14,26 @@ use super::test_support::{World, world};
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
-/// One situation, and the reason that it is to give.
+/// One situation, and the reason that it gives.
 struct Case {
     name: &'static str,
     world: World,
     state: NodeState,
     code: ReasonCode,
-    message: &'static str,
-    fix: &'static str,
+    values: &'static [&'static str],
+    command: &'static str,
 }
 
-/// Makes a case of a world with one node, whose primary reason is looked at.
+/// Creates a case of a world with one node: its state, the code of its primary reason, values that the message must
+/// have, and the command of the fix.
 fn case(
     name: &'static str,
     world: World,
     (state, code): (NodeState, ReasonCode),
-    message: &'static str,
-    fix: &'static str,
+    values: &'static [&'static str],
+    command: &'static str,
 ) -> Case {
-    Case { name, world, state, code, message, fix }
+    Case { name, world, state, code, values, command }
 }
 
 /// Returns a world with the plain node `n`.
@@ -51,21 +52,58 @@ fn tainted(key: &str, value: &str, effect: &str) -> World {
 }
 
 #[test]
-fn every_code_is_given_by_a_rule_in_these_words() {
+fn every_code_is_given_by_a_rule_with_its_values_and_a_safe_command() {
     let cases = [eligibility::cases(), creation::cases(), scheduling::cases(), kubelet::cases(), terminating::cases()];
     let mut wrong = Vec::new();
     let mut given = Vec::new();
-    for case in cases.into_iter().flatten() {
-        let Case { name, world, state, code, message, fix } = case;
+    for Case { name, world, state, code, values, command } in cases.into_iter().flatten() {
         let node = world.only_node();
-        let reason = node.reasons.first().map(|r| (node.state, r.code, r.message.clone(), r.fix.clone()));
-        let expected = (state, code, message.to_owned(), fix.to_owned());
-        if reason.as_ref() != Some(&expected) {
-            wrong.push(format!("{name}:\n  is       {reason:?}\n  expected {expected:?}"));
+        let Some(reason) = node.reasons.first() else {
+            wrong.push(format!("{name}: no reason, {:?}", node.state));
+            continue;
+        };
+        if (node.state, reason.code) != (state, code) {
+            wrong.push(format!("{name}: {:?} {}", node.state, reason.code));
         }
+        for value in values.iter().filter(|value| !reason.message.contains(**value)) {
+            wrong.push(format!("{name}: {value} missing in: {}", reason.message));
+        }
+        let actual = reason.fix.command.as_ref().map(ToString::to_string).unwrap_or_default();
+        if actual != command {
+            wrong.push(format!("{name}: command: {actual}"));
+        }
+        assert!(!reason.fix.advice.is_empty(), "{name}");
         given.push(code);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let missing: Vec<_> = ReasonCode::ALL.iter().filter(|code| !given.contains(code)).collect();
     assert!(missing.is_empty(), "no case gives {missing:?}");
+}
+
+/// What a command may do: show something, open an editor, or one of the few changes that repair only what is broken.
+#[test]
+fn no_command_makes_an_outage_worse() {
+    const HARMLESS: &[&str] = &["describe", "edit", "get", "logs"];
+    let cases = [eligibility::cases(), creation::cases(), scheduling::cases(), kubelet::cases(), terminating::cases()];
+    for Case { name, world, .. } in cases.into_iter().flatten() {
+        let coverage = world.coverage();
+        for reason in coverage.nodes.iter().flat_map(|node| &node.reasons) {
+            let Some(command) = &reason.fix.command else { continue };
+            let words = shlex::split(&command.to_string()).unwrap();
+            let allowed = HARMLESS.contains(&words[1].as_str())
+                || match reason.code {
+                    // The pod has failed, or never ran, and its node is eligible, so that it is recreated.
+                    ReasonCode::FailedPodBackoff | ReasonCode::UntoleratedNoSchedule => {
+                        words[1..3] == ["delete", "pod"]
+                    }
+                    ReasonCode::ServiceAccountMissing => words[1..3] == ["create", "serviceaccount"],
+                    ReasonCode::SurgeHostPortDeadlock => words[1..3] == ["patch", "ds"],
+                    _ => false,
+                };
+            assert!(allowed, "{name}: {command}");
+            for dangerous in ["--force", "--overwrite", "finalizers", "…"] {
+                assert!(!command.to_string().contains(dangerous), "{name}: {command}");
+            }
+        }
+    }
 }

@@ -34,7 +34,6 @@ fn without_other_pods(mut world: World) -> World {
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let describe = "kubectl describe pod -n default agent-x";
     vec![
         case(
             "cpu_is_short_and_the_biggest_user_is_named",
@@ -42,8 +41,8 @@ pub(super) fn cases() -> Vec<Case> {
                 .other_pod("other-a", "n", asking("2500m"))
                 .other_pod("other-b", "n", asking("1")),
             (Pending, R::InsufficientResource),
-            "asks for 600m cpu, 500m free of 4; most is held by default/other (2500m)",
-            "lower the cpu request, or give the pods a higher priority class",
+            &["600m", "500m", "4", "default/other", "2500m"],
+            "",
         ),
         case(
             "ended_pods_take_no_room",
@@ -51,30 +50,29 @@ pub(super) fn cases() -> Vec<Case> {
                 .other_pod("other-a", "n", asking("3900m"))
                 .other_pod("other-b", "n", json!({"spec": asking("4")["spec"], "status": {"phase": "Succeeded"}})),
             (Pending, R::InsufficientResource),
-            "asks for 600m cpu, 100m free of 4; most is held by default/other (3900m)",
-            "lower the cpu request, or give the pods a higher priority class",
+            &["600m", "100m", "4", "default/other", "3900m"],
+            "",
         ),
         case(
             "other_pods_that_were_not_read_leave_the_schedulers_words",
             without_other_pods(pending("Insufficient cpu", asking("600m"))),
             (Pending, R::InsufficientResource),
-            "the scheduler says \"Insufficient cpu\"; room would do, but no pod there has a lower priority (the node's other \
-             pods could not be read)",
-            "lower the request, or give the pods a higher priority class",
+            &[],
+            "",
         ),
         case(
             "room_that_has_come_since_is_told",
             pending("Insufficient cpu", asking("600m")),
             (Pending, R::InsufficientResource),
-            "the scheduler said \"Insufficient cpu\" 3m ago, which no longer holds",
-            "wait: the scheduler tries again within 5 minutes",
+            &["3m"],
+            "",
         ),
         case(
             "request_is_larger_than_the_node",
             pending("Insufficient cpu", asking("6")),
             (Pending, R::NeverFits),
-            "asks for 6 cpu, the node has 4 in all",
-            "lower the cpu request to 4 at most, or keep the pods off such nodes as n by a nodeSelector",
+            &["6", "4"],
+            "",
         ),
         case(
             "node_has_as_many_pods_as_it_may",
@@ -83,16 +81,16 @@ pub(super) fn cases() -> Vec<Case> {
                 .other_pod("other-a", "n", json!({}))
                 .pending_pod("agent-x", "n", &says("Too many pods"), json!({})),
             (Pending, R::TooManyPods),
-            "the node has 1 of 1 pods",
-            "raise maxPods in the kubelet's configuration, or move pods away",
+            &["1"],
+            "",
         ),
         case(
             "port_is_held_by_another_pod",
             pending("node(s) didn't have free ports for the requested pod ports", on_port(9100))
                 .other_pod("other-a", "n", on_port(9100)),
             (Pending, R::HostPortConflict),
-            "port 9100/TCP is held by default/other-a",
-            "change the port of one of them, or keep them apart",
+            &["9100/TCP", "default/other-a"],
+            "",
         ),
         case(
             "surging_pod_waits_for_the_port_of_its_predecessor",
@@ -103,24 +101,22 @@ pub(super) fn cases() -> Vec<Case> {
                     "spec": on_port(9100)["spec"],
                 })),
             (Available, R::SurgeHostPortDeadlock),
-            "the new pod beside it cannot come up: port 9100/TCP is held by its own predecessor agent-old, which stays until \
-             the new pod is available: the update cannot go on",
-            "use maxUnavailable: kubectl patch ds agent -n default --type=merge -p \
-             '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"maxSurge\":0,\"maxUnavailable\":1}}}}'",
+            &["9100/TCP"],
+            "kubectl patch ds --type merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"maxSurge\":0,\"maxUnavailable\":1}}}}' -n default agent",
         ),
         case(
             "scheduler_that_nobody_runs",
             plain().pending_pod("agent-x", "n", "", json!({"spec": {"schedulerName": "ghost"}})),
             (Pending, R::SchedulerSilent),
-            "ghost has not tried the pod, made 30m ago",
-            "start ghost, or correct schedulerName: kubectl edit ds agent -n default",
+            &["30m"],
+            "kubectl edit ds -n default agent",
         ),
         case(
             "gate_holds_the_pod_back",
             pending("", json!({"spec": {"schedulingGates": [{"name": "example.com/approval"}]}})),
             (Pending, R::SchedulingGated),
-            "held back by scheduling gate example.com/approval",
-            "whoever set the gate must remove it from the pod; if nobody does, take it out of the template",
+            &["example.com/approval"],
+            "",
         ),
         case(
             "claim_does_not_exist",
@@ -131,30 +127,29 @@ pub(super) fn cases() -> Vec<Case> {
                 json!({}),
             ),
             (Pending, R::VolumeUnsatisfiable),
-            "volume: persistentvolumeclaim \"data\" not found",
-            "look at the claims: kubectl get pvc -n default; kubectl describe pod -n default agent-x",
+            &[],
+            "kubectl get pvc -n default",
         ),
         case(
             "rule_about_other_pods_keeps_the_pod_away",
             pending("node(s) didn't match pod anti-affinity rules", json!({})),
             (Pending, R::PodAffinityBlocked),
-            "the node didn't match pod anti-affinity rules",
-            "a DaemonSet needs no such rule: kubectl edit ds agent -n default",
+            &[],
+            "kubectl edit ds -n default agent",
         ),
         case(
             "devices_cannot_be_had",
             pending("cannot allocate all claims", json!({})),
             (Pending, R::DeviceClaimUnsatisfied),
-            "devices: cannot allocate all claims",
-            "look at the claims and the drivers: kubectl get resourceclaims -n default; kubectl get resourceslices",
+            &[],
+            "kubectl get resourceclaims -n default",
         ),
         case(
             "namespace_added_a_node_selector",
             pending("node(s) didn't match Pod's node affinity/selector", json!({"spec": {"nodeSelector": {"team": "blue"}}})),
             (Pending, R::InjectedNodeSelector),
-            "admission added node selector team=blue to the pod, which the node does not meet",
-            "see scheduler.alpha.kubernetes.io/node-selector: kubectl get namespace default -o yaml; or label the node: \
-             kubectl label node n team=blue",
+            &["team=blue"],
+            "kubectl get namespace -o yaml default",
         ),
         case(
             "node_lacks_a_feature",
@@ -162,23 +157,23 @@ pub(super) fn cases() -> Vec<Case> {
                 .node("n", json!({"status": {"nodeInfo": {"kubeletVersion": "v1.34.1"}}}))
                 .pending_pod("agent-x", "n", &says("node(s) didn't match Pod's required features"), json!({})),
             (Pending, R::NodeFeatureMissing),
-            "the node didn't match Pod's required features; kubelet v1.34.1 declares none",
-            "upgrade the kubelet, or do without the feature in the template",
+            &["v1.34.1"],
+            "",
         ),
         case(
             "lesser_pods_make_room",
             pending("Insufficient cpu", json!({"status": {"nominatedNodeName": "n"}}))
                 .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("12:00:20")}})),
             (Pending, R::WaitingForPreemption),
-            "waits for default/other-a, being removed to make room for it",
-            "wait for their grace period to end",
+            &["default/other-a"],
+            "",
         ),
         case(
             "affinity_of_the_scheduler_itself",
             pending("node(s) didn't match scheduler-enforced node affinity", json!({})),
             (Pending, R::SchedulerRejected),
-            "the scheduler says: node(s) didn't match scheduler-enforced node affinity",
-            "the scheduler's configuration (NodeAffinityArgs.addedAffinity) excludes the node: change it or the label",
+            &[],
+            "",
         ),
         case(
             "scheduler_that_does_not_know_the_node",
@@ -189,8 +184,8 @@ pub(super) fn cases() -> Vec<Case> {
                 json!({}),
             ),
             (Pending, R::SchedulerRejected),
-            "the scheduler did not know the node when it last tried",
-            "wait; if it lasts, check that kube-scheduler sees the node",
+            &[],
+            "",
         ),
         case(
             "old_pod_does_not_bear_a_taint_that_the_template_bears",
@@ -198,16 +193,16 @@ pub(super) fn cases() -> Vec<Case> {
                 .template(json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}]}))
                 .pending_pod("agent-x", "n", &says("node(s) had untolerated taint(s)"), json!({"spec": {"tolerations": []}})),
             (Pending, R::UntoleratedNoSchedule),
-            "the pod itself does not tolerate taint dedicated=gpu:NoSchedule",
-            "it was made before the template tolerated it: delete the pod: kubectl delete pod -n default agent-x",
+            &["dedicated=gpu:NoSchedule"],
+            "kubectl delete pod -n default agent-x",
         ),
         case(
             "condition_that_says_nothing",
             plain().pending_pod("agent-x", "n", "", json!({"status": {"conditions": [
                 {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}})),
             (Pending, R::Unexplained),
-            "the pod is not bound, and nothing that was read says why",
-            describe,
+            &[],
+            "kubectl describe pod -n default agent-x",
         ),
     ]
 }

@@ -1,5 +1,4 @@
-//! What admission makes of a pod that does not exist yet: the API server adds requests, overhead and
-//! selectors to what the template asks for.
+//! What admission adds to a pod that does not exist yet: requests, overhead and selectors.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use crate::model::pod::PodSpec;
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::{LimitRange, RuntimeClass, Snapshot};
 
-/// Returns the spec that a pod of the DaemonSet would have, as far as the snapshot tells.
+/// Returns the spec that a pod of the DaemonSet would have, as far as is known.
 pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> PodSpec {
     let mut spec = daemon_set.spec.template.spec.clone();
     for limits in &snapshot.limit_ranges {
@@ -22,13 +21,13 @@ pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> PodSpec {
     spec
 }
 
-/// Returns the runtime class that a pod spec names, where it is known.
+/// Returns the runtime class that a pod spec names, if it is known.
 pub fn runtime_class<'a>(snapshot: &'a Snapshot, spec: &PodSpec) -> Option<&'a RuntimeClass> {
     let name = spec.runtime_class_name.as_ref()?;
     snapshot.runtime_classes.iter().find(|class| class.metadata.name == *name)
 }
 
-/// Fills in the limits and requests that containers do not give.
+/// Fills in the limits and requests that containers do not set.
 ///
 /// Ported from `mergePodResourceRequirements`, plugin/pkg/admission/limitranger/admission.go, release
 /// 1.36.3.
@@ -46,7 +45,7 @@ fn apply_limit_range(spec: &mut PodSpec, limits: &LimitRange) {
     }
 }
 
-/// Adds what the runtime itself needs, and where its pods may run.
+/// Adds the overhead of the runtime and its scheduling constraints.
 ///
 /// Ported from `setOverhead` and `setScheduling`, plugin/pkg/admission/runtimeclass/admission.go,
 /// release 1.36.3.

@@ -1,12 +1,11 @@
 //! Every rule that was checked for a node, passed or failed, with the values that were compared.
 
 use super::admission;
-use super::bound_pod;
 use super::daemon_set_context::Subject;
-use super::eligibility::{requirement_text, taint_text};
-use super::finding::Finding;
+use super::eligibility::{requirement_text, taint_text, untolerated};
 use super::fit::{Room, port_text};
-use super::unscheduled_pod::{self, Said};
+use super::node_health;
+use super::unscheduled_pod::{self, LastReport};
 use crate::model::node::Node;
 use crate::model::pod::{NodeSelectorTerm, Pod, PodSpec, Toleration};
 use crate::report::coverage::Check;
@@ -31,15 +30,15 @@ fn unknown(rule: &str, detail: impl Into<String>) -> Check {
     Check { rule: rule.to_owned(), passed: None, detail: detail.into(), code: None }
 }
 
-/// Checks every rule of the controller, in its order; `why` are the findings about those that fail.
-pub fn eligibility(subject: &Subject, node: &Node, eligibility: &Eligibility, why: &[Finding]) -> Vec<Check> {
+/// Lists every rule of the controller, in its order.
+pub fn eligibility(subject: &Subject, node: &Node, eligibility: &Eligibility) -> Vec<Check> {
     let mut checks = vec![node_name(node, eligibility)];
     if eligibility.node_selector.is_empty() {
         checks.push(check("nodeSelector", true, "none"));
     }
     checks.extend(eligibility.node_selector.iter().map(label));
-    checks.extend(affinity(subject, &eligibility.affinity, why));
-    checks.extend(taints(node, eligibility, why));
+    checks.extend(affinity(subject, &eligibility.affinity));
+    checks.extend(taints(subject, node, eligibility));
     checks
 }
 
@@ -56,7 +55,7 @@ fn label(outcome: &LabelCheck) -> Check {
     match actual {
         _ if *matches => check("nodeSelector", true, format!("{key}={wanted} matches")),
         None => {
-            let detail = format!("{key}={wanted}: the node lacks the label");
+            let detail = format!("{key}={wanted}: label missing");
             failed("nodeSelector", detail, Some(ReasonCode::NodeSelectorLabelMissing))
         }
         Some(actual) => {
@@ -66,7 +65,7 @@ fn label(outcome: &LabelCheck) -> Check {
     }
 }
 
-fn affinity(subject: &Subject, outcome: &AffinityOutcome, why: &[Finding]) -> Vec<Check> {
+fn affinity(subject: &Subject, outcome: &AffinityOutcome) -> Vec<Check> {
     const RULE: &str = "node affinity";
     let selector = subject.daemon_set.spec.template.spec.required_node_affinity();
     let written = |number: usize| selector.and_then(|selector| selector.node_selector_terms.get(number));
@@ -81,7 +80,6 @@ fn affinity(subject: &Subject, outcome: &AffinityOutcome, why: &[Finding]) -> Ve
         }
         AffinityOutcome::NoMatch { terms } => terms,
     };
-    let code = |code| why.iter().any(|finding| finding.code == code).then_some(code);
     terms
         .iter()
         .enumerate()
@@ -91,19 +89,17 @@ fn affinity(subject: &Subject, outcome: &AffinityOutcome, why: &[Finding]) -> Ve
                 TermOutcome::Empty => failed(
                     RULE,
                     format!("term {number} is empty and matches no node"),
-                    code(ReasonCode::AffinityEmptyTerms),
+                    Some(ReasonCode::AffinityEmptyTerms),
                 ),
-                TermOutcome::Invalid { error } => failed(
-                    RULE,
-                    format!("term {number} can never match: {error}"),
-                    code(ReasonCode::AffinityTermInvalid),
-                ),
+                TermOutcome::Invalid { error } => {
+                    failed(RULE, format!("term {number} never matches: {error}"), Some(ReasonCode::AffinityTermInvalid))
+                }
                 TermOutcome::Mismatch { failing, matching } => {
                     let failing: Vec<String> = failing.iter().map(failing_text).collect();
                     let total = failing.len() + matching;
                     let detail =
-                        format!("term {number} fails on {} ({matching} of {total} hold)", failing.join(" and "));
-                    failed(RULE, detail, code(ReasonCode::AffinityTermMismatch))
+                        format!("term {number} requires {} ({matching} of {total} match)", failing.join(" and "));
+                    failed(RULE, detail, Some(ReasonCode::AffinityTermMismatch))
                 }
             }
         })
@@ -113,8 +109,8 @@ fn affinity(subject: &Subject, outcome: &AffinityOutcome, why: &[Finding]) -> Ve
 fn failing_text(requirement: &FailingRequirement) -> String {
     let text = requirement_text(requirement);
     match &requirement.actual {
-        Some(actual) => format!("{text}, which is {actual:?}"),
-        None => format!("{text}, which is missing"),
+        Some(actual) => format!("{text}; the node has {actual:?}"),
+        None => format!("{text}; label missing"),
     }
 }
 
@@ -134,43 +130,39 @@ fn term_text(term: &NodeSelectorTerm) -> String {
     texts.join(" and ")
 }
 
-fn taints(node: &Node, eligibility: &Eligibility, why: &[Finding]) -> Vec<Check> {
-    let mut checks: Vec<Check> = eligibility.taints.iter().map(|outcome| taint(outcome, why)).collect();
+fn taints(subject: &Subject, node: &Node, eligibility: &Eligibility) -> Vec<Check> {
+    let mut checks: Vec<Check> = eligibility.taints.iter().map(|outcome| taint(subject, node, outcome)).collect();
     checks.extend(
         node.spec
             .taints
             .iter()
             .filter(|taint| taint.effect == "PreferNoSchedule")
-            .map(|taint| check("taint", true, format!("{} does not count", taint_text(taint)))),
+            .map(|taint| check("taint", true, format!("{} is only a preference", taint_text(taint)))),
     );
     if checks.is_empty() {
         checks.push(check("taint", true, "none"));
     }
     if node.spec.unschedulable {
-        checks.push(check("cordon", true, "the node is cordoned, which does not keep daemon pods away"));
+        checks.push(check("cordon", true, "the node is cordoned, which DaemonSets ignore"));
     }
     checks
 }
 
-fn taint(outcome: &TaintOutcome, why: &[Finding]) -> Check {
+fn taint(subject: &Subject, node: &Node, outcome: &TaintOutcome) -> Check {
     let text = taint_text(&outcome.taint);
     if let Some(by) = &outcome.tolerated_by {
         let who = if by.automatic {
-            "tolerated, as the controller adds to every daemon pod".to_owned()
+            "tolerated (added by the controller)".to_owned()
         } else {
             format!("tolerated by {}", toleration_text(&by.toleration))
         };
         return check("taint", true, format!("{text} {who}"));
     }
-    let of_this_taint = |finding: &&Finding| finding.message.to_string().contains(&text);
-    let network = |finding: &&Finding| {
-        finding.code == ReasonCode::NetworkUnavailable && text.starts_with("node.kubernetes.io/network-unavailable")
-    };
-    let code = why.iter().find(|finding| of_this_taint(finding) || network(finding)).map(|finding| finding.code);
-    failed("taint", format!("{text} is not tolerated"), code)
+    let finding = untolerated(subject.daemon_set, subject.index.now(), node, outcome);
+    failed("taint", format!("{text} is not tolerated"), Some(finding.code))
 }
 
-/// Writes a toleration as a template has it.
+/// Writes a toleration.
 pub fn toleration_text(toleration: &Toleration) -> String {
     let Toleration { key, operator, value, effect, toleration_seconds } = toleration;
     let key = if key.is_empty() { "every key" } else { key };
@@ -186,16 +178,16 @@ pub fn toleration_text(toleration: &Toleration) -> String {
     }
 }
 
-/// Checks the rules of the scheduler: for the pod that waits, or for one that is yet to be made; a bound
-/// pod has passed them.
-pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], said: Option<&Said>) -> Vec<Check> {
+/// Lists the rules of the scheduler, for the pod that is pending or for one that is not created yet; a bound pod
+/// has passed them.
+pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&LastReport>) -> Vec<Check> {
     let waiting = pods.iter().copied().find(|pod| pod.spec.node_name.is_empty() && !pod.metadata.is_terminating());
     if waiting.is_none() && !pods.is_empty() {
         return Vec::new();
     }
     let own = |pod: &Pod| daemon_pods::claim(subject.daemon_set, pod).is_claimed();
     let (spec, requests, mut checks) = match waiting {
-        Some(pod) => (pod.spec.clone(), pod_requests(pod), waiting_pod(subject, node, pod, said)),
+        Some(pod) => (pod.spec.clone(), pod_requests(pod), waiting_pod(subject, node, pod, last)),
         None => {
             let spec = admission::admitted(subject.index.snapshot, subject.daemon_set);
             let requests = template_requests(&spec);
@@ -208,8 +200,8 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], said: Option<&S
     checks
 }
 
-/// Checks what only a pod that exists can fail on.
-fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, said: Option<&Said>) -> Vec<Check> {
+/// Lists the rules that only a pod that exists can fail on.
+fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastReport>) -> Vec<Check> {
     let arithmetic = |code: ReasonCode| {
         use ReasonCode as R;
         matches!(
@@ -222,8 +214,8 @@ fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, said: Option<&Said>) -
         .filter(|finding| !arithmetic(finding.code))
         .map(|finding| failed("scheduler", finding.message.to_string(), Some(finding.code)))
         .collect();
-    if said.is_none() && checks.is_empty() {
-        checks.push(unknown("scheduler", "it has said nothing of the pod"));
+    if last.is_none() && checks.is_empty() {
+        checks.push(unknown("scheduler", "has not reported on the pod"));
     }
     checks
 }
@@ -245,7 +237,7 @@ fn ports(subject: &Subject, spec: &PodSpec, room: Option<&Room>, own: impl Fn(&P
     conflicts.iter().map(|finding| failed(RULE, finding.message.to_string(), Some(finding.code))).collect()
 }
 
-/// Checks the arithmetic, resource by resource.
+/// Lists the resources.
 fn resources(node: &Node, requests: &Amounts, room: Option<&Room>) -> Vec<Check> {
     let allocatable =
         |resource: &str| node.status.allocatable.get(resource).map_or(0, |quantity| amount(resource, quantity));
@@ -256,7 +248,7 @@ fn resources(node: &Node, requests: &Amounts, room: Option<&Room>) -> Vec<Check>
                 unknown(
                     resource,
                     format!(
-                        "asks {}, the node has {} in all; its other pods could not be read",
+                        "requests {}; node allocatable: {}; its other pods could not be read",
                         format_amount(resource, *asked),
                         format_amount(resource, allocatable(resource))
                     ),
@@ -280,7 +272,7 @@ fn resources(node: &Node, requests: &Amounts, room: Option<&Room>) -> Vec<Check>
             let all = allocatable(resource);
             let free = (all - room.used(resource)).max(0);
             let detail = format!(
-                "asks {}, {} free of {}",
+                "requests {}; {} free of {} allocatable",
                 format_amount(resource, *asked),
                 format_amount(resource, free),
                 format_amount(resource, all)
@@ -291,8 +283,8 @@ fn resources(node: &Node, requests: &Amounts, room: Option<&Room>) -> Vec<Check>
     checks
 }
 
-/// Checks whether the node is alive, which no rule of eligibility asks.
-pub fn liveness(subject: &Subject, node: &Node) -> Option<Check> {
-    let silence = bound_pod::node_silence(subject.index.now(), node)?;
-    Some(failed("node ready", silence.to_string(), Some(ReasonCode::NodeUnreachable)))
+/// Lists whether the node is ready, which no rule of eligibility depends on.
+pub fn readiness(subject: &Subject, node: &Node) -> Option<Check> {
+    let not_ready = node_health::not_ready(subject.index.now(), node)?;
+    Some(failed("node ready", not_ready.to_string(), Some(ReasonCode::NodeUnreachable)))
 }

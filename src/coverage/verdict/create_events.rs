@@ -1,4 +1,4 @@
-//! What the events say of the making of a DaemonSet's pods: when the last one was made, and what was refused.
+//! What events tell about creating a DaemonSet's pods: when the last one was created, and which were refused.
 
 use jiff::Timestamp;
 
@@ -10,32 +10,33 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::report::age::seconds_between;
 
-/// How many seconds a success must be younger than a refusal to cast doubt on it: the pods of one batch
-/// are made at once, and their events come in no order.
+/// How many seconds a success must be newer than a refusal to cast doubt on it: the pods of one batch
+/// are created at once, and their events come in no order.
 const SAME_BATCH: i64 = 5;
 
-/// How many different refusals are told.
-const REFUSALS_TOLD: usize = 3;
+/// How many different refusals are reported.
+const MAX_REFUSALS: usize = 3;
 
-/// What the events say of the making of a DaemonSet's pods.
+/// What events tell about creating a DaemonSet's pods.
 pub struct Creations {
-    /// Why the API server refused pods, newest refusal first; empty where no event says so.
+    /// Why the API server refused pods, newest refusal first.
     pub refusals: Vec<Finding>,
-    /// When a pod was made last.
-    pub made: Option<Timestamp>,
+    /// When a pod was last created.
+    pub created: Option<Timestamp>,
 }
 
 impl Creations {
     /// Reads the events about a DaemonSet.
     pub fn new(index: &Index, daemon_set: &DaemonSet) -> Self {
         let events = index.events_about("DaemonSet", &daemon_set.metadata);
-        let made = events.iter().find(|event| event.reason == "SuccessfulCreate").and_then(|event| event.last_seen());
-        Creations { refusals: refusals(index, daemon_set, &events, made), made }
+        let created =
+            events.iter().find(|event| event.reason == "SuccessfulCreate").and_then(|event| event.last_seen());
+        Creations { refusals: refusals(index, daemon_set, &events, created), created }
     }
 }
 
 /// Finds why the API server refused pods, newest refusal first.
-fn refusals(index: &Index, daemon_set: &DaemonSet, events: &[&Event], made: Option<Timestamp>) -> Vec<Finding> {
+fn refusals(index: &Index, daemon_set: &DaemonSet, events: &[&Event], created: Option<Timestamp>) -> Vec<Finding> {
     let changed = index.current_revision(daemon_set).and_then(|revision| revision.metadata.creation_timestamp.get());
     let mut findings: Vec<Finding> = Vec::new();
     for event in events.iter().filter(|event| event.reason == "FailedCreate") {
@@ -45,13 +46,13 @@ fn refusals(index: &Index, daemon_set: &DaemonSet, events: &[&Event], made: Opti
         }
         let at = event.last_seen();
         let since = |later: Option<Timestamp>| at.zip(later).map_or(0, |(at, later)| seconds_between(at, later));
-        if since(made) > SAME_BATCH || since(changed) > 0 {
+        if since(created) > SAME_BATCH || since(changed) > 0 {
             finding.message =
-                Sentence::from("likely ").then(finding.message).words(" (a pod was made, or the spec changed, since)");
+                Sentence::from("likely ").then(finding.message).words(" (a pod was created or the spec changed since)");
         }
         finding.message = finding.message.seen(event, index.now());
         findings.push(finding);
-        if findings.len() == REFUSALS_TOLD {
+        if findings.len() == MAX_REFUSALS {
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! One DaemonSet with what is worked out about it once, before its nodes are looked at.
+//! One DaemonSet, and what is computed about it once before its nodes are judged.
 
 use std::cell::OnceCell;
 
@@ -15,15 +15,15 @@ use crate::scheduling::should_run::DaemonPod;
 
 /// A DaemonSet, its simulated pod and its real ones.
 pub struct Subject<'a> {
-    /// The snapshot it is looked at in.
+    /// The snapshot.
     pub index: &'a Index<'a>,
     /// The DaemonSet.
     pub daemon_set: &'a DaemonSet,
-    /// The pod that the controller would make.
+    /// The pod that the controller would create.
     pub daemon_pod: DaemonPod,
     /// The pods that the controller counts as its own.
     pub pods: DaemonSetPods<'a>,
-    /// The hash of the current revision, where the revisions are known.
+    /// The hash of the current revision, if the revisions are known.
     pub current_hash: Option<&'a str>,
     /// What concerns it as a whole.
     pub concerns: Vec<Finding>,
@@ -35,7 +35,7 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Looks at a DaemonSet in a snapshot.
+    /// Computes what is known of a DaemonSet in a snapshot.
     pub fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
         let pods = index.pods_of(daemon_set);
         let namespace = &daemon_set.metadata.namespace;
@@ -53,12 +53,12 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Returns what the events say of the making of its pods.
+    /// Returns what events tell about creating its pods.
     pub fn creations(&self) -> &Creations {
         self.creations.get_or_init(|| Creations::new(self.index, self.daemon_set))
     }
 
-    /// Tells whether a pod counts as available now.
+    /// Returns whether a pod counts as available now.
     pub fn is_available(&self, pod: &Pod) -> bool {
         daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.index.now())
     }
@@ -73,13 +73,13 @@ impl<'a> Subject<'a> {
         (updated || self.current_hash.is_some() || not_created_yet()).then_some(updated)
     }
 
-    /// Returns the namespace and the name with a slash between them.
+    /// Returns `namespace/name`.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.daemon_set.metadata.namespace, self.daemon_set.metadata.name)
     }
 }
 
-/// Returns the revision hash on a pod, empty where it has none.
+/// Returns the revision hash on a pod, empty if it has none.
 pub fn revision_hash(pod: &Pod) -> &str {
     pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
 }

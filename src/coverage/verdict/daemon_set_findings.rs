@@ -1,4 +1,4 @@
-//! What concerns a DaemonSet as a whole: the controller does not act on it, on whichever node.
+//! Findings about a DaemonSet as a whole: what keeps the controller from acting on it.
 
 use jiff::Timestamp;
 
@@ -8,14 +8,18 @@ use crate::coverage::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::report::age::seconds_between;
+use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 
-/// How many seconds beyond its term a lease is taken for a pause and not for the end of its holder.
+/// How many seconds past its duration a lease may be before its holder counts as down.
 const LEASE_SLACK: i64 = 45;
 
-/// What to do where the controller does not act.
-const CHECK_CONTROLLER: &str =
-    "check kube-controller-manager: kubectl get lease -n kube-system kube-controller-manager -o yaml";
+/// Creates the finding that the controller does not act.
+fn not_observed(message: Sentence) -> Finding {
+    let lease =
+        Command::kubectl(&["get", "lease", "-o", "yaml"]).namespace("kube-system").name("kube-controller-manager");
+    Finding::new(ReasonCode::ControllerNotObserved, message, "check kube-controller-manager").with_command(lease)
+}
 
 /// Finds what keeps the controller from acting on a DaemonSet.
 pub fn concerns(index: &Index, daemon_set: &DaemonSet) -> Vec<Finding> {
@@ -29,7 +33,7 @@ pub fn concerns(index: &Index, daemon_set: &DaemonSet) -> Vec<Finding> {
     .collect()
 }
 
-/// Finds that the DaemonSet is being deleted, so that nothing is made, removed or counted any more.
+/// Finds that the DaemonSet is being deleted, so that the controller no longer reconciles it.
 fn daemon_set_deleting(index: &Index, daemon_set: &DaemonSet) -> Option<Finding> {
     let metadata = &daemon_set.metadata;
     let since = metadata.deletion_timestamp.get()?;
@@ -37,25 +41,21 @@ fn daemon_set_deleting(index: &Index, daemon_set: &DaemonSet) -> Option<Finding>
         Sentence::from("deletion of the DaemonSet began ").age(seconds_between(since, index.now())).words(" ago");
     let message = match metadata.finalizers.as_slice() {
         [] => message,
-        finalizers => message.words(format!(", held by finalizer {}", finalizers.join(", "))),
+        finalizers => message.words(format!("; finalizer {}", finalizers.join(", "))),
     };
-    let (namespace, name) = (&metadata.namespace, &metadata.name);
     let own: Vec<&str> = metadata
         .finalizers
         .iter()
         .map(String::as_str)
         .filter(|finalizer| !matches!(*finalizer, "foregroundDeletion" | "orphan"))
         .collect();
-    let fix = if own.is_empty() {
-        "wait for its pods to go; the status is frozen meanwhile".to_owned()
+    let advice = if own.is_empty() {
+        "wait for its pods to be deleted; until then its status is not updated".to_owned()
     } else {
-        format!(
-            "if nobody is left to remove {}: kubectl patch ds {name} -n {namespace} --type=merge \
-             -p '{{\"metadata\":{{\"finalizers\":null}}}}'",
-            own.join(", ")
-        )
+        format!("check the controller that owns finalizer {}: it removes the finalizer when it is done", own.join(", "))
     };
-    Some(Finding::new(ReasonCode::DaemonSetDeleting, message, fix))
+    let get = Command::kubectl(&["get", "ds", "-o", "yaml"]).namespace(&metadata.namespace).name(&metadata.name);
+    Some(Finding::new(ReasonCode::DaemonSetDeleting, message, advice).with_command(get))
 }
 
 /// Finds a selector that selects every pod, which the controller refuses to act on.
@@ -65,51 +65,47 @@ fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
     if !daemon_set.spec.selector.is_empty() {
         return None;
     }
-    let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);
     Some(Finding::new(
         ReasonCode::SelectingAll,
-        "the selector is empty and selects every pod: the controller does nothing",
-        format!(
-            "make it anew with a selector: kubectl delete ds {name} -n {namespace} --cascade=orphan, then apply it"
-        ),
+        "the selector is empty and selects every pod, so the controller does nothing",
+        "recreate the DaemonSet with a selector; deleting it with --cascade=orphan keeps its pods",
     ))
 }
 
-/// Finds that the controller has not acted on the present spec.
+/// Finds that the controller has not observed the current spec.
 fn controller_not_observed(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Finding> {
     let (generation, observed) = (daemon_set.metadata.generation, daemon_set.status.observed_generation);
     if generation <= observed {
         return None;
     }
-    let message = Sentence::from(format!(
-        "the controller has not acted on generation {generation} of the spec, only on {observed}"
-    ));
+    let message =
+        Sentence::from(format!("the controller has not observed generation {generation} of the spec, only {observed}"));
     let message = match stale_lease(snapshot) {
         Some(since) => message
             .words("; kube-controller-manager has not renewed its lease for ")
             .age(seconds_between(since, snapshot.now))
-            .words(" and seems down"),
+            .words(" and seems to be down"),
         None => message,
     };
-    Some(Finding::new(ReasonCode::ControllerNotObserved, message, CHECK_CONTROLLER))
+    Some(not_observed(message))
 }
 
-/// Finds that the controller seems down, by the lease that it no longer renews.
+/// Finds that the controller seems to be down, by its stale lease.
 pub fn controller_seems_down(snapshot: &Snapshot) -> Option<Finding> {
     let since = stale_lease(snapshot)?;
-    let message = Sentence::from("no pod was made, and kube-controller-manager has not renewed its lease for ")
+    let message = Sentence::from("no pod was created, and kube-controller-manager has not renewed its lease for ")
         .age(seconds_between(since, snapshot.now))
-        .words(": it seems down");
-    Some(Finding::new(ReasonCode::ControllerNotObserved, message, CHECK_CONTROLLER))
+        .words(": it seems to be down");
+    Some(not_observed(message))
 }
 
-/// Returns when the controller manager last renewed its lease, where that is too long ago.
+/// Returns when the controller manager last renewed its lease, if that is too long ago.
 fn stale_lease(snapshot: &Snapshot) -> Option<Timestamp> {
     let lease = snapshot
         .leases
         .iter()
         .find(|lease| lease.metadata.namespace == "kube-system" && lease.metadata.name == "kube-controller-manager")?;
     let renewed = lease.spec.renew_time.get()?;
-    let term = lease.spec.lease_duration_seconds.unwrap_or(15);
-    (seconds_between(renewed, snapshot.now) > term + LEASE_SLACK).then_some(renewed)
+    let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
+    (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)
 }

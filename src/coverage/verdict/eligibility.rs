@@ -1,9 +1,11 @@
-//! Why the controller does not want a pod on a node: from the outcome of each rule to reasons.
+//! Why a node is not eligible: from the outcome of each rule to reasons.
 
 use jiff::Timestamp;
 
-use super::finding::Finding;
+use super::finding::{Finding, describe_node, edit};
 use super::near_miss;
+use super::node_health;
+use super::node_plugin::NodePlugin;
 use super::sentence::Sentence;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
@@ -12,14 +14,14 @@ use crate::scheduling::affinity::{AffinityOutcome, FailingRequirement, TermOutco
 use crate::scheduling::should_run::{Eligibility, LabelCheck};
 use crate::scheduling::taints::TaintOutcome;
 
-/// Finds every rule that keeps a node from being eligible, the lasting ones before the passing ones.
+/// Finds every rule that excludes a node, permanent ones before those that pass by themselves.
 pub fn findings(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility: &Eligibility) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(node_name_mismatch(daemon_set, node, eligibility));
     for check in eligibility.node_selector.iter().filter(|check| !check.matches) {
         findings.push(match &check.actual {
-            None => node_selector_label_missing(node, check),
-            Some(actual) => node_selector_value_mismatch(node, check, actual),
+            None => node_selector_label_missing(daemon_set, node, check),
+            Some(actual) => node_selector_value_mismatch(daemon_set, check, actual),
         });
     }
     findings.extend(affinity_findings(daemon_set, node, &eligibility.affinity));
@@ -41,43 +43,66 @@ pub fn findings(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility
 /// Finds that the template pins its pods to another node.
 fn node_name_mismatch(daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Option<Finding> {
     let pinned = eligibility.pinned_to.as_ref().filter(|pinned| **pinned != node.metadata.name)?;
-    let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);
-    Some(Finding::new(
+    let finding = Finding::new(
         ReasonCode::NodeNameMismatch,
-        format!("the template pins its pods to node {pinned}"),
-        format!(
-            "remove nodeName: kubectl patch ds {name} -n {namespace} --type=json \
-             -p '[{{\"op\":\"remove\",\"path\":\"/spec/template/spec/nodeName\"}}]'"
-        ),
-    ))
+        format!("nodeName in the template pins the pods to node {pinned}"),
+        "if the pods should run on other nodes too, remove nodeName from the template",
+    );
+    Some(finding.with_command(edit(daemon_set)))
 }
 
-/// Finds that the node lacks a label of the node selector.
-fn node_selector_label_missing(node: &Node, check: &LabelCheck) -> Finding {
+/// Finds that the node is missing a label of the node selector.
+fn node_selector_label_missing(daemon_set: &DaemonSet, node: &Node, check: &LabelCheck) -> Finding {
     let LabelCheck { key, wanted, .. } = check;
-    let mut message = Sentence::from(format!("label {key} is missing, needs {key}={wanted}"));
-    if let Some((near, _)) = near_miss::near_key(key, &node.metadata.labels) {
-        message = message.words(format!("; {near} is there"));
+    let message = format!("label {key} is missing; nodeSelector requires {key}={wanted}");
+    match near_miss::near_key(key, &node.metadata.labels) {
+        Some((near, _)) => Finding::new(
+            ReasonCode::NodeSelectorLabelMissing,
+            format!("{message}; the node has label {near}"),
+            "check the nodeSelector for a mistake",
+        )
+        .with_command(edit(daemon_set))
+        .as_likely_mistake(true),
+        None => {
+            let advice = node_label_advice(key, &format!("set label {key}={wanted} on it"));
+            Finding::new(ReasonCode::NodeSelectorLabelMissing, message, advice)
+        }
     }
-    let fix = label_node(node).words(format!(" {key}={wanted}"));
-    Finding::new(ReasonCode::NodeSelectorLabelMissing, message, fix)
 }
 
 /// Finds that the node has another value for a label of the node selector.
-fn node_selector_value_mismatch(node: &Node, check: &LabelCheck, actual: &str) -> Finding {
+fn node_selector_value_mismatch(daemon_set: &DaemonSet, check: &LabelCheck, actual: &str) -> Finding {
     let LabelCheck { key, wanted, .. } = check;
-    let mut message = Sentence::from(format!("label {key} is ")).value(quote_empty(actual));
-    message = message.words(format!(", needs {}", quote_empty(wanted)));
+    let message = Sentence::from(format!("label {key} is ")).value(quote_empty(actual));
+    let message = message.words(format!("; nodeSelector requires {}", quote_empty(wanted)));
     if near_miss::is_near_value(wanted, actual) {
-        message = message.words(" (a slip of the pen?)");
+        return Finding::new(
+            ReasonCode::NodeSelectorValueMismatch,
+            message.words(" (likely a typo)"),
+            "check the nodeSelector for a mistake",
+        )
+        .with_command(edit(daemon_set))
+        .as_likely_mistake(true);
     }
-    let fix = label_node(node).words(format!(" {key}={wanted} --overwrite"));
-    Finding::new(ReasonCode::NodeSelectorValueMismatch, message, fix)
+    let advice = node_label_advice(key, &format!("change label {key} to {}", quote_empty(wanted)));
+    Finding::new(ReasonCode::NodeSelectorValueMismatch, message, advice)
 }
 
-/// Begins the command that labels a node. That a node is not eligible is what is wanted as a rule.
-fn label_node(node: &Node) -> Sentence {
-    Sentence::from("if pods belong there: kubectl label node ").node(&node.metadata.name)
+/// Returns the advice for a node that its labels exclude.
+///
+/// There is no command: exclusion is usually intentional, and a label may steer other workloads too.
+fn node_label_advice(key: &str, change: &str) -> String {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let is_reserved = ["kubernetes.io", "k8s.io"]
+        .iter()
+        .any(|reserved| domain.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
+    if is_reserved && !domain.starts_with("node-role.") && !domain.ends_with("node-restriction.kubernetes.io") {
+        return format!(
+            "if the node should run these pods, change the template: label {key} is set by the kubelet or the cloud \
+             provider"
+        );
+    }
+    format!("if the node should run these pods, {change}")
 }
 
 /// Writes a value so that an empty one can be seen.
@@ -106,26 +131,24 @@ fn affinity_findings(daemon_set: &DaemonSet, node: &Node, affinity: &AffinityOut
 
 /// Finds that the required node affinity has no term that could match anything.
 fn affinity_empty_terms(daemon_set: &DaemonSet) -> Finding {
-    let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);
     Finding::new(
         ReasonCode::AffinityEmptyTerms,
         "the required node affinity has no term with a requirement, so it matches no node",
-        format!(
-            "remove it: kubectl patch ds {name} -n {namespace} --type=json \
-             -p '[{{\"op\":\"remove\",\"path\":\"/spec/template/spec/affinity/nodeAffinity/\
-             requiredDuringSchedulingIgnoredDuringExecution\"}}]'"
-        ),
+        "add a requirement; without the required node affinity, the pods run on every node that the other rules allow",
     )
+    .with_command(edit(daemon_set))
+    .as_likely_mistake(true)
 }
 
-/// Finds a term that can never match on any node.
+/// Finds a term that cannot match any node.
 fn affinity_term_invalid(daemon_set: &DaemonSet, number: usize, error: &str) -> Finding {
-    let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);
     Finding::new(
         ReasonCode::AffinityTermInvalid,
-        format!("term {} of the node affinity can never match: {error}", number + 1),
-        format!("correct the value: kubectl edit ds {name} -n {namespace}"),
+        format!("term {} of the required node affinity never matches: {error}", number + 1),
+        "correct the value",
     )
+    .with_command(edit(daemon_set))
+    .as_likely_mistake(true)
 }
 
 /// Finds that no term of the node affinity matches, and what the closest one fails on.
@@ -139,28 +162,33 @@ fn affinity_term_mismatch(daemon_set: &DaemonSet, node: &Node, terms: &[TermOutc
         .min_by_key(|(failing, matching)| (failing.len(), std::cmp::Reverse(*matching)))?;
     let (failing, _) = closest;
     let mut message = Sentence::from(if terms.len() == 1 {
-        "node affinity fails on "
+        "node affinity requires "
     } else {
-        "no term of the node affinity matches; the closest fails on "
+        "no term of the required node affinity matches; the closest requires "
     });
+    let mut has_near_key = false;
     for (position, requirement) in failing.iter().enumerate() {
         if position > 0 {
             message = message.words(" and ");
         }
         message = message.words(requirement_text(requirement));
         if let Some(actual) = requirement.actual.as_ref().filter(|_| !requirement.field) {
-            message = message.words(", which is ").value(quote_empty(actual));
+            message = message.words("; the node has ").value(quote_empty(actual));
         } else if let Some((near, _)) = near_miss::near_key(&requirement.key, &node.metadata.labels) {
-            message = message.words(format!(" ({near} is there)"));
+            message = message.words(format!("; the node has label {near}"));
+            has_near_key = true;
         }
     }
-    let (namespace, name) = (&daemon_set.metadata.namespace, &daemon_set.metadata.name);
-    let edit = Sentence::from(format!("edit the term: kubectl edit ds {name} -n {namespace}"));
-    let fix = match failing.as_slice() {
-        [only] => label_command(node, only).unwrap_or(edit),
-        _ => edit,
+    let advice = match failing.as_slice() {
+        [only] if !has_near_key => label_change(only).map(|change| node_label_advice(&only.key, &change)),
+        _ => None,
     };
-    Some(Finding::new(ReasonCode::AffinityTermMismatch, message, fix))
+    Some(match advice {
+        Some(advice) => Finding::new(ReasonCode::AffinityTermMismatch, message, advice),
+        None => Finding::new(ReasonCode::AffinityTermMismatch, message, "check the node affinity for a mistake")
+            .with_command(edit(daemon_set))
+            .as_likely_mistake(has_near_key),
+    })
 }
 
 /// Writes a requirement as selectors are written.
@@ -178,31 +206,30 @@ pub fn requirement_text(requirement: &FailingRequirement) -> String {
     }
 }
 
-/// Returns the command that makes a node meet a requirement, where a label alone does it.
-fn label_command(node: &Node, requirement: &FailingRequirement) -> Option<Sentence> {
+/// Returns the change to a label that makes a node meet a requirement, if a label alone does it.
+fn label_change(requirement: &FailingRequirement) -> Option<String> {
     if requirement.field {
         return None;
     }
-    let command = label_node(node);
     let key = &requirement.key;
-    let overwrite = if requirement.actual.is_some() { " --overwrite" } else { "" };
     match (requirement.operator.as_str(), requirement.values.first()) {
-        ("In", Some(value)) => Some(command.words(format!(" {key}={value}{overwrite}"))),
-        ("Exists", _) => Some(command.words(format!(" {key}="))),
-        ("DoesNotExist" | "NotIn", _) => Some(command.words(format!(" {key}-"))),
+        ("In", Some(value)) => Some(format!("set label {key}={value} on it")),
+        ("Exists", _) => Some(format!("set label {key} on it")),
+        ("DoesNotExist", _) => Some(format!("remove label {key} from it")),
+        ("NotIn", _) => Some(format!("change label {key}")),
         _ => None,
     }
 }
 
 /// Finds what a taint that is not tolerated does.
-fn untolerated(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome: &TaintOutcome) -> Finding {
+pub fn untolerated(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome: &TaintOutcome) -> Finding {
     let taint = &outcome.taint;
     match (taint.key.as_str(), taint.effect.as_str()) {
         _ if outcome.depends_on_gate => comparison_operator_unknown(taint),
         ("node.kubernetes.io/not-ready" | "node.kubernetes.io/unreachable", "NoSchedule") => {
-            node_not_ready_taint(now, node, taint)
+            node_not_ready_taint(daemon_set, now, node, taint)
         }
-        ("node.kubernetes.io/network-unavailable", "NoSchedule") => network_unavailable(),
+        ("node.kubernetes.io/network-unavailable", "NoSchedule") => network_unavailable(daemon_set),
         (_, "NoExecute") => untolerated_no_execute(daemon_set, taint),
         _ => untolerated_no_schedule(daemon_set, taint),
     }
@@ -213,7 +240,7 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
     Finding::new(
         ReasonCode::ComparisonOperatorUnknown,
         format!(
-            "taint {} is tolerated by an Lt or Gt toleration only, which counts only with the feature gate \
+            "taint {} is tolerated only by an Lt or Gt toleration, which needs feature gate \
              TaintTolerationComparisonOperators",
             taint_text(taint)
         ),
@@ -221,40 +248,85 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
     )
 }
 
-/// Finds that a node that is not ready drops out of the desired number.
-fn node_not_ready_taint(now: Timestamp, node: &Node, taint: &Taint) -> Finding {
-    let silence = super::bound_pod::node_silence(now, node).unwrap_or_else(|| Sentence::from("the node was not ready"));
-    let message = silence.words(format!("; taint {} takes it out of the desired number", taint_text(taint)));
-    Finding::new(ReasonCode::NodeNotReadyTaint, message, super::bound_pod::repair(node))
+/// Finds that a node that is not ready is excluded from the desired number; that is news for a DaemonSet without which
+/// the node cannot become ready.
+fn node_not_ready_taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, taint: &Taint) -> Finding {
+    let state = node_health::not_ready(now, node).unwrap_or_else(|| Sentence::from("node was not ready"));
+    let text = taint_text(taint);
+    if taint.key == "node.kubernetes.io/not-ready"
+        && let Some(plugin) = NodePlugin::of(daemon_set)
+    {
+        let message = state.words(format!(
+            "; this is {}, but it does not tolerate {text}, so the node may be waiting for it",
+            plugin.noun()
+        ));
+        let advice = format!("add to the template's tolerations: {}", toleration_for(taint));
+        return Finding::new(ReasonCode::NotReadyNotTolerated, message, advice)
+            .with_command(edit(daemon_set))
+            .as_likely_mistake(true);
+    }
+    let message = state.words(format!("; taint {text} excludes the node from desiredNumberScheduled"));
+    Finding::new(ReasonCode::NodeNotReadyTaint, message, node_health::repair(now, node))
+        .with_command(describe_node(node))
 }
 
 /// Finds that the node's network is not up.
-fn network_unavailable() -> Finding {
-    Finding::new(
-        ReasonCode::NetworkUnavailable,
-        "the node's network is not up (taint node.kubernetes.io/network-unavailable), and the pods do not use \
-         the node's own network",
-        "fix the network plugin; if this is the network plugin itself, set hostNetwork: true",
-    )
+fn network_unavailable(daemon_set: &DaemonSet) -> Finding {
+    const MESSAGE: &str = "the node's network is not up (taint node.kubernetes.io/network-unavailable), and the pods do \
+                           not use the host network";
+    if NodePlugin::of(daemon_set) == Some(NodePlugin::Network) {
+        return Finding::new(
+            ReasonCode::NetworkUnavailable,
+            format!("{MESSAGE}, although this is a network plugin (CNI)"),
+            "set hostNetwork: true in the template",
+        )
+        .with_command(edit(daemon_set))
+        .as_likely_mistake(true);
+    }
+    Finding::new(ReasonCode::NetworkUnavailable, MESSAGE, "check the network plugin on the node")
 }
 
-/// Finds a NoExecute taint that removes pods and keeps them away.
+/// Finds a NoExecute taint that evicts pods and excludes the node.
 fn untolerated_no_execute(daemon_set: &DaemonSet, taint: &Taint) -> Finding {
-    let message = format!("taint {} removes pods and keeps them away", taint_text(taint));
-    Finding::new(ReasonCode::UntoleratedNoExecute, near_toleration(daemon_set, taint, message), tolerate(taint))
+    let message = format!("taint {} evicts pods and excludes the node", taint_text(taint));
+    with_near_toleration(daemon_set, taint, ReasonCode::UntoleratedNoExecute, message)
 }
 
-/// Finds a NoSchedule taint that keeps pods away.
+/// Finds a NoSchedule taint that excludes the node.
 fn untolerated_no_schedule(daemon_set: &DaemonSet, taint: &Taint) -> Finding {
     let message = format!("taint {} is not tolerated", taint_text(taint));
-    Finding::new(ReasonCode::UntoleratedNoSchedule, near_toleration(daemon_set, taint, message), tolerate(taint))
+    with_near_toleration(daemon_set, taint, ReasonCode::UntoleratedNoSchedule, message)
 }
 
-/// Adds the toleration of the template that was likely meant for the taint.
-fn near_toleration(daemon_set: &DaemonSet, taint: &Taint, message: String) -> String {
+/// Finds an untolerated taint, and the toleration of the template that was likely meant for it.
+fn with_near_toleration(daemon_set: &DaemonSet, taint: &Taint, code: ReasonCode, message: String) -> Finding {
     match near_miss::near_toleration(taint, &daemon_set.spec.template.spec.tolerations) {
-        Some((_, wrong)) => format!("{message}; a toleration comes close, but has {wrong}"),
-        None => message,
+        Some((_, wrong)) => Finding::new(
+            code,
+            format!("{message}; a toleration comes close, but has {wrong}"),
+            format!("if it was meant for this taint, correct it: {}", toleration_for(taint)),
+        )
+        .with_command(edit(daemon_set))
+        .as_likely_mistake(true),
+        None => Finding::new(code, message, taint_advice(taint)),
+    }
+}
+
+/// Returns what to do about a taint: wait for whoever set it for the time being, or tolerate it.
+fn taint_advice(taint: &Taint) -> String {
+    match taint.key.as_str() {
+        "node.kubernetes.io/out-of-service" => {
+            "remove the taint once the node is back in service; do not tolerate it".to_owned()
+        }
+        "node.cloudprovider.kubernetes.io/uninitialized" => {
+            "wait for the cloud controller manager to initialize the node; if it does not, check its pods".to_owned()
+        }
+        "node.cloudprovider.kubernetes.io/shutdown" => "start the machine, or remove it".to_owned(),
+        "ToBeDeletedByClusterAutoscaler" | "karpenter.sh/disrupted" => {
+            "no action needed: the autoscaler is removing the node".to_owned()
+        }
+        "karpenter.sh/unregistered" => "wait for the node to register".to_owned(),
+        _ => format!("if the node should run these pods, add to the template's tolerations: {}", toleration_for(taint)),
     }
 }
 
@@ -264,9 +336,9 @@ pub fn taint_text(taint: &Taint) -> String {
     if value.is_empty() { format!("{key}:{effect}") } else { format!("{key}={value}:{effect}") }
 }
 
-/// Returns the toleration to add for a taint.
-fn tolerate(taint: &Taint) -> String {
+/// Writes the toleration for a taint as YAML.
+fn toleration_for(taint: &Taint) -> String {
     let Taint { key, value, effect, .. } = taint;
     let matching = if value.is_empty() { "operator: Exists".to_owned() } else { format!("value: {value:?}") };
-    format!("if pods belong there, add to tolerations: {{key: {key}, {matching}, effect: {effect}}}")
+    format!("{{key: {key}, {matching}, effect: {effect}}}")
 }

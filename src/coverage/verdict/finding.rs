@@ -1,6 +1,10 @@
 //! What a rule finds wrong: a reason whose sentences can still be merged with those of other nodes.
 
 use super::sentence::Sentence;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::report::fix::{Command, Fix};
 use crate::report::reason::{Reason, ReasonCode};
 
 /// What a rule finds wrong with one node.
@@ -11,17 +15,68 @@ pub struct Finding {
     /// What is wrong.
     pub message: Sentence,
     /// What to do.
-    pub fix: Sentence,
+    pub advice: Sentence,
+    /// A command for it that is safe to paste.
+    pub command: Option<Command>,
+    /// Whether the DaemonSet likely has a mistake in it, so that even an ineligible node is news.
+    pub likely_mistake: bool,
 }
 
 impl Finding {
-    /// Makes a finding of what is wrong and what to do.
-    pub fn new(code: ReasonCode, message: impl Into<Sentence>, fix: impl Into<Sentence>) -> Self {
-        Finding { code, message: message.into(), fix: fix.into() }
+    /// Creates a finding from what is wrong and what to do.
+    pub fn new(code: ReasonCode, message: impl Into<Sentence>, advice: impl Into<Sentence>) -> Self {
+        Finding { code, message: message.into(), advice: advice.into(), command: None, likely_mistake: false }
+    }
+
+    /// Adds a command. It must be safe to paste: it shows something, opens an editor, or changes only what its
+    /// finding has shown to be broken.
+    #[must_use]
+    pub fn with_command(mut self, command: Command) -> Self {
+        self.command = Some(command);
+        self
+    }
+
+    /// Marks the finding as a likely mistake in the DaemonSet.
+    #[must_use]
+    pub fn as_likely_mistake(mut self, likely: bool) -> Self {
+        self.likely_mistake = likely;
+        self
+    }
+
+    /// Returns what to do.
+    pub fn fix(&self) -> Fix {
+        Fix { advice: self.advice.to_string(), command: self.command.clone() }
     }
 
     /// Returns the finding as a report gives it for one node.
     pub fn reason(&self) -> Reason {
-        Reason { code: self.code, message: self.message.to_string(), fix: self.fix.to_string() }
+        Reason { code: self.code, message: self.message.to_string(), fix: self.fix() }
     }
+}
+
+/// Returns the command that opens a DaemonSet in an editor.
+pub fn edit(daemon_set: &DaemonSet) -> Command {
+    let metadata = &daemon_set.metadata;
+    Command::kubectl(&["edit", "ds"]).namespace(&metadata.namespace).name(&metadata.name)
+}
+
+/// Returns the command that describes a pod.
+pub fn describe_pod(pod: &Pod) -> Command {
+    Command::kubectl(&["describe", "pod"]).namespace(&pod.metadata.namespace).name(&pod.metadata.name)
+}
+
+/// Returns the command that describes a node.
+pub fn describe_node(node: &Node) -> Command {
+    Command::kubectl(&["describe", "node"]).name(&node.metadata.name)
+}
+
+/// Returns the command that deletes a pod: only for one that does not run and that its controller recreates.
+pub fn delete_pod(pod: &Pod) -> Command {
+    Command::kubectl(&["delete", "pod"]).namespace(&pod.metadata.namespace).name(&pod.metadata.name)
+}
+
+/// Returns the command that shows a container's log.
+pub fn logs(pod: &Pod, container: &str) -> Command {
+    let metadata = &pod.metadata;
+    Command::kubectl(&["logs"]).namespace(&metadata.namespace).flag("-c", container).name(&metadata.name)
 }

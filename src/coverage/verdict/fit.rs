@@ -1,4 +1,4 @@
-//! What of a pod does not fit on a node, recomputed from all pods of the node.
+//! Whether a pod fits on a node, recomputed from all pods of the node.
 
 use std::cmp::Reverse;
 
@@ -8,11 +8,12 @@ use super::workload::{full_name, workload};
 use crate::coverage::index::Index;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerPort, Pod, PodSpec};
+use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::ports::{conflicts, host_ports};
 use crate::scheduling::resources::{Amounts, Insufficient, NodeUsage, fits, pod_requests};
 
-/// The pods of a node that take room: bound, and not ended.
+/// The pods that use resources of a node: bound, and neither succeeded nor failed.
 pub struct Room<'a> {
     /// The node.
     pub node: &'a Node,
@@ -22,12 +23,12 @@ pub struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Returns the room on a node, or nothing where not all of its pods were read.
+    /// Returns the pods of a node, or `None` if not all of them were read.
     pub fn of(index: &'a Index<'_>, node: &'a Node) -> Option<Self> {
         Room::without(index, node, |_| false)
     }
 
-    /// Returns the room on a node once some of its pods are gone.
+    /// Returns the pods of a node without those that leave.
     pub fn without(index: &'a Index<'_>, node: &'a Node, leaves: impl Fn(&Pod) -> bool) -> Option<Self> {
         if !index.snapshot.knows_all_pods_on(&node.metadata.name) {
             return None;
@@ -38,7 +39,7 @@ impl<'a> Room<'a> {
         Some(Room { node, pods, usage })
     }
 
-    /// Returns how much of a resource the pods ask for in all.
+    /// Returns the sum of the requests for a resource.
     pub fn used(&self, resource: &str) -> i64 {
         self.usage.requested.get(resource).copied().unwrap_or(0)
     }
@@ -58,18 +59,19 @@ impl<'a> Room<'a> {
             .collect()
     }
 
-    /// Finds that the node has too little of a resource free, and who holds the most of it.
+    /// Finds that too little of a resource is free, and who requests the most of it.
     fn insufficient_resource(&self, shortage: &Insufficient) -> Finding {
         let Insufficient { resource, requested, allocatable, .. } = shortage;
-        let mut message = Sentence::from("asks for ")
+        let mut message = Sentence::from("requests ")
             .amount(resource, *requested)
-            .words(format!(" {resource}, "))
+            .words(format!(" {resource}; "))
             .amount(resource, shortage.free())
             .words(" free of ")
-            .amount(resource, *allocatable);
-        if let Some((holder, amount)) = self.biggest_user(resource) {
+            .amount(resource, *allocatable)
+            .words(" allocatable");
+        if let Some((holder, amount)) = self.largest_consumer(resource) {
             message = message
-                .words("; most is held by ")
+                .words("; largest consumer: ")
                 .value(workload(holder))
                 .words(" (")
                 .amount(resource, amount)
@@ -78,19 +80,18 @@ impl<'a> Room<'a> {
         Finding::new(
             ReasonCode::InsufficientResource,
             message,
-            format!("lower the {resource} request, or give the pods a higher priority class"),
+            format!("lower the {resource} request, or free {resource} on the node"),
         )
     }
 
-    /// Returns the pod that asks for most of a resource, and how much.
-    fn biggest_user(&self, resource: &str) -> Option<(&'a Pod, i64)> {
-        let asks = |pod: &Pod| pod_requests(pod).get(resource).copied().unwrap_or(0);
-        let users = self.pods.iter().map(|pod| (*pod, asks(pod))).filter(|(_, amount)| *amount > 0);
-        users.min_by_key(|(pod, amount)| (Reverse(*amount), full_name(pod)))
+    /// Returns the pod with the largest request for a resource.
+    fn largest_consumer(&self, resource: &str) -> Option<(&'a Pod, i64)> {
+        let request = |pod: &Pod| pod_requests(pod).get(resource).copied().unwrap_or(0);
+        let consumers = self.pods.iter().map(|pod| (*pod, request(pod))).filter(|(_, amount)| *amount > 0);
+        consumers.min_by_key(|(pod, amount)| (Reverse(*amount), full_name(pod)))
     }
 
-    /// Finds each port that a pod wants and another pod of the node holds; `kin` tells the pods of the
-    /// same DaemonSet.
+    /// Finds each host port that another pod of the node uses; `kin` tells the pods of the same DaemonSet.
     pub fn port_conflicts(&self, spec: &PodSpec, surges: bool, kin: impl Fn(&Pod) -> bool) -> Vec<Finding> {
         host_ports(spec)
             .filter_map(|wanted| {
@@ -106,61 +107,63 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Finds that a pod asks for more than the node has in all.
+/// Finds that a pod requests more than the node has.
 fn never_fits(node: &Node, shortage: &Insufficient) -> Finding {
     let Insufficient { resource, requested, allocatable, .. } = shortage;
-    let message = Sentence::from("asks for ")
+    let message = Sentence::from("requests ")
         .amount(resource, *requested)
-        .words(format!(" {resource}, the node has "))
-        .amount(resource, *allocatable)
-        .words(" in all");
-    let exclude =
-        Sentence::from("keep the pods off such nodes as ").node(&node.metadata.name).words(" by a nodeSelector");
-    let fix = if *allocatable == 0 {
-        Sentence::from(format!("see why the node offers no {resource}, or ")).then(exclude)
+        .words(format!(" {resource}; node allocatable: "))
+        .amount(resource, *allocatable);
+    let exclude = Sentence::from("exclude nodes such as ").example(&node.metadata.name).words(" with a nodeSelector");
+    let advice = if *allocatable == 0 {
+        Sentence::from(format!("check why the node offers no {resource}, or ")).then(exclude)
     } else {
         Sentence::from(format!("lower the {resource} request to "))
             .amount(resource, *allocatable)
             .words(" at most, or ")
             .then(exclude)
     };
-    Finding::new(ReasonCode::NeverFits, message, fix)
+    Finding::new(ReasonCode::NeverFits, message, advice)
 }
 
-/// Finds that the node has as many pods as it may.
+/// Finds that the node has its maximum number of pods.
 fn too_many_pods(shortage: &Insufficient) -> Finding {
     let message =
         Sentence::from("the node has ").number(shortage.used).words(" of ").number(shortage.allocatable).words(" pods");
-    Finding::new(ReasonCode::TooManyPods, message, "raise maxPods in the kubelet's configuration, or move pods away")
+    Finding::new(
+        ReasonCode::TooManyPods,
+        message,
+        "raise maxPods in the kubelet configuration, or move pods to other nodes",
+    )
 }
 
-/// Finds that another pod holds a port of the node.
+/// Finds that another pod uses a host port.
 fn host_port_conflict(wanted: &ContainerPort, holder: &Pod) -> Finding {
     let message =
-        Sentence::from(format!("{} is held by ", port_text(wanted))).name(full_name(holder), workload(holder));
-    let message = if holder.metadata.is_terminating() { message.words(", which is being deleted") } else { message };
-    Finding::new(ReasonCode::HostPortConflict, message, "change the port of one of them, or keep them apart")
+        Sentence::from(format!("{} is in use by ", port_text(wanted))).name(full_name(holder), workload(holder));
+    let message = if holder.metadata.is_terminating() { message.words(", which is terminating") } else { message };
+    Finding::new(ReasonCode::HostPortConflict, message, "change the host port of one of them")
 }
 
-/// Finds that a surging pod wants the port that its own predecessor holds until it is replaced.
+/// Finds a surge pod whose host port is in use by the pod that it is to replace.
 fn surge_host_port_deadlock(wanted: &ContainerPort, holder: &Pod) -> Finding {
-    let message = Sentence::from(format!("{} is held by its own predecessor ", port_text(wanted)))
+    let message = Sentence::from(format!("{} is in use by the old pod ", port_text(wanted)))
         .name(&holder.metadata.name, workload(holder))
-        .words(", which stays until the new pod is available: the update cannot go on");
-    let fix = holder.metadata.controller().map_or_else(
-        || "use maxUnavailable in place of maxSurge".to_owned(),
-        |owner| {
-            format!(
-                "use maxUnavailable: kubectl patch ds {} -n {} --type=merge -p \
-                 '{{\"spec\":{{\"updateStrategy\":{{\"rollingUpdate\":{{\"maxSurge\":0,\"maxUnavailable\":1}}}}}}}}'",
-                owner.name, holder.metadata.namespace
-            )
-        },
-    );
-    Finding::new(ReasonCode::SurgeHostPortDeadlock, message, fix)
+        .words(", which is deleted only once the surge pod is available: the rollout cannot continue");
+    let finding = Finding::new(ReasonCode::SurgeHostPortDeadlock, message, "use maxUnavailable instead of maxSurge");
+    // The new pod never ran, so that nothing is lost with it.
+    let strategy = r#"{"spec":{"updateStrategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}"#;
+    match holder.metadata.controller() {
+        Some(owner) => finding.with_command(
+            Command::kubectl(&["patch", "ds", "--type", "merge", "-p", strategy])
+                .namespace(&holder.metadata.namespace)
+                .name(&owner.name),
+        ),
+        None => finding,
+    }
 }
 
-/// Writes a port as people do: `9100/TCP`, with the address where there is one.
+/// Writes a port such as `port 9100/TCP`, with its address if it has one.
 pub fn port_text(port: &ContainerPort) -> String {
     let protocol = if port.protocol.is_empty() { "TCP" } else { &port.protocol };
     let address = match port.host_ip.as_str() {

@@ -1,4 +1,4 @@
-//! Eligible, and no pod object: why none was made.
+//! Why an eligible node has no pod object.
 
 use jiff::Timestamp;
 
@@ -7,11 +7,12 @@ use super::daemon_set_findings;
 use super::finding::Finding;
 use super::sentence::Sentence;
 use crate::model::node::Node;
-use crate::model::snapshot::Kind;
+use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
+use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 
-/// For how many seconds after a change a missing pod is taken to be on its way.
+/// For how many seconds after a change a missing pod counts as not created yet.
 const SETTLING: i64 = 300;
 
 /// Finds why an eligible node has no pod.
@@ -30,54 +31,58 @@ pub fn findings(subject: &Subject, node: &Node) -> Vec<Finding> {
     findings
 }
 
-/// Finds why pods are missing where the nodes are not known.
+/// Finds why pods are missing if the nodes are not known.
 pub fn findings_of_unknown_nodes(subject: &Subject) -> Vec<Finding> {
-    let nowhere = Node::default();
-    findings(subject, &nowhere)
+    findings(subject, &Node::default())
 }
 
-/// Tells whether a node is so young that its missing pod may just not have been made yet.
+/// Returns whether a node is so young that its pod may not have been created yet.
 pub fn is_young(node: &Node, now: Timestamp) -> bool {
     node.metadata.creation_timestamp.get().is_some_and(|at| seconds_between(at, now) < SETTLING)
 }
 
-/// Finds that the pod is likely still to be made, because something changed a short while ago.
+/// Finds that the pod is likely not created yet, because something changed a short while ago.
+///
+/// Without events a refused creation looks the same, so it cannot be told.
 fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
+    if !subject.index.knows(Kind::Events, &subject.daemon_set.metadata.namespace) {
+        return None;
+    }
     let now = subject.index.now();
     let recent = |at: Option<Timestamp>| at.filter(|at| seconds_between(*at, now) < SETTLING);
     let age = |at: Timestamp| seconds_between(at, now);
-    let (metadata, made) = (&subject.daemon_set.metadata, subject.creations().made);
+    let (metadata, created) = (&subject.daemon_set.metadata, subject.creations().created);
     let message = if let Some(at) = recent(metadata.creation_timestamp.get()) {
-        Sentence::from("the pod is still to be made: the DaemonSet is ").age(age(at)).words(" old")
+        Sentence::from("pod not created yet: the DaemonSet was created ").age(age(at)).words(" ago")
     } else if let Some(at) = recent(node.metadata.creation_timestamp.get()) {
-        Sentence::from("the pod is still to be made: the node is ").age(age(at)).words(" old")
-    } else if let Some(at) = recent(made) {
-        Sentence::from("the pod is still to be made: the controller made others ").age(age(at)).words(" ago")
+        Sentence::from("pod not created yet: the node was created ").age(age(at)).words(" ago")
+    } else if let Some(at) = recent(created) {
+        Sentence::from("pod not created yet: the controller created another ").age(age(at)).words(" ago")
     } else {
         return None;
     };
-    Some(Finding::new(ReasonCode::CreatePending, message, "wait: the controller makes at most 250 pods at a time"))
+    Some(Finding::new(ReasonCode::CreatePending, message, "wait: the controller creates at most 250 pods per sync"))
 }
 
-/// Says that nothing was read that would explain why there is no pod.
+/// Finds a missing pod that nothing explains.
 fn unexplained(subject: &Subject) -> Finding {
     let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
-    if subject.index.knows(Kind::Events, namespace) {
-        return Finding::new(
+    match subject.index.snapshot.gap(Kind::Events, namespace) {
+        None => Finding::new(
             ReasonCode::Unexplained,
-            "no pod was made, and no event says why (events are kept for an hour, and a namespace that is being \
-             deleted has none)",
-            format!(
-                "look at the namespace and the controller: kubectl get namespace {namespace}; \
-                 kubectl describe ds {name} -n {namespace}"
-            ),
-        );
+            "no pod was created, and no event explains why (events expire after an hour, and a terminating namespace \
+             has none)",
+            "check the namespace and the events of the DaemonSet",
+        )
+        .with_command(Command::kubectl(&["describe", "ds"]).namespace(namespace).name(name)),
+        Some(gap) => {
+            let message = match gap.cause {
+                GapCause::NotInDump => "no pod was created; the dump has no events that would explain why",
+                _ => "no pod was created; the events that would explain why could not be read",
+            };
+            let involved = format!("involvedObject.kind=DaemonSet,involvedObject.name={name}");
+            let events = Command::kubectl(&["get", "events"]).namespace(namespace).flag("--field-selector", involved);
+            Finding::new(ReasonCode::Unexplained, message, "look at the events of the DaemonSet").with_command(events)
+        }
     }
-    Finding::new(
-        ReasonCode::Unexplained,
-        "no pod was made; the events that would say why could not be read",
-        format!(
-            "kubectl get events -n {namespace} --field-selector involvedObject.kind=DaemonSet,involvedObject.name={name}"
-        ),
-    )
 }

@@ -1,8 +1,8 @@
-//! What a node is to a DaemonSet: its state, and why it is not Available.
+//! The state of a node as one DaemonSet sees it, and why it is not Available.
 //!
-//! A DaemonSet is looked up through its [`daemon_set_context`]. The rules of a node's state are asked: [`eligibility`], [`missing_pod`]
-//! (and [`create_failure`]), [`unscheduled_pod`] (with [`fit`] and [`scheduler_message`]), [`bound_pod`] (and [`containers`]),
-//! [`terminating`]. What a rule finds is a [`finding`], told in a [`sentence`] that merges with those of other nodes.
+//! [`daemon_set_context`] is what is known of the DaemonSet. The rules are [`eligibility`], [`missing_pod`] (with
+//! [`create_failure`]), [`unscheduled_pod`] (with [`fit`] and [`scheduler_message`]), [`bound_pod`] (with [`containers`]),
+//! [`node_health`] and [`terminating`]. A rule returns a [`finding`], whose [`sentence`] merges with those of other nodes.
 
 pub mod admission;
 pub mod bound_pod;
@@ -18,6 +18,8 @@ pub mod finding;
 pub mod fit;
 pub mod missing_pod;
 pub mod near_miss;
+pub mod node_health;
+pub mod node_plugin;
 pub mod pod_story;
 pub mod scheduler_message;
 pub mod sentence;
@@ -37,7 +39,7 @@ use daemon_set_context::{Subject, revision_hash};
 use finding::Finding;
 use sentence::Sentence;
 
-/// What a node is to a DaemonSet.
+/// The state of a node as one DaemonSet sees it.
 pub struct Verdict {
     /// What the controller decides.
     pub decision: Decision,
@@ -47,9 +49,8 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
 }
 
-/// Judges a node and its pods, which are to be in the controller's order.
-pub fn judge(subject: &Subject, node: &Node, pods: &[&Pod]) -> Verdict {
-    let decision = subject.daemon_pod.decide(node);
+/// Judges a node that the controller decides so about, and its pods in the controller's order.
+pub fn judge(subject: &Subject, node: &Node, decision: Decision, pods: &[&Pod]) -> Verdict {
     if !subject.pods_known {
         return without_pods(subject, node, decision);
     }
@@ -58,7 +59,7 @@ pub fn judge(subject: &Subject, node: &Node, pods: &[&Pod]) -> Verdict {
     Verdict { decision, state, findings }
 }
 
-/// Tells whether a node needs no second look: one pod, which is available and stays.
+/// Returns whether a node needs no second look: it has one pod, which is available and not being deleted.
 pub fn is_plainly_available(subject: &Subject, pods: &[(usize, &Pod)]) -> bool {
     match pods {
         [(_, pod)] => !pod.metadata.is_terminating() && subject.is_available(pod),
@@ -66,7 +67,7 @@ pub fn is_plainly_available(subject: &Subject, pods: &[(usize, &Pod)]) -> bool {
     }
 }
 
-/// Judges a node where the pods could not be read.
+/// Judges a node if the pods could not be read.
 fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
     if !decision.should_run {
         let findings = why_not_eligible(subject, node);
@@ -78,7 +79,7 @@ fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
         Finding::new(
             ReasonCode::Unexplained,
             format!("the dump has no pods of namespace {namespace}, so whether it has one is not known"),
-            "make the dump with `kubectl ds snapshot -A`",
+            "take a dump that includes them: `kubectl ds snapshot -A`",
         )
     } else {
         Finding::new(
@@ -90,7 +91,7 @@ fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
     Verdict { decision, state: NodeState::Unknown, findings: vec![unknown] }
 }
 
-/// Finds why the controller does not want a pod on a node.
+/// Finds why a node is not eligible.
 fn why_not_eligible(subject: &Subject, node: &Node) -> Vec<Finding> {
     eligibility::findings(subject.daemon_set, subject.index.now(), node, &subject.daemon_pod.explain(node))
 }
@@ -107,10 +108,12 @@ fn not_eligible(subject: &Subject, node: &Node, pods: &[&Pod], decision: Decisio
         findings.push(pod_on_ineligible_node(subject, first, &why));
         NodeState::ToBeDeleted
     };
-    // A dead node is the news; that its pod is misscheduled follows from it.
-    let passing =
-        |finding: &Finding| matches!(finding.code, ReasonCode::NodeNotReadyTaint | ReasonCode::NetworkUnavailable);
-    if why.iter().all(passing) {
+    // A node that is not ready is the cause; that its pod is misscheduled follows from it.
+    let is_node_trouble = |finding: &Finding| {
+        use ReasonCode as R;
+        matches!(finding.code, R::NodeNotReadyTaint | R::NotReadyNotTolerated | R::NetworkUnavailable)
+    };
+    if why.iter().all(is_node_trouble) {
         findings.splice(0..0, why);
     } else {
         findings.extend(why);
@@ -119,23 +122,19 @@ fn not_eligible(subject: &Subject, node: &Node, pods: &[&Pod], decision: Decisio
     (state, findings)
 }
 
-/// Finds a pod that may stay and would not be made again.
+/// Finds a pod that keeps running and would not be recreated, so deleting it is never advised.
 fn misscheduled(pod: &Pod, why: &[Finding]) -> Finding {
     let mut message =
-        Sentence::from("pod ").name(&pod.metadata.name, "there").words(" runs, and would not be made again: ");
+        Sentence::from("pod ").name(&pod.metadata.name, "there").words(" is running but would not be recreated: ");
+    let mut advice = Sentence::from("no action needed, but do not delete the pod");
     if let Some(first) = why.first() {
         message = message.then(first.message.clone());
+        advice = advice.words("; ").then(first.advice.clone());
     }
-    let delete =
-        Sentence::from(format!("kubectl delete pod -n {} ", pod.metadata.namespace)).example(&pod.metadata.name);
-    let mut fix = Sentence::from("nothing, if it may stay; to be rid of it: ").then(delete);
-    if let Some(first) = why.first() {
-        fix = fix.words("; ").then(first.fix.clone());
-    }
-    Finding::new(ReasonCode::Misscheduled, message, fix)
+    Finding::new(ReasonCode::Misscheduled, message, advice)
 }
 
-/// Finds a pod that is where it may not be, and will be deleted.
+/// Finds a pod that the controller deletes because its node is not eligible.
 fn pod_on_ineligible_node(subject: &Subject, pod: &Pod, why: &[Finding]) -> Finding {
     let mut message = Sentence::from("pod ").name(&pod.metadata.name, "there").words(" will be deleted: ");
     if let Some(first) = why.first() {
@@ -145,20 +144,20 @@ fn pod_on_ineligible_node(subject: &Subject, pod: &Pod, why: &[Finding]) -> Find
         message = message.words(" (not while the DaemonSet itself is being deleted)");
     }
     let down = daemon_set_findings::controller_seems_down(subject.index.snapshot).is_some();
-    let fix = if down || !subject.concerns.is_empty() {
+    let advice = if down || !subject.concerns.is_empty() {
         "the controller does not act: check kube-controller-manager"
     } else {
-        "wait; if it stays, check kube-controller-manager"
+        "wait; if the pod remains, check kube-controller-manager"
     };
-    Finding::new(ReasonCode::PodOnIneligibleNode, message, fix)
+    Finding::new(ReasonCode::PodOnIneligibleNode, message, advice)
 }
 
 /// Judges a node that should run a pod.
 pub fn eligible(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Vec<Finding>) {
     let (state, mut findings) = eligible_by_its_pods(subject, node, pods);
-    // A DaemonSet that is being deleted explains why nothing gets better.
-    let told = findings.iter().any(|finding| finding.code == ReasonCode::DaemonSetDeleting);
-    if state != NodeState::Available && !told {
+    // A DaemonSet that is being deleted explains why nothing recovers.
+    let is_known = findings.iter().any(|finding| finding.code == ReasonCode::DaemonSetDeleting);
+    if state != NodeState::Available && !is_known {
         let deleting = subject.concerns.iter().filter(|finding| finding.code == ReasonCode::DaemonSetDeleting);
         findings.splice(0..0, deleting.cloned().collect::<Vec<_>>());
     }
@@ -168,7 +167,7 @@ pub fn eligible(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Ve
 fn eligible_by_its_pods(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Vec<Finding>) {
     let Some(first) = pods.first().copied() else {
         let mut findings = missing_pod::findings(subject, node);
-        findings.extend(bound_pod::node_unreachable(subject.index.now(), node));
+        findings.extend(node_health::node_unreachable(subject.index.now(), node));
         return (NodeState::Missing, findings);
     };
     let live: Vec<&Pod> = pods.iter().copied().filter(|pod| !pod.metadata.is_terminating()).collect();
@@ -191,9 +190,9 @@ fn eligible_by_its_pods(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeS
         findings.extend(duplicate_pod(subject, pods));
         return (state, findings);
     }
-    let speaks = live.iter().copied().find(|pod| !pod.is_terminal()).unwrap_or(live[0]);
-    let (state, mut findings) = of_pod(subject, node, speaks);
-    let others = pods.iter().filter(|pod| !std::ptr::eq(**pod, speaks));
+    let current = live.iter().copied().find(|pod| !pod.is_terminal()).unwrap_or(live[0]);
+    let (state, mut findings) = of_pod(subject, node, current);
+    let others = pods.iter().filter(|pod| !std::ptr::eq(**pod, current));
     findings.extend(others.flat_map(|pod| {
         if pod.metadata.is_terminating() {
             terminating::terminating(subject, Some(node), pod).into_iter().collect()
@@ -211,7 +210,7 @@ fn eligible_by_its_pods(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeS
     (state, findings)
 }
 
-/// Judges one living pod of an eligible node.
+/// Judges one pod of an eligible node that is not being deleted.
 fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>) {
     if pod.is_terminal() {
         return (NodeState::Failed, bound_pod::findings(subject, Some(node), pod));
@@ -229,7 +228,7 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
     (state, bound_pod::findings(subject, Some(node), pod))
 }
 
-/// Finds what goes wrong with further pods beside one that is available.
+/// Finds what is wrong with other pods beside one that is available.
 fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[&Pod]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = pods
         .iter()
@@ -237,12 +236,12 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
         .filter(|pod| !std::ptr::eq(*pod, first) && !pod.metadata.is_terminating() && !subject.is_available(pod))
         .flat_map(|pod| {
             let mut findings = of_pod(subject, node, pod).1;
-            // Young pods are no trouble yet.
-            findings.retain(|finding| !is_on_its_way(finding.code));
+            // A pod that only takes its time is no trouble yet.
+            findings.retain(|finding| !is_progressing(finding.code));
             findings.truncate(1);
             for finding in &mut findings {
-                let words = Sentence::from("the new pod beside it cannot come up: ");
-                finding.message = words.then(finding.message.clone());
+                let prefix = Sentence::from("the surge pod cannot start: ");
+                finding.message = prefix.then(finding.message.clone());
             }
             findings
         })
@@ -251,8 +250,8 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
     findings
 }
 
-/// Tells whether a code only says that something takes its time.
-fn is_on_its_way(code: ReasonCode) -> bool {
+/// Returns whether a code only means that something takes its time.
+fn is_progressing(code: ReasonCode) -> bool {
     matches!(
         code,
         ReasonCode::ContainersStarting
@@ -263,22 +262,21 @@ fn is_on_its_way(code: ReasonCode) -> bool {
     )
 }
 
-/// Finds a pod too many: of those that stay, the controller keeps one, and while surging one of each
-/// revision.
+/// Finds one pod too many: the controller keeps one, and while surging one of each revision.
 fn duplicate_pod(subject: &Subject, pods: &[&Pod]) -> Option<Finding> {
     let running = |pod: &&&Pod| !pod.metadata.is_terminating() && !pod.is_terminal();
-    let kept: Vec<&Pod> = pods.iter().filter(running).copied().collect();
+    let live: Vec<&Pod> = pods.iter().filter(running).copied().collect();
     let surplus = if allows_surge(subject.daemon_set) {
         let current = subject.current_hash.unwrap_or_default();
-        let of = |new: bool| kept.iter().copied().filter(move |pod| (revision_hash(pod) == current) == new).skip(1);
+        let of = |new: bool| live.iter().copied().filter(move |pod| (revision_hash(pod) == current) == new).skip(1);
         of(true).chain(of(false)).last()
     } else {
-        kept.iter().copied().skip(1).last()
+        live.iter().copied().skip(1).last()
     }?;
-    let mut message = Sentence::from("a pod too many: ").name(&surplus.metadata.name, "the younger one");
-    if let Some(made) = surplus.metadata.creation_timestamp.get() {
-        message = message.words(", ").age(seconds_between(made, subject.index.now())).words(" old");
+    let mut message = Sentence::from("one pod too many: ").name(&surplus.metadata.name, "the younger one");
+    if let Some(created) = surplus.metadata.creation_timestamp.get() {
+        message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
     }
     let message = message.words("; the controller keeps the oldest bound one and deletes the others");
-    Some(Finding::new(ReasonCode::DuplicatePod, message, "wait; if it stays, check kube-controller-manager"))
+    Some(Finding::new(ReasonCode::DuplicatePod, message, "wait; if the pod remains, check kube-controller-manager"))
 }

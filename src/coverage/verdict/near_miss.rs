@@ -1,12 +1,14 @@
-//! Near misses: what is so close to matching that it is likely a mistake.
+//! Near misses: what almost matches, so that it is likely a mistake.
 
 use std::collections::BTreeMap;
+
+use strsim::osa_distance;
 
 use crate::model::node::Taint;
 use crate::model::pod::Toleration;
 use crate::scheduling::taints::tolerates;
 
-/// Label keys and the older prefixes under which nodes once carried the same.
+/// Label keys and their deprecated equivalents.
 const LEGACY_KEYS: &[(&str, &str)] = &[
     ("kubernetes.io/os", "beta.kubernetes.io/os"),
     ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
@@ -16,7 +18,7 @@ const LEGACY_KEYS: &[(&str, &str)] = &[
     ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"),
 ];
 
-/// Returns the key by which the same label is known under another prefix.
+/// Returns the same label under its other prefix.
 fn other_prefix(key: &str) -> Option<&'static str> {
     LEGACY_KEYS.iter().find_map(|(new, old)| {
         if key == *new {
@@ -29,38 +31,38 @@ fn other_prefix(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns a label of the node that is likely the one that was meant by a key it lacks: the same label
-/// under another prefix, or one that differs in case or by a slip of the pen.
+/// Returns the label of the node that was likely meant by a key that it does not have: the same label
+/// under another prefix, or one that differs in case or by a typo.
 pub fn near_key<'a>(key: &str, labels: &'a BTreeMap<String, String>) -> Option<(&'a str, &'a str)> {
     let other = other_prefix(key);
     let same = labels.iter().find(|(label, _)| Some(label.as_str()) == other);
-    // The name alone under any prefix comes before a slip, which could be chance.
+    // The same name under any prefix comes before a typo, which could be chance.
     let wanted = last_part(key);
     let prefix = || labels.iter().find(|(label, _)| wanted.len() > 2 && last_part(label) == wanted);
-    let slip = || labels.iter().find(|(label, _)| is_slip(key, label));
-    same.or_else(prefix).or_else(slip).map(|(label, value)| (label.as_str(), value.as_str()))
+    let typo = || labels.iter().find(|(label, _)| is_typo(key, label));
+    same.or_else(prefix).or_else(typo).map(|(label, value)| (label.as_str(), value.as_str()))
 }
 
 fn last_part(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or_default()
 }
 
-/// Tells whether a value is likely meant by another: it differs in case, or by a slip of the pen.
+/// Returns whether one value was likely meant by another: they differ in case, or by a typo.
 ///
 /// Values that differ in one letter alone, such as `us-east-1a` and `us-east-1b`, differ on purpose.
 pub fn is_near_value(wanted: &str, actual: &str) -> bool {
     let differing = wanted.chars().zip(actual.chars()).filter(|(a, b)| !a.eq_ignore_ascii_case(b)).count();
     let one_letter = wanted.chars().count() == actual.chars().count() && differing == 1;
-    !one_letter && is_slip(wanted, actual)
+    !one_letter && is_typo(wanted, actual)
 }
 
 /// Returns the name that is likely meant by one that does not exist.
 pub fn near_name<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known.filter(|name| is_slip(wanted, name)).min_by_key(|name| distance(wanted, name))
+    known.filter(|name| is_typo(wanted, name)).min_by_key(|name| osa_distance(wanted, name))
 }
 
-/// Tells whether two different texts differ in case only, or in one or two letters of many.
-fn is_slip(a: &str, b: &str) -> bool {
+/// Returns whether two different texts differ in case only, or in one or two letters of many.
+fn is_typo(a: &str, b: &str) -> bool {
     let allowed = match a.len().min(b.len()) {
         0..=3 => 0,
         4..=7 => 1,
@@ -75,33 +77,10 @@ fn is_slip(a: &str, b: &str) -> bool {
     }
     // Names that differ in a number, such as zone-1 and zone-2, differ on purpose.
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    digits(a) == digits(b) && distance(a, b) <= allowed
+    digits(a) == digits(b) && osa_distance(a, b) <= allowed
 }
 
-/// Returns how many letters must be changed, added, left out or swapped with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = change.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[a.len()][b.len()]
-}
-
-/// Returns a toleration that is likely meant for a taint it does not tolerate, and what is wrong with it.
+/// Returns a toleration that was likely meant for a taint, and what is wrong with it.
 pub fn near_toleration<'a>(taint: &Taint, tolerations: &'a [Toleration]) -> Option<(&'a Toleration, String)> {
     tolerations.iter().find_map(|toleration| {
         if tolerates(toleration, taint) {
@@ -111,13 +90,13 @@ pub fn near_toleration<'a>(taint: &Taint, tolerations: &'a [Toleration]) -> Opti
         let with_value = Toleration { value: taint.value.clone(), ..toleration.clone() };
         let with_key = Toleration { key: taint.key.clone(), ..toleration.clone() };
         let wrong = if toleration.key == taint.key && tolerates(&with_effect, taint) {
-            format!("the effect {}, where the taint has {}", toleration.effect, taint.effect)
+            format!("effect {} instead of {}", toleration.effect, taint.effect)
         } else if toleration.key == taint.key && tolerates(&with_value, taint) {
-            format!("the value {:?}, where the taint has {:?}", toleration.value, taint.value)
+            format!("value {:?} instead of {:?}", toleration.value, taint.value)
         } else if toleration.key == taint.key {
-            "the same key, but another value and effect".to_owned()
+            "another value and effect".to_owned()
         } else if tolerates(&with_key, taint) && is_near_key(&toleration.key, &taint.key) {
-            format!("the key {}, where the taint has {}", toleration.key, taint.key)
+            format!("key {} instead of {}", toleration.key, taint.key)
         } else {
             return None;
         };
@@ -126,7 +105,7 @@ pub fn near_toleration<'a>(taint: &Taint, tolerations: &'a [Toleration]) -> Opti
 }
 
 fn is_near_key(a: &str, b: &str) -> bool {
-    is_slip(a, b) || other_prefix(a) == Some(b)
+    is_typo(a, b) || other_prefix(a) == Some(b)
 }
 
 #[cfg(test)]
@@ -150,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_pen_in_a_key_is_found_and_chance_is_not() {
+    fn a_typo_in_a_key_is_found_and_chance_is_not() {
         let node = labels(&[("example.com/Storage", "ssd"), ("zone", "a")]);
         assert_eq!(near_key("example.com/storage", &node), Some(("example.com/Storage", "ssd")));
         assert_eq!(near_key("example.com/stroage", &node), Some(("example.com/Storage", "ssd")));
@@ -158,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_count_up_are_no_slip() {
+    fn values_that_count_up_are_no_typo() {
         assert!(!is_near_value("us-east-1a", "us-east-1b"), "one letter of a short suffix is a choice");
         assert!(!is_near_value("zone-1", "zone-2"));
         assert!(is_near_value("linux", "Linux"));
@@ -192,11 +171,11 @@ mod tests {
         let wrong = |toleration| near_toleration(&taint, &[toleration]).map(|(_, wrong)| wrong);
         assert_eq!(
             wrong(toleration("Exists", "", "NoExecute")).as_deref(),
-            Some("the effect NoExecute, where the taint has NoSchedule")
+            Some("effect NoExecute instead of NoSchedule")
         );
         assert_eq!(
             wrong(toleration("Equal", "cpu", "NoSchedule")).as_deref(),
-            Some("the value \"cpu\", where the taint has \"gpu\"")
+            Some("value \"cpu\" instead of \"gpu\"")
         );
         assert_eq!(wrong(toleration("Exists", "", "NoSchedule")), None, "it tolerates the taint");
     }

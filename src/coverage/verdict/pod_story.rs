@@ -1,4 +1,4 @@
-//! A pod's own story: its phase, its containers, what it waits for, and what was said of it last.
+//! One pod in detail: its phase, containers, conditions, gates, finalizers and events.
 
 use super::containers::{self, end_text};
 use super::create_failure;
@@ -9,10 +9,10 @@ use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::{ContainerStory, EventLine, PodStory};
 
-/// How many events are told of a pod or DaemonSet.
-const EVENTS_TOLD: usize = 5;
+/// How many events are reported for a pod or DaemonSet.
+const MAX_EVENTS: usize = 5;
 
-/// Tells a pod's own story.
+/// Returns a pod in detail.
 pub fn story(subject: &Subject, pod: &Pod) -> PodStory {
     PodStory {
         name: pod.metadata.name.clone(),
@@ -30,26 +30,29 @@ pub fn story(subject: &Subject, pod: &Pod) -> PodStory {
         conditions: conditions(subject, pod),
         readiness_gates: readiness_gates(pod),
         finalizers: pod.metadata.finalizers.clone(),
-        events: told(subject.index.events_about("Pod", &pod.metadata).into_iter()),
+        events: newest(subject.index.events_about("Pod", &pod.metadata).into_iter()),
     }
 }
 
 fn phase(subject: &Subject, pod: &Pod) -> String {
     let now = subject.index.now();
     let mut text = pod.status.phase.clone();
-    for words in [&pod.status.reason, &pod.status.message] {
-        if !words.is_empty() {
-            text = format!("{text}: {words}");
+    for detail in [&pod.status.reason, &pod.status.message] {
+        if !detail.is_empty() {
+            text = format!("{text}: {detail}");
         }
     }
     if let Some(deadline) = pod.metadata.deletion_timestamp.get() {
         let left = deadline.as_second() - now.as_second();
-        let when =
-            if left >= 0 { format!("{} left", format_age(left)) } else { format!("{} overdue", format_age(-left)) };
-        text = format!("{text}, being deleted ({when})");
+        let when = if left >= 0 {
+            format!("grace period left: {}", format_age(left))
+        } else {
+            format!("{} past its grace period", format_age(-left))
+        };
+        text = format!("{text}, terminating ({when})");
     }
-    if let Some(made) = pod.metadata.creation_timestamp.get() {
-        text = format!("{text}, made {} ago", format_age(seconds_between(made, now)));
+    if let Some(created) = pod.metadata.creation_timestamp.get() {
+        text = format!("{text}, created {} ago", format_age(seconds_between(created, now)));
     }
     text
 }
@@ -67,7 +70,7 @@ fn state(subject: &Subject, status: &ContainerStatus) -> String {
         };
     }
     if let Some(end) = &state.terminated {
-        return format!("ended: {}{}", end_text(end), ago(end.finished_at.get()));
+        return format!("terminated: {}{}", end_text(end), ago(end.finished_at.get()));
     }
     match &state.running {
         Some(running) => {
@@ -94,16 +97,16 @@ fn last_end(subject: &Subject, status: &ContainerStatus) -> String {
     }
 }
 
-/// Returns the conditions that are not as they should be.
+/// Returns the conditions that need attention.
 fn conditions(subject: &Subject, pod: &Pod) -> Vec<String> {
-    let should = |type_: &str| match type_ {
+    let healthy = |type_: &str| match type_ {
         "DisruptionTarget" | "PodResizePending" | "PodResizeInProgress" => "False",
         _ => "True",
     };
     pod.status
         .conditions
         .iter()
-        .filter(|condition| condition.status != should(&condition.type_))
+        .filter(|condition| condition.status != healthy(&condition.type_))
         .map(|condition| {
             let mut text = format!("{}={}", condition.type_, condition.status);
             if !condition.reason.is_empty() {
@@ -115,7 +118,7 @@ fn conditions(subject: &Subject, pod: &Pod) -> Vec<String> {
             let disruption = terminating::disruption(pod).filter(|_| condition.type_ == "DisruptionTarget");
             match disruption.as_deref().unwrap_or(&condition.message) {
                 "" => text,
-                words => format!("{text}: {words}"),
+                detail => format!("{text}: {detail}"),
             }
         })
         .collect()
@@ -128,26 +131,26 @@ fn readiness_gates(pod: &Pod) -> Vec<String> {
         .map(|gate| match pod.condition(&gate.condition_type) {
             Some(condition) if condition.status == "True" => format!("{} is met", gate.condition_type),
             Some(condition) => format!("{} is not met: {}", gate.condition_type, condition.status),
-            None => format!("{} is not met: nobody has set it", gate.condition_type),
+            None => format!("{} is not met: the condition was never set", gate.condition_type),
         })
         .collect()
 }
 
-/// Returns the newest events, of those that say the same only the newest.
-pub fn told<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<EventLine> {
-    let mut said: Vec<(&str, String)> = Vec::new();
+/// Returns the newest events, without older ones that repeat them.
+pub fn newest<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<EventLine> {
+    let mut seen: Vec<(&str, String)> = Vec::new();
     let mut lines = Vec::new();
     for event in events {
         let gist = (event.reason.as_str(), gist(&event.message));
-        if lines.len() < EVENTS_TOLD && !said.contains(&gist) {
-            said.push(gist);
+        if lines.len() < MAX_EVENTS && !seen.contains(&gist) {
+            seen.push(gist);
             lines.push(event_line(event));
         }
     }
     lines
 }
 
-/// Returns what a message says without the numbers and the names of pods, which differ from try to try.
+/// Returns a message without numbers and pod names, which differ between attempts.
 fn gist(message: &str) -> String {
     let message = create_failure::refusal(message);
     message.chars().filter(|c| !c.is_ascii_digit()).collect()

@@ -1,32 +1,32 @@
-//! What the scheduler says of a pod that it cannot place, taken apart.
+//! Parses the scheduler's message about a pod that it cannot place.
 
 use crate::report::reason::ReasonCode;
 
 /// The scheduler's message, without the filler about nodes that the pod is not meant for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SchedulerWords {
-    /// What it says of the target node; empty where it says nothing of it.
+pub struct SchedulerMessage {
+    /// The reasons for the target node; empty if there are none.
     pub reasons: Vec<String>,
-    /// Whether it speaks only of other nodes, so that it does not know the target node.
+    /// Whether all reasons are about other nodes, so that it does not know the target node.
     pub knows_only_other_nodes: bool,
-    /// What it says about removing lesser pods.
+    /// The outcome of preemption.
     pub preemption: Preemption,
 }
 
-/// What the scheduler says about removing lesser pods.
+/// The outcome of preemption, as the scheduler reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preemption {
-    /// Nothing.
+    /// Not reported.
     #[default]
-    NotSaid,
-    /// Room would do, but no pod there has a lower priority.
+    NotReported,
+    /// Preemption could help, but there are no lower-priority pods on the node.
     NoVictims,
-    /// Room would not do.
+    /// Preemption would not help.
     NotHelpful,
 }
 
-impl SchedulerWords {
-    /// Takes the message of a `PodScheduled` condition or `FailedScheduling` event apart.
+impl SchedulerMessage {
+    /// Parses the message of a `PodScheduled` condition or `FailedScheduling` event.
     ///
     /// The shape is that of `FitError.Error`, pkg/scheduler/framework/types.go, release 1.36.3.
     pub fn parse(message: &str) -> Self {
@@ -39,7 +39,7 @@ impl SchedulerWords {
         } else if preemption.contains("Preemption is not helpful") {
             Preemption::NotHelpful
         } else {
-            Preemption::NotSaid
+            Preemption::NotReported
         };
         let filters = filters.split_once("nodes are available: ").map_or(filters, |(_, rest)| rest);
         let filters = filters.split(". ").next().unwrap_or_default().trim().trim_end_matches(['.', ',']);
@@ -47,7 +47,7 @@ impl SchedulerWords {
         let reasons: Vec<String> =
             counted.iter().filter(|reason| !is_filler(reason)).map(|reason| (*reason).to_owned()).collect();
         let knows_only_other_nodes = reasons.is_empty() && !counted.is_empty();
-        SchedulerWords { reasons, knows_only_other_nodes, preemption }
+        SchedulerMessage { reasons, knows_only_other_nodes, preemption }
     }
 }
 
@@ -72,15 +72,18 @@ fn without_count(reason: &str) -> &str {
     if starts_with_count(reason) { reason.split_once(' ').map_or(reason, |(_, words)| words) } else { reason }
 }
 
-/// Tells whether the words are about the nodes that the pod is not meant for.
+/// Returns whether a reason is about the nodes that the pod is not meant for.
+///
+/// Those are the absent nodes of `findNodesThatFitPod`, pkg/scheduler/schedule_one.go, release 1.36.3, whichever
+/// plugins narrowed the nodes down; plugins that contradict each other (`simultaneously`) are a reason of the pod.
 fn is_filler(reason: &str) -> bool {
-    reason.contains("didn't satisfy plugin(s) [NodeAffinity]")
+    (reason.contains("didn't satisfy plugin(s) [") && reason.ends_with(']'))
         || reason.contains("filtered out by the prefilter result")
 }
 
-/// Returns the code for what the scheduler says of a node.
+/// Returns the code of one reason.
 ///
-/// The words are those of the plugins under pkg/scheduler/framework/plugins, release 1.36.3.
+/// The texts are those of the plugins under pkg/scheduler/framework/plugins, release 1.36.3.
 pub fn code_of(reason: &str) -> ReasonCode {
     let has = |words: &[&str]| words.iter().any(|words| reason.contains(words));
     if has(&["Too many pods"]) {
@@ -123,12 +126,12 @@ pub fn code_of(reason: &str) -> ReasonCode {
 
 #[cfg(test)]
 mod tests {
-    use super::{Preemption, SchedulerWords, code_of};
+    use super::{Preemption, SchedulerMessage, code_of};
     use crate::report::reason::ReasonCode;
 
     #[test]
     fn the_filler_about_other_nodes_is_dropped() {
-        let words = SchedulerWords::parse(
+        let words = SchedulerMessage::parse(
             "0/24 nodes are available: 1 Insufficient cpu, 23 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new \
              claims to deallocate, preemption: 0/24 nodes are available: 1 No preemption victims found for incoming \
              pod, 23 Preemption is not helpful for scheduling.",
@@ -139,8 +142,26 @@ mod tests {
     }
 
     #[test]
+    fn other_nodes_that_several_plugins_exclude_are_no_second_reason() {
+        let words = SchedulerMessage::parse(
+            "0/25 nodes are available: 1 Insufficient cpu, 24 node(s) didn't satisfy plugin(s) [NodeAffinity \
+             NodeResourcesFit]. no new claims to deallocate, preemption: 0/25 nodes are available: 25 Preemption is not \
+             helpful for scheduling.",
+        );
+        assert_eq!(words.reasons, ["Insufficient cpu"]);
+    }
+
+    #[test]
+    fn plugins_that_contradict_each_other_are_a_reason() {
+        let words = SchedulerMessage::parse(
+            "0/2 nodes are available: node(s) didn't satisfy plugin(s) [NodeAffinity VolumeBinding] simultaneously.",
+        );
+        assert_eq!(words.reasons.len(), 1);
+    }
+
+    #[test]
     fn several_reasons_of_one_node_are_told_apart() {
-        let words = SchedulerWords::parse(
+        let words = SchedulerMessage::parse(
             "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient example.com/gpu, 1 Too many pods, 2 node is \
              filtered out by the prefilter result. preemption: 0/3 nodes are available: 3 Preemption is not helpful \
              for scheduling.",
@@ -152,7 +173,7 @@ mod tests {
     #[test]
     fn a_failure_before_filtering_has_no_counts() {
         let words =
-            SchedulerWords::parse("0/24 nodes are available: persistentvolumeclaim \"absent\" not found. not found");
+            SchedulerMessage::parse("0/24 nodes are available: persistentvolumeclaim \"absent\" not found. not found");
         assert_eq!(words.reasons, ["persistentvolumeclaim \"absent\" not found"]);
         assert_eq!(code_of(&words.reasons[0]), ReasonCode::VolumeUnsatisfiable);
     }
@@ -160,7 +181,7 @@ mod tests {
     #[test]
     fn only_filler_means_the_node_is_not_known() {
         let words =
-            SchedulerWords::parse("0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [NodeAffinity].");
+            SchedulerMessage::parse("0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [NodeAffinity].");
         assert!(words.reasons.is_empty());
         assert!(words.knows_only_other_nodes);
     }

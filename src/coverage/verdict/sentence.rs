@@ -1,8 +1,7 @@
-//! Sentences whose values may differ from node to node, so that many nodes read as one.
+//! Sentences whose values may differ from node to node, so that one sentence stands for many nodes.
 //!
-//! A rule builds a [`Sentence`] for one node out of fixed words and values. Sentences of the same words
-//! are merged: amounts become ranges, names become the name they share, and what is left is what the
-//! nodes have in common.
+//! A rule builds a [`Sentence`] for one node from fixed words and values. Sentences with the same words
+//! are merged: amounts become ranges, and names become the name that they share.
 
 use jiff::Timestamp;
 
@@ -13,7 +12,7 @@ use crate::scheduling::resources::format_amount;
 /// How many different values a merged sentence lists.
 const VALUES_SHOWN: usize = 3;
 
-/// A sentence out of words and values.
+/// A sentence made of words and values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sentence {
     parts: Vec<Part>,
@@ -30,23 +29,21 @@ enum Part {
     Age { low: i64, high: i64 },
     /// A number, lowest and highest.
     Number { low: i64, high: i64 },
-    /// A name that is of one node only, and what stands in its place for several.
+    /// A name that is of one node only, and what replaces it for several.
     Name { one: Option<String>, many: String },
-    /// Values that are listed where they differ; the first few, and how many more there are.
+    /// Values that are listed if they differ; the first few, and how many more there are.
     Values { shown: Vec<String>, more: usize },
-    /// Names of nodes for a command, and how many more there are.
-    Nodes { shown: Vec<String>, more: usize },
-    /// A value of which the first node's serves as an example.
+    /// A value of which the first one serves as an example.
     Example(String),
 }
 
 impl Sentence {
-    /// Makes a sentence without words.
+    /// Creates an empty sentence.
     pub fn new() -> Self {
         Sentence::default()
     }
 
-    /// Adds words that are the same wherever the cause is the same.
+    /// Adds words that are the same if the cause is the same.
     pub fn words(mut self, words: impl AsRef<str>) -> Self {
         if let Some(Part::Words(last)) = self.parts.last_mut() {
             last.push_str(words.as_ref());
@@ -56,7 +53,7 @@ impl Sentence {
         self
     }
 
-    /// Adds what an event says, and how long ago it was last said.
+    /// Adds the message of an event, and how long ago it was last seen.
     pub fn event(self, event: &Event, now: Timestamp) -> Self {
         self.value(event.message.trim()).seen(event, now)
     }
@@ -84,22 +81,17 @@ impl Sentence {
         self.with(Part::Number { low: number, high: number })
     }
 
-    /// Adds a name, in whose place the second stands for several nodes.
+    /// Adds a name, which the second one replaces for several nodes.
     pub fn name(self, one: impl Into<String>, many: impl Into<String>) -> Self {
         self.with(Part::Name { one: Some(one.into()), many: many.into() })
     }
 
-    /// Adds a value that is listed with others where it differs from node to node.
+    /// Adds a value that is listed with others if it differs from node to node.
     pub fn value(self, value: impl Into<String>) -> Self {
         self.with(Part::Values { shown: vec![value.into()], more: 0 })
     }
 
-    /// Adds the node's name to a command.
-    pub fn node(self, name: &str) -> Self {
-        self.with(Part::Nodes { shown: vec![name.to_owned()], more: 0 })
-    }
-
-    /// Adds a value of which one node's stands for all, such as the pod whose logs to read.
+    /// Adds a value of which the first one serves as an example.
     pub fn example(self, value: impl Into<String>) -> Self {
         self.with(Part::Example(value.into()))
     }
@@ -133,19 +125,6 @@ impl Sentence {
         }
     }
 
-    /// Takes in the name of a further node, where the sentence names nodes.
-    pub fn merge_node(&mut self, name: &str) {
-        for part in &mut self.parts {
-            if let Part::Nodes { shown, more } = part {
-                if shown.len() < VALUES_SHOWN {
-                    shown.push(name.to_owned());
-                } else {
-                    *more += 1;
-                }
-            }
-        }
-    }
-
     /// Takes in the values of another sentence of the same words; other sentences are left out.
     pub fn merge(&mut self, other: &Sentence) {
         for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
@@ -174,13 +153,6 @@ impl Part {
                             *more += 1;
                         }
                     }
-                }
-            }
-            (Part::Nodes { shown, more }, Part::Nodes { shown: other, .. }) => {
-                if shown.len() < VALUES_SHOWN {
-                    shown.extend(other.iter().cloned());
-                } else {
-                    *more += other.len();
                 }
             }
             _ => {}
@@ -212,12 +184,6 @@ impl std::fmt::Display for Sentence {
                 Part::Number { low, high } => write_range(formatter, &low.to_string(), &high.to_string())?,
                 Part::Name { one, many } => formatter.write_str(one.as_ref().unwrap_or(many))?,
                 Part::Values { shown, more } => write_values(formatter, shown, *more)?,
-                Part::Nodes { shown, more } => {
-                    formatter.write_str(&shown.join(" "))?;
-                    if *more > 0 {
-                        formatter.write_str(" …")?;
-                    }
-                }
                 Part::Example(value) => formatter.write_str(value)?,
             }
         }
@@ -279,13 +245,6 @@ mod tests {
         let sentence = |code: &str| Sentence::from("exit ").value(code);
         assert_eq!(merged(["1", "137", "1"].map(sentence)), "exit 1 or 137");
         assert_eq!(merged(["1", "2", "3", "4"].map(sentence)), "exit 1, 2, 3 or others");
-    }
-
-    #[test]
-    fn commands_name_the_first_nodes() {
-        let sentence = |node| Sentence::from("kubectl label node ").node(node).words(" disk=ssd");
-        assert_eq!(merged(["a", "b"].map(sentence)), "kubectl label node a b disk=ssd");
-        assert_eq!(merged(["a", "b", "c", "d"].map(sentence)), "kubectl label node a b c … disk=ssd");
     }
 
     #[test]

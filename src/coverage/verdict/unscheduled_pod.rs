@@ -1,4 +1,4 @@
-//! A pod that is not bound: what the scheduler says, and what the recomputed arithmetic says.
+//! Why a pod is not bound: what the scheduler reports, and what is recomputed.
 
 use std::collections::BTreeMap;
 
@@ -7,55 +7,56 @@ use jiff::Timestamp;
 use super::admission;
 use super::daemon_set_context::Subject;
 use super::eligibility::taint_text;
-use super::finding::Finding;
+use super::finding::{Finding, delete_pod, describe_pod, edit};
 use super::fit::Room;
-use super::scheduler_message::{Preemption, SchedulerWords, code_of};
+use super::scheduler_message::{Preemption, SchedulerMessage, code_of};
 use super::sentence::Sentence;
 use super::workload::full_name;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{Kind, RuntimeClass, Snapshot};
+use crate::model::snapshot::{RuntimeClass, Snapshot};
 use crate::report::age::seconds_between;
+use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::resources::pod_requests;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::taints::tolerates;
-/// What the scheduler said last of a pod.
-pub struct Said {
+
+/// The scheduler's last report on a pod.
+pub struct LastReport {
     /// Its whole message.
-    pub message: String,
-    /// The message taken apart.
-    pub words: SchedulerWords,
-    /// When it said so last.
+    pub text: String,
+    /// The message, parsed.
+    pub message: SchedulerMessage,
+    /// When it was last reported.
     pub at: Option<Timestamp>,
-    /// Whether it failed at its own work, rather than at the pod's.
-    pub failed_itself: bool,
+    /// Whether the scheduler itself failed.
+    pub is_scheduler_error: bool,
 }
 
-/// Finds why a pod that is meant for a node is not bound to it; the answer of the rule that the
-/// scheduler names comes first.
+/// Finds why a pod that is meant for a node is not bound to it; the rule that the scheduler names comes first.
 pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     if let Some(gated) = scheduling_gated(pod) {
         return vec![gated];
     }
-    let said = last_said(subject, pod);
+    let last = last_report(subject, pod);
     let recomputed = recomputed(subject, node, pod);
     let mut findings = Vec::new();
     findings.extend(waiting_for_preemption(subject, node, pod));
-    match &said {
+    match &last {
         None => findings.extend(scheduler_silent(subject, pod)),
-        Some(said) => findings.extend(in_the_schedulers_words(subject, node, pod, said, &recomputed)),
+        Some(last) => findings.extend(not_recomputed_here(subject, node, pod, last, &recomputed)),
     }
     // What the scheduler names goes before what was only recomputed: it is what it acts on.
     let named: Vec<ReasonCode> =
-        said.iter().flat_map(|said| said.words.reasons.iter().map(|word| code_of(word))).collect();
+        last.iter().flat_map(|last| last.message.reasons.iter().map(|reason| code_of(reason))).collect();
     let (confirmed, others): (Vec<Finding>, Vec<Finding>) =
         recomputed.into_iter().partition(|finding| named.iter().any(|code| same_plugin(*code, finding.code)));
-    let words = findings
+    let reported = findings
         .split_off(findings.iter().take_while(|finding| finding.code == ReasonCode::WaitingForPreemption).count());
-    findings.extend(confirmed.into_iter().chain(words).chain(others));
+    findings.extend(confirmed.into_iter().chain(reported).chain(others));
     if findings.is_empty() {
         findings.push(unexplained(pod));
     }
@@ -77,7 +78,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     findings
 }
 
-/// Tells whether two codes speak of the same plugin of the scheduler.
+/// Returns whether two codes are about the same plugin of the scheduler.
 pub fn same_plugin(a: ReasonCode, b: ReasonCode) -> bool {
     use ReasonCode as R;
     let plugin = |code| match code {
@@ -89,13 +90,13 @@ pub fn same_plugin(a: ReasonCode, b: ReasonCode) -> bool {
     plugin(a) == plugin(b)
 }
 
-/// Returns what the scheduler said last of a pod, or nothing where it has not tried it.
-pub fn last_said(subject: &Subject, pod: &Pod) -> Option<Said> {
+/// Returns the scheduler's last report on a pod, or `None` if it has not tried it.
+pub fn last_report(subject: &Subject, pod: &Pod) -> Option<LastReport> {
     let events = subject.index.events_about("Pod", &pod.metadata);
     let event = events.iter().find(|event| event.reason == "FailedScheduling");
     let condition = pod.condition("PodScheduled").filter(|condition| condition.status == "False");
-    // The condition has the message whole; the event is cut at 1024 bytes, but tells when it was last said.
-    let message = match (condition, event) {
+    // The condition has the whole message; the event is cut at 1024 bytes, but has the time.
+    let text = match (condition, event) {
         (Some(condition), _) if !condition.message.is_empty() => &condition.message,
         (_, Some(event)) => &event.message,
         (Some(condition), None) => &condition.message,
@@ -104,15 +105,15 @@ pub fn last_said(subject: &Subject, pod: &Pod) -> Option<Said> {
     let at = event
         .and_then(|event| event.last_seen())
         .max(condition.and_then(|condition| condition.last_transition_time.get()));
-    Some(Said {
-        message: message.clone(),
-        words: SchedulerWords::parse(message),
+    Some(LastReport {
+        text: text.clone(),
+        message: SchedulerMessage::parse(text),
         at,
-        failed_itself: condition.is_some_and(|condition| condition.reason == "SchedulerError"),
+        is_scheduler_error: condition.is_some_and(|condition| condition.reason == "SchedulerError"),
     })
 }
 
-/// Finds gates that hold the pod back from the scheduler.
+/// Finds scheduling gates.
 fn scheduling_gated(pod: &Pod) -> Option<Finding> {
     let gates: Vec<&str> = pod.spec.scheduling_gates.iter().map(|gate| gate.name.as_str()).collect();
     if gates.is_empty() {
@@ -120,28 +121,28 @@ fn scheduling_gated(pod: &Pod) -> Option<Finding> {
     }
     Some(Finding::new(
         ReasonCode::SchedulingGated,
-        format!("held back by scheduling gate {}", gates.join(", ")),
-        "whoever set the gate must remove it from the pod; if nobody does, take it out of the template",
+        format!("scheduling gate {} keeps the pod from being scheduled", gates.join(", ")),
+        "check the controller that owns the gate; if there is none, remove the gate from the template",
     ))
 }
 
-/// Finds that no scheduler has tried the pod.
+/// Finds that no scheduler has tried to schedule the pod.
 fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let scheduler = if pod.spec.scheduler_name.is_empty() { "default-scheduler" } else { &pod.spec.scheduler_name };
-    let mut message = Sentence::from(format!("{scheduler} has not tried the pod"));
-    if let Some(made) = pod.metadata.creation_timestamp.get() {
-        message = message.words(", made ").age(seconds_between(made, subject.index.now())).words(" ago");
+    let mut message = Sentence::from(format!("{scheduler} has not tried to schedule the pod"));
+    if let Some(created) = pod.metadata.creation_timestamp.get() {
+        message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
     }
-    let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
-    let fix = if scheduler == "default-scheduler" {
-        "check that kube-scheduler runs: kubectl get lease -n kube-system kube-scheduler".to_owned()
+    let (advice, command) = if scheduler == "default-scheduler" {
+        let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name("kube-scheduler");
+        ("check that kube-scheduler is running".to_owned(), lease)
     } else {
-        format!("start {scheduler}, or correct schedulerName: kubectl edit ds {name} -n {namespace}")
+        (format!("start {scheduler}, or correct schedulerName"), edit(subject.daemon_set))
     };
-    Some(Finding::new(ReasonCode::SchedulerSilent, message, fix))
+    Some(Finding::new(ReasonCode::SchedulerSilent, message, advice).with_command(command))
 }
 
-/// Finds that lesser pods of the node are being removed for the pod.
+/// Finds that lower-priority pods of the node are being preempted for the pod.
 fn waiting_for_preemption(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
     if pod.status.nominated_node_name != node.metadata.name {
         return None;
@@ -149,15 +150,17 @@ fn waiting_for_preemption(subject: &Subject, node: &Node, pod: &Pod) -> Option<F
     let bound = subject.index.bound_to(&node.metadata.name);
     let victim = bound.iter().find(|other| other.metadata.is_terminating() && !other.is_terminal());
     let message = match victim {
-        Some(victim) => Sentence::from("waits for ")
-            .name(full_name(victim), "pods of lower priority")
-            .words(", being removed to make room for it"),
-        None => Sentence::from("waits for pods of lower priority, being removed to make room for it"),
+        Some(victim) => Sentence::from("waiting for ")
+            .name(full_name(victim), "lower-priority pods")
+            .words(" to terminate, which the scheduler preempts for the pod"),
+        None => {
+            Sentence::from("waiting for lower-priority pods to terminate, which the scheduler preempts for the pod")
+        }
     };
-    Some(Finding::new(ReasonCode::WaitingForPreemption, message, "wait for their grace period to end"))
+    Some(Finding::new(ReasonCode::WaitingForPreemption, message, "wait for their grace period"))
 }
 
-/// Finds taints that the pod itself does not tolerate, although its DaemonSet's template does.
+/// Finds taints that the pod does not tolerate, although the template now does.
 fn untolerated_by_the_pod(node: &Node, pod: &Pod) -> Vec<Finding> {
     node.spec
         .taints
@@ -172,17 +175,15 @@ fn untolerated_by_the_pod(node: &Node, pod: &Pod) -> Vec<Finding> {
             };
             Finding::new(
                 code,
-                format!("the pod itself does not tolerate taint {}", taint_text(taint)),
-                Sentence::from("it was made before the template tolerated it: delete the pod: kubectl delete pod -n ")
-                    .words(&pod.metadata.namespace)
-                    .words(" ")
-                    .example(&pod.metadata.name),
+                format!("the pod does not tolerate taint {}, although the template does", taint_text(taint)),
+                "delete the pending pod: it is recreated from the current template",
             )
+            .with_command(delete_pod(pod))
         })
         .collect()
 }
 
-/// Finds a node selector that the pod has and its template has not, and that the node does not meet.
+/// Finds a node selector that the pod has, its template does not have, and the node does not match.
 pub fn injected_node_selector(
     snapshot: &Snapshot,
     daemon_set: &DaemonSet,
@@ -205,176 +206,150 @@ pub fn injected_node_selector(
         added.is_some_and(|added| injected.iter().any(|(key, _)| added.contains_key(*key)))
     };
     let class = admission::runtime_class(snapshot, template).filter(adds);
-    let namespace = &daemon_set.metadata.namespace;
-    let (by, fix) = match class {
+    let (by, advice, command) = match class {
         Some(class) => (
             format!("runtime class {}", class.metadata.name),
-            Sentence::from(
-                "add the same nodeSelector to the template, so that it is not wanted there, or label the node: \
-                 kubectl label node ",
-            )
-            .node(&node.metadata.name)
-            .words(format!(" {}", pairs.join(" "))),
+            "add the same nodeSelector to the template, so that the node is not eligible",
+            edit(daemon_set),
         ),
         None => (
             "admission".to_owned(),
-            Sentence::from(format!(
-                "see scheduler.alpha.kubernetes.io/node-selector: kubectl get namespace {namespace} -o yaml; \
-                 or label the node: kubectl label node "
-            ))
-            .node(&node.metadata.name)
-            .words(format!(" {}", pairs.join(" "))),
+            "check the annotation scheduler.alpha.kubernetes.io/node-selector of the namespace",
+            Command::kubectl(&["get", "namespace", "-o", "yaml"]).name(&daemon_set.metadata.namespace),
         ),
     };
-    let message = format!("{by} added node selector {} to the pod, which the node does not meet", pairs.join(","));
-    Some(Finding::new(ReasonCode::InjectedNodeSelector, message, fix))
+    let message = format!("{by} added nodeSelector {} to the pod, which the node does not match", pairs.join(","));
+    Some(Finding::new(ReasonCode::InjectedNodeSelector, message, advice).with_command(command))
 }
 
-/// Finds what the scheduler says and was not recomputed, in its own words.
-fn in_the_schedulers_words(
+/// Finds what the scheduler reports and what is not recomputed, by its reasons.
+fn not_recomputed_here(
     subject: &Subject,
     node: &Node,
     pod: &Pod,
-    said: &Said,
+    last: &LastReport,
     recomputed: &[Finding],
 ) -> Vec<Finding> {
-    if said.failed_itself {
-        return vec![scheduler_rejected(&said.message)];
+    if last.is_scheduler_error {
+        return vec![scheduler_rejected(&last.text)];
     }
-    if said.words.knows_only_other_nodes {
+    if last.message.knows_only_other_nodes {
         return vec![Finding::new(
             ReasonCode::SchedulerRejected,
             "the scheduler did not know the node when it last tried",
-            "wait; if it lasts, check that kube-scheduler sees the node",
+            "wait; if it persists, check that kube-scheduler sees the node",
         )];
     }
     let known = subject.nodes_known && subject.index.snapshot.knows_all_pods_on(&node.metadata.name);
     let mut findings: Vec<Finding> = Vec::new();
-    for words in &said.words.reasons {
-        let code = code_of(words);
+    for reason in &last.message.reasons {
+        let code = code_of(reason);
         if recomputed.iter().chain(&findings).any(|finding| same_plugin(finding.code, code)) {
             continue;
         }
         let recomputable =
             matches!(code, ReasonCode::InsufficientResource | ReasonCode::TooManyPods | ReasonCode::HostPortConflict);
         findings.push(match code {
-            _ if recomputable && known => no_longer_so(subject, code, words, said),
+            _ if recomputable && known => no_longer_true(subject, code, reason, last),
             ReasonCode::UntoleratedNoSchedule | ReasonCode::InjectedNodeSelector if subject.nodes_known => {
-                no_longer_so(subject, code, words, said)
+                no_longer_true(subject, code, reason, last)
             }
             ReasonCode::UntoleratedNoSchedule | ReasonCode::InjectedNodeSelector => {
-                not_recomputed(subject, code, words, said)
+                not_recomputed(subject, code, reason, last)
             }
-            _ if recomputable => not_recomputed(subject, code, words, said),
-            ReasonCode::VolumeUnsatisfiable => volume_unsatisfiable(subject, pod, words),
-            ReasonCode::PodAffinityBlocked => pod_affinity_blocked(subject, words),
-            ReasonCode::DeviceClaimUnsatisfied => device_claim_unsatisfied(pod, words),
-            ReasonCode::NodeFeatureMissing => node_feature_missing(node, words),
-            _ => scheduler_rejected(words),
+            _ if recomputable => not_recomputed(subject, code, reason, last),
+            ReasonCode::VolumeUnsatisfiable => volume_unsatisfiable(subject, reason),
+            ReasonCode::PodAffinityBlocked => pod_affinity_blocked(subject, reason),
+            ReasonCode::DeviceClaimUnsatisfied => device_claim_unsatisfied(pod, reason),
+            ReasonCode::NodeFeatureMissing => node_feature_missing(node, reason),
+            _ => scheduler_rejected(reason),
         });
     }
     findings
 }
 
-/// Says that what the scheduler said no longer holds.
-fn no_longer_so(subject: &Subject, code: ReasonCode, words: &str, said: &Said) -> Finding {
-    let mut message = Sentence::from(format!("the scheduler said {words:?}"));
-    if let Some(at) = said.at {
+/// Finds that what the scheduler reported is no longer true.
+fn no_longer_true(subject: &Subject, code: ReasonCode, reason: &str, last: &LastReport) -> Finding {
+    let mut message = Sentence::from(format!("the scheduler reported {reason:?}"));
+    if let Some(at) = last.at {
         message = message.words(" ").age(seconds_between(at, subject.index.now())).words(" ago");
     }
-    Finding::new(code, message.words(", which no longer holds"), "wait: the scheduler tries again within 5 minutes")
+    Finding::new(code, message.words(", which is no longer true"), "wait: the scheduler retries within 5 minutes")
 }
 
-/// Repeats the scheduler, where the node or its other pods are not known.
-fn not_recomputed(subject: &Subject, code: ReasonCode, words: &str, said: &Said) -> Finding {
-    let hint = match said.words.preemption {
-        Preemption::NoVictims => "; room would do, but no pod there has a lower priority",
+/// Finds what the scheduler reports, if the node or its other pods are not known.
+fn not_recomputed(subject: &Subject, code: ReasonCode, reason: &str, last: &LastReport) -> Finding {
+    let hint = match last.message.preemption {
+        Preemption::NoVictims => "; preemption would not help: no lower-priority pods on the node",
         _ => "",
     };
-    let fix = match code {
+    let advice = match code {
         ReasonCode::HostPortConflict => "change the port of one of the pods",
-        ReasonCode::TooManyPods => "raise maxPods in the kubelet's configuration, or move pods away",
-        ReasonCode::UntoleratedNoSchedule => "look at the node's taints",
-        ReasonCode::InjectedNodeSelector => "look at the node's labels, and at the pod's own nodeSelector",
-        _ => "lower the request, or give the pods a higher priority class",
+        ReasonCode::TooManyPods => "raise maxPods in the kubelet configuration, or move pods to other nodes",
+        ReasonCode::UntoleratedNoSchedule => "check the node's taints",
+        ReasonCode::InjectedNodeSelector => "check the node's labels and the pod's nodeSelector",
+        _ => "lower the request, or free some on the node",
     };
     let unread = if subject.nodes_known { "the node's other pods" } else { "the node" };
-    Finding::new(code, format!("the scheduler says {words:?}{hint} ({unread} could not be read)"), fix)
+    Finding::new(code, format!("the scheduler reports {reason:?}{hint} ({unread} could not be read)"), advice)
 }
 
-/// Finds a volume that cannot be had on the node, in the scheduler's words.
-fn volume_unsatisfiable(subject: &Subject, pod: &Pod, words: &str) -> Finding {
-    let namespace = &subject.daemon_set.metadata.namespace;
-    let fix = Sentence::from(format!(
-        "look at the claims: kubectl get pvc -n {namespace}; kubectl describe pod -n {namespace} "
-    ))
-    .example(&pod.metadata.name);
-    Finding::new(ReasonCode::VolumeUnsatisfiable, format!("volume: {}", without_nodes(words)), fix)
+/// Finds a volume that the node cannot have, by the scheduler's reason.
+fn volume_unsatisfiable(subject: &Subject, reason: &str) -> Finding {
+    let claims = Command::kubectl(&["get", "pvc"]).namespace(&subject.daemon_set.metadata.namespace);
+    let message = format!("volume: {}", without_nodes(reason));
+    Finding::new(ReasonCode::VolumeUnsatisfiable, message, "check the claims").with_command(claims)
 }
 
-/// Finds rules about other pods that keep the pod away, in the scheduler's words.
-fn pod_affinity_blocked(subject: &Subject, words: &str) -> Finding {
-    let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
-    let fix = if words.contains("existing pods") {
-        "a pod that is there wants no such neighbour: edit its anti-affinity".to_owned()
-    } else {
-        format!("a DaemonSet needs no such rule: kubectl edit ds {name} -n {namespace}")
-    };
-    Finding::new(ReasonCode::PodAffinityBlocked, format!("the node {}", without_nodes(words)), fix)
+/// Finds rules about other pods that exclude the node, by the scheduler's reason.
+fn pod_affinity_blocked(subject: &Subject, reason: &str) -> Finding {
+    let message = format!("the node {}", without_nodes(reason));
+    if reason.contains("existing pods") {
+        let advice = "change the anti-affinity of the pods that are on the node";
+        return Finding::new(ReasonCode::PodAffinityBlocked, message, advice);
+    }
+    let advice = "remove the rule: a DaemonSet has one pod per node anyway";
+    Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(edit(subject.daemon_set))
 }
 
-/// Finds a device claim that cannot be met on the node, in the scheduler's words.
-fn device_claim_unsatisfied(pod: &Pod, words: &str) -> Finding {
-    let namespace = &pod.metadata.namespace;
-    Finding::new(
-        ReasonCode::DeviceClaimUnsatisfied,
-        format!("devices: {}", without_nodes(words)),
-        format!(
-            "look at the claims and the drivers: kubectl get resourceclaims -n {namespace}; kubectl get resourceslices"
-        ),
-    )
+/// Finds a device claim that the node cannot satisfy, by the scheduler's reason.
+fn device_claim_unsatisfied(pod: &Pod, reason: &str) -> Finding {
+    let claims = Command::kubectl(&["get", "resourceclaims"]).namespace(&pod.metadata.namespace);
+    let message = format!("devices: {}", without_nodes(reason));
+    Finding::new(ReasonCode::DeviceClaimUnsatisfied, message, "check the claims, and the drivers' resource slices")
+        .with_command(claims)
 }
 
-/// Finds that the node lacks a feature that the pod needs, in the scheduler's words.
-fn node_feature_missing(node: &Node, words: &str) -> Finding {
+/// Finds that the node is missing a feature that the pod needs, by the scheduler's reason.
+fn node_feature_missing(node: &Node, reason: &str) -> Finding {
     let declared = match node.status.declared_features.as_slice() {
         [] => "none".to_owned(),
         features => features.join(", "),
     };
-    let message = Sentence::from(format!("the node {}; kubelet ", without_nodes(words)))
+    let message = Sentence::from(format!("the node {}; kubelet ", without_nodes(reason)))
         .value(&node.status.node_info.kubelet_version)
         .words(" declares ")
         .value(declared);
-    Finding::new(
-        ReasonCode::NodeFeatureMissing,
-        message,
-        "upgrade the kubelet, or do without the feature in the template",
-    )
+    Finding::new(ReasonCode::NodeFeatureMissing, message, "upgrade the kubelet, or do not use the feature")
 }
 
-/// Finds that the scheduler refuses the node for a reason without a code of its own.
-fn scheduler_rejected(words: &str) -> Finding {
-    let fix = if words.contains("scheduler-enforced") {
-        "the scheduler's configuration (NodeAffinityArgs.addedAffinity) excludes the node: change it or the label"
+/// Finds that the scheduler rejects the node for a reason without a code of its own.
+fn scheduler_rejected(reason: &str) -> Finding {
+    let advice = if reason.contains("scheduler-enforced") {
+        "addedAffinity in the scheduler's NodeAffinityArgs excludes the node: change it or the node's labels"
     } else {
-        "see the scheduler's log"
+        "check the scheduler log"
     };
-    Finding::new(ReasonCode::SchedulerRejected, format!("the scheduler says: {words}"), fix)
+    Finding::new(ReasonCode::SchedulerRejected, format!("the scheduler reports: {reason}"), advice)
 }
 
-/// Returns the scheduler's words without the `node(s)` that stands for however many.
-fn without_nodes(words: &str) -> &str {
-    words.strip_prefix("node(s) ").unwrap_or(words)
+/// Returns a reason without the `node(s)` it begins with.
+fn without_nodes(reason: &str) -> &str {
+    reason.strip_prefix("node(s) ").unwrap_or(reason)
 }
 
-/// Says that nothing was read that would explain why the pod is not bound.
+/// Finds an unbound pod that nothing explains.
 fn unexplained(pod: &Pod) -> Finding {
-    let fix =
-        Sentence::from(format!("kubectl describe pod -n {} ", pod.metadata.namespace)).example(&pod.metadata.name);
-    Finding::new(ReasonCode::Unexplained, "the pod is not bound, and nothing that was read says why", fix)
-}
-
-/// Tells whether the events that could add to the scheduler's words were read.
-pub fn events_known(subject: &Subject) -> bool {
-    subject.index.knows(Kind::Events, &subject.daemon_set.metadata.namespace)
+    let message = "the pod is not bound, and nothing that was read explains why";
+    Finding::new(ReasonCode::Unexplained, message, "look at the pod").with_command(describe_pod(pod))
 }

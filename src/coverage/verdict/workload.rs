@@ -1,4 +1,4 @@
-//! Whose a pod is, as people name it.
+//! The workload that a pod belongs to.
 
 use crate::model::pod::Pod;
 
@@ -18,7 +18,7 @@ pub fn workload(pod: &Pod) -> String {
     format!("{}/{name}", pod.metadata.namespace)
 }
 
-/// Returns the name of a Deployment from that of its ReplicaSet; other names stay.
+/// Returns the name of the Deployment of a ReplicaSet; other names are kept.
 fn without_hash(name: &str) -> &str {
     match name.rsplit_once('-') {
         Some((deployment, hash)) if hash.len() >= 6 && hash.chars().all(|c| HASH_LETTERS.contains(c)) => deployment,

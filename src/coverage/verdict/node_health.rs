@@ -1,0 +1,46 @@
+//! Whether a node is ready, by its `Ready` condition.
+
+use jiff::Timestamp;
+
+use super::finding::{Finding, describe_node};
+use super::sentence::Sentence;
+use crate::model::node::Node;
+use crate::report::age::seconds_between;
+use crate::report::reason::ReasonCode;
+
+/// For how many seconds a node must have been not ready before deleting it is mentioned: reboots and upgrades take less.
+const MAY_BE_GONE: i64 = 3600;
+
+/// Finds that the kubelet stopped posting status, or reports that the node is not ready.
+pub fn node_unreachable(now: Timestamp, node: &Node) -> Option<Finding> {
+    let message = not_ready(now, node)?;
+    Some(Finding::new(ReasonCode::NodeUnreachable, message, repair(now, node)).with_command(describe_node(node)))
+}
+
+/// Returns how and for how long a node has not been ready, or `None` if it is ready.
+pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
+    let ready = node.condition("Ready").filter(|ready| ready.status != "True")?;
+    let mut sentence = Sentence::from(format!("node Ready={}", ready.status));
+    if let Some(since) = ready.last_transition_time.get() {
+        sentence = sentence.words(" for ").age(seconds_between(since, now));
+    }
+    if ready.status == "Unknown" {
+        // The transition is when the controller noticed, some time after the last status.
+        sentence = sentence.words(" (kubelet stopped posting status");
+        if let Some(posted) = ready.last_heartbeat_time.get() {
+            sentence = sentence.words("; last posted ").age(seconds_between(posted, now)).words(" ago");
+        }
+        return Some(sentence.words(")"));
+    }
+    Some(if ready.message.is_empty() { sentence } else { sentence.words(": ").value(&ready.message) })
+}
+
+/// Returns what to do about a node that is not ready.
+pub fn repair(now: Timestamp, node: &Node) -> &'static str {
+    let since = node.condition("Ready").and_then(|ready| ready.last_transition_time.get());
+    if since.is_some_and(|since| seconds_between(since, now) >= MAY_BE_GONE) {
+        "check the kubelet and the network of the node; if its machine no longer exists, delete the Node object"
+    } else {
+        "check the kubelet and the network of the node"
+    }
+}

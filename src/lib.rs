@@ -12,6 +12,9 @@
 
 // clippy.toml lists them: only the edge asks for the time and the environment.
 #![deny(clippy::disallowed_methods)]
+// Errors are values here: only tests, which clippy.toml exempts, may panic.
+#![deny(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used)]
+#![cfg_attr(not(feature = "live"), expect(dead_code, reason = "only the commands, which need the client, use it"))]
 
 pub mod cluster;
 #[cfg(feature = "live")]
@@ -24,7 +27,7 @@ pub mod interrupt;
 #[cfg(feature = "live")]
 pub mod io;
 pub mod model;
-pub mod plan;
+pub(crate) mod plan;
 #[cfg(feature = "live")]
 pub mod process;
 pub mod render;

@@ -3,19 +3,19 @@
 //! A [`Source`] answers a [`Query`] with a [`Snapshot`]. `live` asks an API server and acts as
 //! kubectl does with the same kubeconfig; [`file`](mod@file) reads a dump and works without a client.
 
-pub mod dump_header;
+mod dump_header;
 pub mod error;
 pub mod file;
 mod json_document;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod manifest;
-pub mod newest_time;
-pub mod objects;
-pub mod redact;
-pub mod suggestions;
+mod newest_time;
+mod objects;
+mod redact;
+mod suggestions;
 pub mod text;
-pub mod write;
+pub(crate) mod write;
 pub mod write_dump;
 pub mod yaml;
 

@@ -113,7 +113,8 @@ fn ended(program: &str, status: ExitStatus) -> CommandError {
         .hint(format!("a program in {VARIABLE} must exit with 0 if there are no differences and with 1 if there are"))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::collections::BTreeMap;
     use std::fs::{self, Permissions};

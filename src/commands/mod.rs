@@ -3,22 +3,22 @@
 //! [`run`] parses the command line, hands the subcommand what every one has in common
 //! ([`session`]), and prints what goes wrong.
 
-pub mod change;
-pub mod child;
-pub mod complete;
-pub mod completion;
-pub mod coverage;
-pub mod external_diff;
+mod change;
+mod child;
+mod complete;
+mod completion;
+mod coverage;
+mod external_diff;
 mod gate;
-pub mod history;
-pub mod list;
-pub mod output;
+mod history;
+mod list;
+mod output;
 mod parse;
-pub mod restart;
-pub mod session;
-pub mod snapshot;
-pub mod undo;
-pub mod version;
+mod restart;
+mod session;
+mod snapshot;
+mod undo;
+mod version;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

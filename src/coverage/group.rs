@@ -81,11 +81,6 @@ impl Groups {
     }
 }
 
-/// Returns the codes of groups with their numbers of nodes, most nodes first.
-pub fn troubles(groups: &[ReasonGroup]) -> Vec<Trouble> {
-    count_codes(groups.iter().map(|group| (group.code, group.count)))
-}
-
 /// Adds up numbers of nodes by code, most nodes first.
 pub fn count_codes(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<Trouble> {
     let mut troubles: Vec<Trouble> = Vec::new();

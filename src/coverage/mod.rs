@@ -5,15 +5,15 @@
 
 #[cfg(test)]
 mod cases;
-pub mod gaps;
-pub mod group;
-pub mod index;
-pub mod list;
-pub mod node_class;
-pub mod status_counters;
-pub mod tally;
+pub(crate) mod gaps;
+mod group;
+mod index;
+pub(crate) mod list;
+mod node_class;
+mod status_counters;
+mod tally;
 #[cfg(test)]
 pub(crate) mod test_support;
-pub mod verdict;
+mod verdict;
 pub mod walk;
-pub mod what_if;
+pub(crate) mod what_if;

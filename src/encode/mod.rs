@@ -1,6 +1,6 @@
 //! Values as text: JSON and YAML that are read back as the same values, and that cannot steer a terminal.
 
-pub mod json;
+pub(crate) mod json;
 pub mod ordered_value;
 pub mod sanitize;
 pub mod shell;

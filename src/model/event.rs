@@ -74,9 +74,4 @@ impl Event {
             .or_else(|| self.first_timestamp.get())
             .or_else(|| self.metadata.creation_timestamp.get())
     }
-
-    /// Returns the component that reported the event, whichever form says so.
-    pub fn component(&self) -> &str {
-        if self.reporting_component.is_empty() { &self.source.component } else { &self.reporting_component }
-    }
 }

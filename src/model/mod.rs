@@ -5,12 +5,12 @@
 //! which is all that the rules and the analyses ever see.
 
 #[macro_use]
-pub mod wire;
+mod wire;
 pub mod controller_revision;
 pub mod daemon_set;
 pub mod event;
-pub mod image;
-pub mod int_or_percent;
+pub(crate) mod image;
+pub(crate) mod int_or_percent;
 pub mod metadata;
 pub mod node;
 pub mod pod;

@@ -1,6 +1,6 @@
 //! Plain data that a command answers with: what the tables are made of, and what `-o json` prints.
 
-pub mod age;
+pub(crate) mod age;
 pub mod change;
 pub mod coverage;
 pub mod fix;

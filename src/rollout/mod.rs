@@ -3,10 +3,10 @@
 //! [`history`] lists [`revisions`]; [`undo`] and [`restart`] plan a change and collect what may go wrong with it
 //! ([`change_warnings`], [`concurrent_edit`]). [`difference`](mod@difference) compares two pod templates by meaning.
 
-pub mod change_warnings;
-pub mod concurrent_edit;
+mod change_warnings;
+pub(crate) mod concurrent_edit;
 pub mod difference;
-pub mod history;
-pub mod restart;
+pub(crate) mod history;
+pub(crate) mod restart;
 pub mod revisions;
 pub mod undo;

@@ -113,7 +113,7 @@ fn both_wire_forms_give_equal_values(control_plane: &ControlPlane) {
     // The third is the not-ready taint, which admission sets.
     assert_eq!((node.spec.taints.len(), node.status.allocatable["cpu"].text.as_str()), (3, "3920m"));
     let series = events.iter().find(|event| event.series.is_some()).expect("an event of the new form");
-    assert_eq!((series.component(), series.series.as_ref().unwrap().count), ("default-scheduler", 7));
+    assert_eq!((series.reporting_component.as_str(), series.series.as_ref().unwrap().count), ("default-scheduler", 7));
     assert_eq!(events.len(), 4);
     assert_eq!(snapshot.limit_ranges[0].spec.limits[0].default_request["cpu"].text, "50m");
     assert_eq!(snapshot.runtime_classes[0].overhead.as_ref().unwrap().pod_fixed["memory"].text, "120Mi");

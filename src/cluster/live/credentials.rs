@@ -257,7 +257,8 @@ fn identity(user: &User) -> Result<Option<Identity>, ClusterError> {
     })
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::path::Path;

@@ -213,7 +213,8 @@ fn problem(command: &str, problem: &str) -> ClusterError {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::{Cluster, ConnectOptions, Exec, Output, Plugin, PluginPolicy};
     use crate::cluster::error::ClusterError;

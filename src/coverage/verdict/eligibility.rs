@@ -62,7 +62,7 @@ fn node_selector_label_missing(daemon_set: &DaemonSet, node: &Node, check: &Labe
             "check the nodeSelector for a mistake",
         )
         .with_command(edit(daemon_set))
-        .as_likely_mistake(true),
+        .likely_mistake_if(true),
         None => {
             let advice = node_label_advice(key, &format!("set label {key}={wanted} on it"));
             Finding::new(ReasonCode::NodeSelectorLabelMissing, message, advice)
@@ -82,7 +82,7 @@ fn node_selector_value_mismatch(daemon_set: &DaemonSet, check: &LabelCheck, actu
             "check the nodeSelector for a mistake",
         )
         .with_command(edit(daemon_set))
-        .as_likely_mistake(true);
+        .likely_mistake_if(true);
     }
     let advice = node_label_advice(key, &format!("change label {key} to {}", quote_empty(wanted)));
     Finding::new(ReasonCode::NodeSelectorValueMismatch, message, advice)
@@ -137,7 +137,7 @@ fn affinity_empty_terms(daemon_set: &DaemonSet) -> Finding {
         "add a requirement; without the required node affinity, the pods run on every node that the other rules allow",
     )
     .with_command(edit(daemon_set))
-    .as_likely_mistake(true)
+    .likely_mistake_if(true)
 }
 
 /// Finds a term that cannot match any node.
@@ -148,7 +148,7 @@ fn affinity_term_invalid(daemon_set: &DaemonSet, number: usize, error: &str) -> 
         "correct the value",
     )
     .with_command(edit(daemon_set))
-    .as_likely_mistake(true)
+    .likely_mistake_if(true)
 }
 
 /// Finds that no term of the node affinity matches, and what the closest one fails on.
@@ -187,7 +187,7 @@ fn affinity_term_mismatch(daemon_set: &DaemonSet, node: &Node, terms: &[TermOutc
         Some(advice) => Finding::new(ReasonCode::AffinityTermMismatch, message, advice),
         None => Finding::new(ReasonCode::AffinityTermMismatch, message, "check the node affinity for a mistake")
             .with_command(edit(daemon_set))
-            .as_likely_mistake(has_near_key),
+            .likely_mistake_if(has_near_key),
     })
 }
 
@@ -263,7 +263,7 @@ fn node_not_ready_taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, tai
         let advice = format!("add to the template's tolerations: {}", toleration_for(taint));
         return Finding::new(ReasonCode::NotReadyNotTolerated, message, advice)
             .with_command(edit(daemon_set))
-            .as_likely_mistake(true);
+            .likely_mistake_if(true);
     }
     let message = state.words(format!("; taint {text} excludes the node from desiredNumberScheduled"));
     Finding::new(ReasonCode::NodeNotReadyTaint, message, node_health::repair(now, node))
@@ -281,7 +281,7 @@ fn network_unavailable(daemon_set: &DaemonSet) -> Finding {
             "set hostNetwork: true in the template",
         )
         .with_command(edit(daemon_set))
-        .as_likely_mistake(true);
+        .likely_mistake_if(true);
     }
     Finding::new(ReasonCode::NetworkUnavailable, MESSAGE, "check the network plugin on the node")
 }
@@ -307,7 +307,7 @@ fn with_near_toleration(daemon_set: &DaemonSet, taint: &Taint, code: ReasonCode,
             format!("if it was meant for this taint, correct it: {}", toleration_for(taint)),
         )
         .with_command(edit(daemon_set))
-        .as_likely_mistake(true),
+        .likely_mistake_if(true),
         None => Finding::new(code, message, taint_advice(taint)),
     }
 }

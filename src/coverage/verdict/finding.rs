@@ -38,7 +38,7 @@ impl Finding {
 
     /// Marks the finding as a likely mistake in the DaemonSet.
     #[must_use]
-    pub fn as_likely_mistake(mut self, likely: bool) -> Self {
+    pub fn likely_mistake_if(mut self, likely: bool) -> Self {
         self.likely_mistake = likely;
         self
     }

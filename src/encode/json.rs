@@ -11,7 +11,7 @@ use super::sanitize::is_unsafe;
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn indented(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     write(value, PrettyFormatter::with_indent(b"    "), out)?;
     writeln!(out)
@@ -21,7 +21,7 @@ pub fn indented(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn compact(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     write(value, CompactFormatter, out)
 }
@@ -35,7 +35,7 @@ fn write(value: &impl Serialize, formatter: impl Formatter, out: &mut dyn Write)
     }
     let text = String::from_utf8(text).map_err(io::Error::other)?;
     let mut rest = text.as_str();
-    // Line ends stand between values; in a string they are escaped already.
+    // Line endings are between values; in strings they are already escaped.
     while let Some(at) = rest.find(|c: char| c != '\n' && is_unsafe(c)) {
         out.write_all(&rest.as_bytes()[..at])?;
         let mut characters = rest[at..].chars();

@@ -1,4 +1,4 @@
-//! Values as text: JSON and YAML that are read back as the same values, and that cannot steer a terminal.
+//! Values as text: JSON and YAML that are read back as the same values, and that cannot control a terminal.
 
 pub(crate) mod json;
 pub mod ordered_value;

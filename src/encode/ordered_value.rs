@@ -1,4 +1,4 @@
-//! A value whose fields keep their order, as people and the API write them.
+//! Values whose fields keep their order.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use serde_json::{Number, Value};
 /// A value whose fields keep their order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tree {
-    /// Nothing, a truth value or a number.
+    /// Null, a boolean or a number.
     Scalar(Value),
     /// A string.
     Text(String),
@@ -21,18 +21,18 @@ pub enum Tree {
 }
 
 impl Tree {
-    /// Makes the tree of what a report says in JSON, with its fields in the order of the report.
+    /// Converts a report to a tree, with its fields in the order of the report.
     ///
     /// # Errors
     ///
-    /// Fails where the report cannot be told in JSON.
+    /// Fails if the report cannot be serialized.
     pub fn of(report: &impl Serialize) -> io::Result<Tree> {
-        // A `Value` on the way would put the fields in the order of the alphabet.
+        // A `Value` in between would sort the fields.
         Ok(serde_json::from_slice(&serde_json::to_vec(report)?)?)
     }
 
-    /// Makes the tree of an object of the API in the customary order: what names an object or an entry of a list
-    /// comes first, and the rest as kubectl writes it, in the order of the alphabet.
+    /// Converts an API object to a tree in the customary order: what identifies an object or an entry of a list
+    /// comes first, and the rest is sorted, as kubectl does.
     pub fn customary(value: &Value) -> Tree {
         match value {
             Value::String(text) => Tree::Text(text.clone()),
@@ -48,7 +48,7 @@ impl Tree {
     }
 }
 
-/// Returns where a field comes among the others.
+/// Returns the position of a field among the others.
 fn rank(key: &str) -> usize {
     const FIRST: [&str; 4] = ["apiVersion", "kind", "metadata", "name"];
     FIRST.iter().position(|first| *first == key).unwrap_or(FIRST.len())

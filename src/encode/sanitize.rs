@@ -1,12 +1,12 @@
-//! Text from a cluster, made safe for a terminal.
+//! Sanitizes text from a cluster for a terminal.
 
 use unicode_width::UnicodeWidthChar;
 
-/// Makes text from a cluster safe for a terminal: one line, in which nothing can pass for another
+/// Sanitizes text from a cluster for a terminal: one line, in which nothing can pass for another
 /// thing or steer the terminal.
 ///
-/// Line ends and tabs become spaces. Control characters, among them the escape that begins a
-/// sequence, and invisible characters, among them those that turn the direction of text, are written
+/// Line endings and tabs become spaces. Control characters, including the escape that starts a
+/// sequence, and invisible characters, including those that change the direction of text, are written
 /// as `\u{1b}`.
 pub fn sanitize(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -21,7 +21,7 @@ pub fn sanitize(text: &str) -> String {
     safe
 }
 
-/// Makes a line of text safe for a terminal and keeps its spaces and tabs, which mean something in a script.
+/// Creates a line of text safe for a terminal and keeps its spaces and tabs, which mean something in a script.
 pub fn escape(line: &str) -> String {
     let mut safe = String::with_capacity(line.len());
     for c in line.chars() {
@@ -35,12 +35,12 @@ pub fn escape(line: &str) -> String {
     safe
 }
 
-/// Tells whether a character can steer a terminal or deceive its reader.
+/// Returns whether a character can control a terminal or deceive its reader.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
-/// Tells whether a character takes up no room or turns the direction of text, so that it can deceive.
+/// Returns whether a character has no width or changes the direction of text, so that it can deceive.
 fn is_invisible(c: char) -> bool {
     // Combining marks have no width of their own but are part of ordinary words.
     let is_combining_mark = matches!(c, '\u{300}'..='\u{36f}');

@@ -1,8 +1,8 @@
-//! YAML that kubectl reads back as the same values, and that cannot steer a terminal.
+//! YAML that kubectl reads back as the same values, and that cannot control a terminal.
 //!
-//! It looks as kubectl's own does. It is written here because serializers leave characters that could steer a
-//! terminal, or deceive its reader, as they are: here they are in double quotes, where YAML has escapes for them.
-//! serde-saphyr also begins blocks with a tab, which kubectl refuses.
+//! It looks like kubectl's. It is written here because serializers do not escape characters that could control a
+//! terminal or deceive its reader: here they are in double quotes, where YAML has escapes for them.
+//! serde-saphyr also starts blocks with a tab, which kubectl rejects.
 
 use std::fmt::Write as _;
 use std::io;
@@ -15,19 +15,19 @@ use super::sanitize::is_unsafe;
 /// How many columns each level is indented.
 const STEP: usize = 2;
 
-/// How long a key may be that is written before a colon; the YAML of kubectl gives up at 1,024 bytes.
+/// The maximum length of an implicit key; kubectl's YAML reader gives up at 1,024 bytes.
 const LONGEST_KEY: usize = 500;
 
-/// Writes a value, with its fields in the order that it has them in.
+/// Writes a value, with its fields in their order.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn write(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
     out.write_all(text(&Tree::of(value)?, false).as_bytes())
 }
 
-/// Writes a tree as YAML; in ASCII only, where that is all that the reader's screen can show.
+/// Formats a tree as YAML, optionally in ASCII only.
 pub fn text(tree: &Tree, ascii: bool) -> String {
     let mut writer = Writer { text: String::new(), ascii };
     match tree {
@@ -38,19 +38,19 @@ pub fn text(tree: &Tree, ascii: bool) -> String {
     writer.text
 }
 
-/// Tells whether a string means itself where it stands without quotes.
+/// Returns whether a string needs no quotes.
 ///
-/// YAML 1.1, which kubectl reads, and 1.2 differ in what else `yes`, `1_000` or `0o7` are: whatever is something else in
-/// either is not plain.
+/// YAML 1.1, which kubectl reads, and 1.2 read `yes`, `1_000` or `0o7` differently: what is not a string in
+/// either is quoted.
 pub fn is_plain(text: &str, ascii: bool) -> bool {
-    // The serializer knows what else a word could be; with these options it writes no line anew.
+    // The serializer knows which strings are ambiguous; these options keep it from folding lines.
     let options = serde_saphyr::ser_options! { min_fold_chars: usize::MAX, folded_wrap_chars: usize::MAX };
     !text.contains(|c: char| c == '\n' || is_escaped(c, ascii))
         && serde_saphyr::to_string_with_options(&text, options)
             .is_ok_and(|written| written.strip_suffix('\n') == Some(text))
 }
 
-/// Writes a string in double quotes, with escapes for what could steer a terminal.
+/// Formats a string in double quotes, with escapes for what could control a terminal.
 ///
 /// This is JSON too, as long as nothing beyond U+FFFF has to be escaped.
 pub fn quoted(text: &str, ascii: bool) -> String {
@@ -74,9 +74,9 @@ pub fn quoted(text: &str, ascii: bool) -> String {
     quoted
 }
 
-/// Tells whether a character is written as an escape. Line ends and tabs are fine: they are part of scripts.
+/// Returns whether a character must be escaped. Line endings and tabs need not: they are part of scripts.
 fn is_escaped(c: char, ascii: bool) -> bool {
-    // Readers refuse the last two.
+    // YAML readers reject the last two.
     (is_unsafe(c) && c != '\n' && c != '\t') || (ascii && !c.is_ascii()) || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
@@ -90,7 +90,7 @@ impl Writer {
         self.text.extend(std::iter::repeat_n(' ', columns));
     }
 
-    /// Writes fields, the first of them where the writer stands, the others indented.
+    /// Writes fields, the first one at the current position, the others indented.
     fn fields(&mut self, fields: &[(String, Tree)], columns: usize) {
         for (index, (key, value)) in fields.iter().enumerate() {
             if index > 0 {
@@ -124,7 +124,7 @@ impl Writer {
         }
     }
 
-    /// Writes items, the first of them where the writer stands, the others indented.
+    /// Writes items, the first one at the current position, the others indented.
     fn items(&mut self, items: &[Tree], columns: usize) {
         for (index, item) in items.iter().enumerate() {
             if index > 0 {
@@ -139,7 +139,7 @@ impl Writer {
         }
     }
 
-    /// Writes what fits on a line, or a block of text beneath a parent that is indented so far.
+    /// Writes a scalar on one line, or as a block below a parent with this indentation.
     fn scalar(&mut self, scalar: &Tree, parent: Option<usize>) {
         match (scalar, parent) {
             (Tree::Scalar(value), _) => {
@@ -154,10 +154,10 @@ impl Writer {
         self.text.push('\n');
     }
 
-    /// Writes text of several lines as such.
+    /// Writes a literal block.
     fn block(&mut self, text: &str, columns: usize) {
         self.text.push('|');
-        // What the text begins with could pass for more or for less indentation.
+        // Leading white space could be mistaken for indentation.
         if text.starts_with([' ', '\t', '\n']) {
             let _ = write!(self.text, "{STEP}");
         }
@@ -173,7 +173,7 @@ impl Writer {
     }
 }
 
-/// Returns what the head of a block says of the line ends that its text ends with.
+/// Returns the chomping indicator of a literal block.
 pub fn block_end(text: &str) -> &'static str {
     match text.strip_suffix('\n') {
         None => "-",
@@ -182,10 +182,10 @@ pub fn block_end(text: &str) -> &'static str {
     }
 }
 
-/// Tells whether text can be written line by line and be read back the same.
+/// Returns whether text can be written as a literal block and read back unchanged.
 fn is_block(text: &str, ascii: bool) -> bool {
     let lines = || text.strip_suffix('\n').unwrap_or(text).split('\n');
-    // Lines that only look empty are where readers disagree.
+    // Readers disagree about lines of white space.
     text.contains('\n')
         && !text.contains(|c: char| is_escaped(c, ascii))
         && lines().any(|line| !line.is_empty())

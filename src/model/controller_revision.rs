@@ -1,4 +1,4 @@
-//! ControllerRevisions: the templates that a DaemonSet has had.
+//! ControllerRevisions: the past and present templates of a DaemonSet.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::template::Template;
 use super::time::Time;
 
-/// A revision: one template, with a number that says how recent it is.
+/// A revision: a template, and a number that is higher the more recent it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControllerRevision {
     /// Name, labels and owner.
     pub metadata: ObjectMeta,
-    /// Annotations, copied from the owner when the revision was made.
+    /// Annotations, copied from the owner when the revision was created.
     pub annotations: BTreeMap<String, String>,
     /// The number: the highest is the current one.
     pub revision: i64,
@@ -29,7 +29,7 @@ impl ControllerRevision {
     ///
     /// # Errors
     ///
-    /// Fails where a field has the wrong type, and says where.
+    /// Fails if a field has the wrong type.
     pub fn from_object(object: Value) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize, Default)]
         #[serde(default)]
@@ -43,7 +43,7 @@ impl ControllerRevision {
         Ok(ControllerRevision { metadata, annotations: annotations(&slim), revision, object })
     }
 
-    /// Returns the hash that pods of this revision carry, empty where the label is missing.
+    /// Returns the hash that pods of this revision carry, empty if the label is missing.
     pub fn hash(&self) -> &str {
         self.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
     }
@@ -54,8 +54,8 @@ impl ControllerRevision {
     ///
     /// # Errors
     ///
-    /// Fails with a fragment that says what is wrong, where the data holds no template that pods could be made
-    /// from. Fields that are not known are kept.
+    /// Fails with a fragment that explains the problem, if the data has no template that pods could be created
+    /// from. Unknown fields are kept.
     pub fn template(&self) -> Result<Template, String> {
         let template = match self.object.pointer("/data/spec/template") {
             Some(template @ Value::Object(_)) => template,
@@ -72,11 +72,11 @@ impl ControllerRevision {
 
     /// Returns when the controller last numbered the revision, which is when it was last rolled out.
     ///
-    /// A revision that is rolled out again keeps its name and the time it was made, and gets the highest number.
-    /// So it is the time of whoever owns the number, as the managed fields tell.
+    /// A revision that is rolled out again keeps its name and creation time, and gets the highest number,
+    /// so the time is that of the field manager of the number.
     pub fn rolled_out_at(&self) -> Option<Timestamp> {
         let managers = self.object.pointer("/metadata/managedFields").and_then(Value::as_array)?;
-        // A dump whose secrets were taken out says who wrote, not which fields.
+        // A redacted dump has the managers, but not their fields.
         let numbers = |entry: &&Value| {
             entry.get("fieldsV1").and_then(Value::as_object).is_none_or(|fields| fields.contains_key("f:revision"))
         };

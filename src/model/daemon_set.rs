@@ -15,7 +15,7 @@ use super::wire::null_is_default;
 /// The API group of OpenKruise's Advanced DaemonSets, as API versions begin with it.
 pub const ADVANCED_GROUP: &str = "apps.kruise.io/";
 
-/// Whose DaemonSet it is.
+/// Which API a DaemonSet belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavor {
     /// Kubernetes' own, apps/v1.
@@ -31,31 +31,31 @@ pub struct DaemonSet {
     pub metadata: ObjectMeta,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// What is wanted.
+    /// The spec.
     pub spec: DaemonSetSpec,
-    /// What the controller last said of it.
+    /// The status that the controller last wrote.
     pub status: DaemonSetStatus,
     /// The whole object, as it was read.
     pub object: Value,
 }
 
-/// What is wanted of a DaemonSet.
+/// A DaemonSet's spec.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonSetSpec {
-    /// Which pods are its own.
+    /// Selects its pods.
     pub selector: LabelSelector,
-    /// What a pod is made from.
+    /// The pod template.
     pub template: PodTemplate,
     /// How pods are replaced.
     pub update_strategy: UpdateStrategy,
     /// How long in seconds a pod must be ready to count as available.
     pub min_ready_seconds: i64,
-    /// How many revisions besides the current one are kept; 10 where absent.
+    /// How many revisions besides the current one are kept; 10 if absent.
     pub revision_history_limit: Option<i64>,
 }
 
-/// What a pod is made from.
+/// The pod template.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodTemplate {
@@ -87,22 +87,22 @@ impl Default for UpdateStrategy {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
-    /// How many nodes may be without an available pod; 1 where neither this nor `max_surge` is set.
+    /// How many nodes may be without an available pod; 1 if neither this nor `max_surge` is set.
     pub max_unavailable: Option<IntOrPercent>,
-    /// How many nodes may have a second pod; 0 where absent.
+    /// How many nodes may have a second pod; 0 if absent.
     pub max_surge: Option<IntOrPercent>,
-    /// Of an Advanced DaemonSet: how many pods stay on the old revision; none where absent.
+    /// Of an Advanced DaemonSet: how many pods stay on the old revision; none if absent.
     pub partition: Option<IntOrPercent>,
     /// Of an Advanced DaemonSet: whether pods are left as they are.
     #[serde(deserialize_with = "null_is_default")]
     pub paused: bool,
-    /// Of an Advanced DaemonSet: `Standard` or `InPlaceIfPossible`; empty where absent.
+    /// Of an Advanced DaemonSet: `Standard` or `InPlaceIfPossible`; empty if absent.
     #[serde(deserialize_with = "null_is_default")]
     pub rolling_update_type: String,
 }
 
 impl UpdateStrategy {
-    /// Tells whether pods are replaced only once somebody deletes them.
+    /// Returns whether pods are replaced only once somebody deletes them.
     pub fn is_on_delete(&self) -> bool {
         self.type_ == "OnDelete"
     }
@@ -118,7 +118,7 @@ impl UpdateStrategy {
     }
 }
 
-/// What the controller last said of a DaemonSet.
+/// A DaemonSet's status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonSetStatus {
@@ -152,7 +152,7 @@ impl DaemonSet {
     ///
     /// # Errors
     ///
-    /// Fails where a field has the wrong type, and says where.
+    /// Fails if a field has the wrong type.
     pub fn from_object(object: Value) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         #[serde(default)]
@@ -180,12 +180,12 @@ impl DaemonSet {
         self.object.get("apiVersion").and_then(Value::as_str).unwrap_or("apps/v1")
     }
 
-    /// Returns whose DaemonSet it is.
+    /// Returns which API it belongs to.
     pub fn flavor(&self) -> Flavor {
         if self.api_version().starts_with(ADVANCED_GROUP) { Flavor::Advanced } else { Flavor::Apps }
     }
 
-    /// Returns the pod template, whole.
+    /// Returns the whole pod template.
     pub fn template(&self) -> Template {
         Template::new(self.object.pointer("/spec/template").cloned().unwrap_or_default())
     }
@@ -200,7 +200,7 @@ impl DaemonSet {
 }
 
 impl DaemonSetSpec {
-    /// Fills in what the API server fills in, as far as the slim fields go; twice is as good as once.
+    /// Sets the defaults that the API server sets, as far as the slim fields go; twice is as good as once.
     ///
     /// Ported from `SetDefaults_PodSpec`, `SetDefaults_Pod` and `SetDefaults_DaemonSet`,
     /// pkg/apis/core/v1/defaults.go and pkg/apis/apps/v1/defaults.go, release 1.36.3.
@@ -220,7 +220,7 @@ impl DaemonSetSpec {
 }
 
 impl Container {
-    /// Fills in what the API server fills in: protocols, the node's ports, requests from limits.
+    /// Sets the defaults that the API server sets: protocols, the node's ports, requests from limits.
     fn apply_defaults(&mut self, host_network: bool) {
         for port in &mut self.ports {
             if port.protocol.is_empty() {

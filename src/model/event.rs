@@ -1,4 +1,4 @@
-//! Events: what the control plane said while it worked.
+//! Events.
 
 use jiff::Timestamp;
 
@@ -12,11 +12,11 @@ wire! {
         metadata: ObjectMeta = 1,
         /// What the event is about.
         involved_object: ObjectReference = 2,
-        /// A word for what happened, such as `FailedCreate`.
+        /// A CamelCase word for what happened, such as `FailedCreate`.
         reason: String = 3,
-        /// A sentence for what happened.
+        /// A sentence about what happened.
         message: String = 4,
-        /// Who said so, in events of the old form.
+        /// The reporting component, in core/v1 events.
         source: EventSource = 5,
         /// When it first happened.
         first_timestamp: Time = 6,
@@ -27,11 +27,11 @@ wire! {
         /// `Normal` or `Warning`.
         #[serde(rename = "type")]
         type_: String = 9,
-        /// When it happened, in events of the new form.
+        /// When it happened, in events.k8s.io events.
         event_time: Time = 10,
-        /// The repetitions, in events of the new form.
+        /// The repetitions, in events.k8s.io events.
         series: Option<EventSeries> = 11,
-        /// Who said so, in events of the new form.
+        /// The reporting component, in events.k8s.io events.
         reporting_component: String = 14,
     }
 
@@ -65,7 +65,7 @@ wire! {
 }
 
 impl Event {
-    /// Returns when the event last happened, whichever form says so.
+    /// Returns when the event last happened, in either form.
     pub fn last_seen(&self) -> Option<Timestamp> {
         let series = self.series.as_ref().and_then(|series| series.last_observed_time.get());
         series

@@ -1,6 +1,6 @@
 //! Names of container images.
 
-/// The parts of an image's name, as they were written.
+/// The parts of an image name, as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image<'a> {
     /// The registry and the path.
@@ -12,7 +12,7 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Divides a name into its parts; it need not be a valid one.
+    /// Splits a name, which need not be valid.
     pub fn new(name: &'a str) -> Self {
         let (tagged, digest) = name.split_once('@').map_or((name, None), |(tagged, digest)| (tagged, Some(digest)));
         let path = tagged.rfind('/').map_or(0, |slash| slash + 1);
@@ -24,8 +24,8 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Returns the pull policy that the API fills in for an image: `Always` for the tag `latest`, which a name without
-/// tag and digest means too.
+/// Returns the API's default pull policy for an image: `Always` for the tag `latest`, which is also the default of
+/// a name without tag and digest.
 ///
 /// Ported from `SetDefaults_Container`, pkg/apis/core/v1/defaults.go, with `ParseImageName`,
 /// pkg/util/parsers/parsers.go, release 1.36.3: names that cannot be parsed have no tag.
@@ -35,7 +35,7 @@ pub fn default_pull_policy(name: &str) -> &'static str {
     if latest && is_valid(name) { "Always" } else { "IfNotPresent" }
 }
 
-/// Tells whether the name is a reference to an image.
+/// Returns whether the name is a reference to an image.
 ///
 /// Ported from `ParseNormalizedNamed` of github.com/distribution/reference 0.6.0, the release that Kubernetes 1.36.3
 /// is built with.
@@ -54,7 +54,7 @@ fn is_valid(name: &str) -> bool {
     is_name && length <= 255 && tag.is_none_or(is_tag) && digest.is_none_or(is_digest)
 }
 
-/// Returns the registry, and what is left: names without one are those of Docker Hub.
+/// Splits off the registry, which is Docker Hub by default.
 fn split_docker_domain(name: &str) -> (String, String) {
     let first = name
         .split_once('/')
@@ -65,7 +65,7 @@ fn split_docker_domain(name: &str) -> (String, String) {
     (domain.to_owned(), format!("{library}{remainder}"))
 }
 
-/// Tells whether the text is a host, with or without a port.
+/// Returns whether the text is a host, with or without a port.
 fn is_domain(text: &str) -> bool {
     let (host, port) = match text.rfind(':').filter(|&colon| !text[colon..].contains(']')) {
         Some(colon) => (&text[..colon], Some(&text[colon + 1..])),
@@ -84,7 +84,7 @@ fn is_domain(text: &str) -> bool {
     is_port && (is_address || host.split('.').all(is_component))
 }
 
-/// Tells whether the text is path components with slashes between them.
+/// Returns whether the text is path components with slashes between them.
 fn is_remote_name(text: &str) -> bool {
     text.split('/').all(|component| {
         let atoms = component.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());

@@ -5,9 +5,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// A number of pods, or a percentage of the desired ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntOrPercent {
-    /// So many pods.
+    /// A number of pods.
     Int(i64),
-    /// So many of a hundred.
+    /// A percentage of the desired pods.
     Percent(i64),
 }
 

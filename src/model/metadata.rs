@@ -1,4 +1,4 @@
-//! Object metadata, as far as it matters here.
+//! Object metadata.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::time::Time;
 /// The label that a DaemonSet's pods and revisions carry: the hash of their template.
 pub const CONTROLLER_REVISION_HASH_LABEL: &str = "controller-revision-hash";
 
-/// The label on pods that predates revisions: the number of the template they were made from.
+/// The label on pods that predates revisions: the generation of the template that they were created from.
 pub const POD_TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
 
 /// The annotation that numbers the templates of a DaemonSet; it predates revisions.
@@ -23,23 +23,23 @@ wire! {
         name: String = 1,
         /// The namespace; empty for nodes.
         namespace: String = 3,
-        /// The identity that survives no deletion.
+        /// The uid, which a recreated object does not share.
         uid: String = 5,
         /// The version of the last write.
         resource_version: String = 6,
-        /// The number of the spec, raised on each change of it.
+        /// The generation of the spec.
         generation: i64 = 7,
-        /// When the object was made.
+        /// When the object was created.
         creation_timestamp: Time = 8,
-        /// When the object is to be gone; set where deletion has begun.
+        /// When the grace period ends; set once deletion has been requested.
         deletion_timestamp: Time = 9,
-        /// The grace period in seconds that the deletion was asked with.
+        /// The grace period of the deletion in seconds.
         deletion_grace_period_seconds: Option<i64> = 10,
         /// The labels.
         labels: BTreeMap<String, String> = 11,
         /// The owners, of which at most one is the controller.
         owner_references: Vec<OwnerReference> = 13,
-        /// What must let go of the object before it can be gone.
+        /// What must be removed before the object can be deleted.
         finalizers: Vec<String> = 14,
     }
 
@@ -64,7 +64,7 @@ impl ObjectMeta {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
-    /// Tells whether deletion has begun.
+    /// Returns whether deletion has begun.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.get().is_some()
     }

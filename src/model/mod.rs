@@ -1,4 +1,4 @@
-//! The slim forms of what Kubernetes sends: the fields that answers are made of, and no others.
+//! Slim forms of Kubernetes objects: only the fields that are used.
 //!
 //! A body arrives as protobuf or JSON ([`wire`]), becomes nodes, pods, events and DaemonSets
 //! ([`node`], [`pod`], [`event`], [`daemon_set`]), and is collected in a [`snapshot::Snapshot`],

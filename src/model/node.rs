@@ -7,7 +7,7 @@ use super::quantity::Quantity;
 use super::time::Time;
 
 wire! {
-    /// A node: what eligibility, fit and liveness are decided on.
+    /// A node.
     pub struct Node {
         /// Name and labels.
         metadata: ObjectMeta = 1,
@@ -17,7 +17,7 @@ wire! {
         status: NodeStatus = 3,
     }
 
-    /// What is wanted of a node.
+    /// A node's spec.
     pub struct NodeSpec {
         /// Whether the node is cordoned. DaemonSets do not look at this, only at the taint.
         unschedulable: bool = 4,
@@ -25,7 +25,7 @@ wire! {
         taints: Vec<Taint> = 5,
     }
 
-    /// A mark that keeps pods away unless they tolerate it.
+    /// A taint: keeps pods away unless they tolerate it.
     pub struct Taint {
         /// The key.
         key: String = 1,
@@ -33,15 +33,15 @@ wire! {
         value: String = 2,
         /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
         effect: String = 3,
-        /// When the taint was set; only NoExecute taints say so.
+        /// When the taint was added; only set for NoExecute.
         time_added: Time = 4,
     }
 
-    /// What the kubelet says of its node.
+    /// A node's status.
     pub struct NodeStatus {
-        /// What pods may ask for in all, by resource name.
+        /// The allocatable resources, by name.
         allocatable: BTreeMap<String, Quantity> = 2,
-        /// Conditions; `Ready` is the kubelet's pulse.
+        /// The conditions; the kubelet's heartbeat is in `Ready`.
         conditions: Vec<NodeCondition> = 4,
         /// The kubelet's version and platform.
         node_info: NodeSystemInfo = 7,
@@ -60,9 +60,9 @@ wire! {
         last_heartbeat_time: Time = 3,
         /// When the status last changed.
         last_transition_time: Time = 4,
-        /// A word for why.
+        /// A CamelCase reason.
         reason: String = 5,
-        /// A sentence for why.
+        /// A sentence with the reason.
         message: String = 6,
     }
 

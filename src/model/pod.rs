@@ -10,21 +10,21 @@ use super::time::Time;
 pub type ResourceList = BTreeMap<String, Quantity>;
 
 wire! {
-    /// A pod: where it is, what it asks for, and how it fares.
+    /// A pod: its node, its requests and its status.
     pub struct Pod {
         /// Name, labels and owner.
         metadata: ObjectMeta = 1,
-        /// What the pod asks for.
+        /// The spec.
         spec: PodSpec = 2,
-        /// How the pod fares.
+        /// The status.
         status: PodStatus = 3,
     }
 
-    /// What a pod asks for.
+    /// A pod's spec.
     pub struct PodSpec {
         /// The containers.
         containers: Vec<Container> = 2,
-        /// The grace period in seconds; 30 where absent.
+        /// The grace period in seconds; 30 if absent.
         termination_grace_period_seconds: Option<i64> = 4,
         /// Labels that the node must have.
         node_selector: BTreeMap<String, String> = 7,
@@ -36,11 +36,11 @@ wire! {
         host_network: bool = 11,
         /// Rules about nodes and other pods.
         affinity: Option<Affinity> = 18,
-        /// The scheduler that is asked; `default-scheduler` where empty.
+        /// The scheduler's name; `default-scheduler` if empty.
         scheduler_name: String = 19,
         /// The init containers, sidecars among them.
         init_containers: Vec<Container> = 20,
-        /// Taints that the pod bears.
+        /// The tolerations.
         tolerations: Vec<Toleration> = 22,
         /// The priority class.
         priority_class_name: String = 24,
@@ -68,28 +68,28 @@ wire! {
         ports: Vec<ContainerPort> = 6,
         /// Requests and limits.
         resources: ResourceRequirements = 8,
-        /// `Always` makes an init container a sidecar.
+        /// `Always` marks a sidecar among the init containers.
         restart_policy: Option<String> = 24,
     }
 
     /// A port of a container.
     pub struct ContainerPort {
-        /// The port on the node, 0 where none.
+        /// The port on the node, 0 if none.
         host_port: i32 = 2,
         /// The port in the container.
         container_port: i32 = 3,
-        /// `TCP`, `UDP` or `SCTP`; TCP where empty.
+        /// `TCP`, `UDP` or `SCTP`; TCP if empty.
         protocol: String = 4,
-        /// The address on the node; every one where empty.
+        /// The address on the node; every one if empty.
         #[serde(rename = "hostIP")]
         host_ip: String = 5,
     }
 
-    /// What a container or pod asks for, and may not exceed.
+    /// The requests and limits of a container or pod.
     pub struct ResourceRequirements {
-        /// What it may not exceed.
+        /// The limits.
         limits: BTreeMap<String, Quantity> = 1,
-        /// What it asks for.
+        /// The requests.
         requests: BTreeMap<String, Quantity> = 2,
     }
 
@@ -129,17 +129,17 @@ wire! {
         values: Vec<String> = 3,
     }
 
-    /// A taint that a pod bears.
+    /// A toleration: the taints that a pod tolerates.
     pub struct Toleration {
-        /// The taint's key; every key where empty.
+        /// The taint's key; every key if empty.
         key: String = 1,
-        /// `Equal` (where empty too), `Exists`, `Gt` or `Lt`.
+        /// `Equal` (also if empty), `Exists`, `Gt` or `Lt`.
         operator: String = 2,
         /// The value that `Equal` compares.
         value: String = 3,
-        /// The effect; every effect where empty.
+        /// The effect; every effect if empty.
         effect: String = 4,
-        /// How many seconds a NoExecute taint is borne; for ever where absent.
+        /// How many seconds a NoExecute taint is tolerated; forever if absent.
         toleration_seconds: Option<i64> = 5,
     }
 
@@ -155,15 +155,15 @@ wire! {
         name: String = 1,
     }
 
-    /// How a pod fares.
+    /// A pod's status.
     pub struct PodStatus {
         /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
         phase: String = 1,
         /// The conditions.
         conditions: Vec<PodCondition> = 2,
-        /// A sentence for why it is in this phase.
+        /// A sentence with the reason it is in this phase.
         message: String = 3,
-        /// A word for why it is in this phase, such as `Evicted`.
+        /// A CamelCase reason it is in this phase, such as `Evicted`.
         reason: String = 4,
         /// When the kubelet took the pod on.
         start_time: Time = 7,
@@ -173,7 +173,7 @@ wire! {
         init_container_statuses: Vec<ContainerStatus> = 10,
         /// The node whose lesser pods are being removed for this one.
         nominated_node_name: String = 11,
-        /// How a change of resources in place fares, in releases before 1.33.
+        /// The state of an in-place resize, before release 1.33.
         resize: String = 14,
         /// Resources of the whole pod that are allocated.
         allocated_resources: BTreeMap<String, Quantity> = 19,
@@ -190,13 +190,13 @@ wire! {
         status: String = 2,
         /// When the status last changed.
         last_transition_time: Time = 4,
-        /// A word for why.
+        /// A CamelCase reason.
         reason: String = 5,
-        /// A sentence for why.
+        /// A sentence with the reason.
         message: String = 6,
     }
 
-    /// How a container fares.
+    /// A container's status.
     pub struct ContainerStatus {
         /// The container's name.
         name: String = 1,
@@ -228,9 +228,9 @@ wire! {
 
     /// A container that has not started.
     pub struct ContainerStateWaiting {
-        /// A word for why.
+        /// A CamelCase reason.
         reason: String = 1,
-        /// A sentence for why.
+        /// A sentence with the reason.
         message: String = 2,
     }
 
@@ -244,11 +244,11 @@ wire! {
     pub struct ContainerStateTerminated {
         /// Its exit code.
         exit_code: i32 = 1,
-        /// The signal that ended it, 0 where none.
+        /// The signal that ended it, 0 if none.
         signal: i32 = 2,
-        /// A word for why.
+        /// A CamelCase reason.
         reason: String = 3,
-        /// A sentence for why.
+        /// A sentence with the reason.
         message: String = 4,
         /// When it had started.
         started_at: Time = 5,
@@ -263,19 +263,19 @@ impl Pod {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
-    /// Tells whether the `Ready` condition is `True`.
+    /// Returns whether the `Ready` condition is `True`.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
     }
 
-    /// Tells whether the pod has ended: phase `Succeeded` or `Failed`.
+    /// Returns whether the pod has ended: phase `Succeeded` or `Failed`.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 }
 
 impl PodSpec {
-    /// Returns the terms of the required node affinity, or nothing where there is none.
+    /// Returns the terms of the required node affinity, or `None` if there is none.
     pub fn required_node_affinity(&self) -> Option<&NodeSelector> {
         self.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()
     }
@@ -287,7 +287,7 @@ impl PodSpec {
 }
 
 impl Container {
-    /// Tells whether an init container runs as long as its pod: restart policy `Always`.
+    /// Returns whether an init container runs as long as its pod: restart policy `Always`.
     pub fn is_sidecar(&self) -> bool {
         self.restart_policy.as_deref() == Some("Always")
     }

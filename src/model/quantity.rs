@@ -35,7 +35,7 @@ impl Quantity {
         clamp(div_ceil(self.nanos().unwrap_or(0), NANOS / 1_000))
     }
 
-    /// Returns the amount in billionths of a unit, or nothing where the text is no quantity.
+    /// Returns the amount in billionths of a unit, or `None` if the text is no quantity.
     ///
     /// Finer fractions are rounded away from zero and amounts beyond 2^63 - 1 units are capped, as
     /// `ParseQuantity` of k8s.io/apimachinery/pkg/api/resource/quantity.go, release 1.36, does.
@@ -57,7 +57,7 @@ impl Quantity {
         Some(if negative { -nanos } else { nanos })
     }
 
-    /// Returns the amount rounded up to thousandths, or nothing where the text is no quantity.
+    /// Returns the amount rounded up to thousandths, or `None` if the text is no quantity.
     pub fn round_up_to_milli(&self) -> Option<Quantity> {
         let nanos = self.nanos()?;
         let milli = NANOS / 1_000;
@@ -65,7 +65,7 @@ impl Quantity {
         Some(Quantity::new(decimal(rounded)))
     }
 
-    /// Returns the one spelling that all spellings of this amount have in common, or nothing where the text is no
+    /// Returns the one spelling that all spellings of this amount have in common, or `None` if the text is no
     /// quantity: the shorter of the decimal and the binary one.
     ///
     /// Kubernetes keeps whether an amount was written in decimal or binary units, which is no difference in meaning.
@@ -75,7 +75,7 @@ impl Quantity {
         Some(binary(nanos).filter(|binary| binary.len() < decimal.len()).unwrap_or(decimal))
     }
 
-    /// Returns the one decimal spelling of this amount, or nothing where the text is no quantity.
+    /// Returns the one decimal spelling of this amount, or `None` if the text is no quantity.
     pub fn canonical_decimal(&self) -> Option<String> {
         self.nanos().map(decimal)
     }
@@ -96,7 +96,7 @@ fn decimal(nanos: i128) -> String {
     format!("{number}{}", suffixes[suffix])
 }
 
-/// Writes billionths with the largest binary suffix that leaves no fraction, where there is one.
+/// Writes billionths with the largest binary suffix that leaves no fraction, if there is one.
 fn binary(nanos: i128) -> Option<String> {
     let suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let mut number = nanos / NANOS;
@@ -142,7 +142,7 @@ impl Scale {
         })
     }
 
-    /// Returns the number in billionths, rounded up, or nothing where it is beyond all bounds.
+    /// Returns the number in billionths, rounded up, or `None` if it is beyond all bounds.
     fn nanos(&self, whole: &str, fraction: &str) -> Option<i128> {
         let fraction = fraction.trim_end_matches('0');
         let digits = format!("{whole}{fraction}");

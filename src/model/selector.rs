@@ -32,15 +32,15 @@ pub struct LabelSelectorRequirement {
 }
 
 impl LabelSelector {
-    /// Tells whether the labels meet every requirement; no requirement is met by all labels.
+    /// Returns whether the labels meet every requirement; no requirement is met by all labels.
     ///
-    /// A requirement with an operator that is not known matches nothing.
+    /// A requirement with an unknown operator matches nothing.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// Tells whether there is no requirement, so that everything matches.
+    /// Returns whether there are no requirements: it matches everything.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
@@ -171,7 +171,7 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Tells whether the text can be a label's key: an optional DNS prefix, a slash, and a name.
+/// Returns whether the text can be a label's key: an optional DNS prefix, a slash, and a name.
 pub fn is_label_key(text: &str) -> bool {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     let prefix_fits = prefix.is_none_or(|prefix| {
@@ -184,7 +184,7 @@ pub fn is_label_key(text: &str) -> bool {
     prefix_fits && !name.is_empty() && is_label_value(name)
 }
 
-/// Tells whether the text can be a label's value: at most 63 characters, or empty.
+/// Returns whether the text can be a label's value: at most 63 characters, or empty.
 pub fn is_label_value(text: &str) -> bool {
     text.is_empty()
         || (text.len() <= 63

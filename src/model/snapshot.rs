@@ -1,4 +1,4 @@
-//! What was read of a cluster, live or from a dump: the only input of every analysis.
+//! What was read from a cluster or a dump: the only input of every analysis.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,23 +14,22 @@ use super::pod::{Pod, ResourceList, Toleration};
 use super::time::Time;
 use super::wire::null_is_default;
 
-/// What was read of a cluster.
+/// What was read from a cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// The point in time that ages are counted from.
+    /// The time that ages are relative to.
     pub now: Timestamp,
-    /// The DaemonSets that were asked for.
+    /// The requested DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
-    /// The Advanced DaemonSets of OpenKruise that were asked for. Only what is about templates and revisions
-    /// looks at them.
+    /// The requested Advanced DaemonSets of OpenKruise. Only `rollout` looks at them.
     pub advanced_daemon_sets: Vec<DaemonSet>,
-    /// The revisions in the DaemonSets' namespaces, other owners' among them.
+    /// The revisions in the DaemonSets' namespaces, including those of other owners.
     pub controller_revisions: Vec<ControllerRevision>,
     /// The nodes.
     pub nodes: Vec<Node>,
-    /// The pods; [`Snapshot::pods_complete`] says how many of them.
+    /// The pods; see [`Snapshot::pods_complete`].
     pub pods: Vec<Pod>,
-    /// Which nodes' pods are all there.
+    /// The nodes for which all pods were read.
     pub pods_complete: PodsComplete,
     /// Events about DaemonSets, pods and nodes.
     pub events: Vec<Event>,
@@ -40,7 +39,7 @@ pub struct Snapshot {
     pub runtime_classes: Vec<RuntimeClass>,
     /// Priority classes.
     pub priority_classes: Vec<PriorityClass>,
-    /// Leases that components keep while they live.
+    /// Leases that components renew while they run.
     pub leases: Vec<Lease>,
     /// What could not be read, and why.
     pub gaps: Vec<Gap>,
@@ -59,12 +58,12 @@ pub struct UnknownName {
     pub elsewhere: Vec<String>,
 }
 
-/// Which nodes' pods are all in a snapshot, so that free room can be computed.
+/// The nodes for which a snapshot has all pods, so that free resources can be computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodsComplete {
-    /// Every pod of the cluster is there.
+    /// All pods of the cluster.
     Everywhere,
-    /// Every pod of these nodes is there; of other nodes only the DaemonSets' own.
+    /// All pods of these nodes; of other nodes only those of the DaemonSets.
     On(BTreeSet<String>),
 }
 
@@ -89,8 +88,8 @@ pub enum Kind {
     PriorityClasses,
     /// Leases.
     Leases,
-    /// OpenKruise's Advanced DaemonSets. Few clusters have them, so that they are no part of [`Kind::ALL`], and
-    /// a dump without them lacks nothing.
+    /// OpenKruise's Advanced DaemonSets. Few clusters have them, so they are not in [`Kind::ALL`], and
+    /// a dump without them is complete.
     AdvancedDaemonSets,
 }
 
@@ -130,12 +129,12 @@ impl Kind {
     }
 }
 
-/// Something that could not be read, so that answers which need it are partial.
+/// Something that could not be read, which makes reports that need it partial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The kind of object.
     pub kind: Kind,
-    /// The namespace, or nothing where the gap is everywhere.
+    /// The namespace; `None` means all namespaces.
     pub namespace: Option<String>,
     /// Why it could not be read.
     pub cause: GapCause,
@@ -144,17 +143,17 @@ pub struct Gap {
 /// Why something could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GapCause {
-    /// The server refused; the permission that it takes, such as `list nodes`.
+    /// Forbidden; holds the missing permission, such as `list nodes`.
     Forbidden(String),
-    /// The server refused to give the kind in every namespace, with the permission that takes, but
-    /// gave it in the DaemonSets' own: what is missing is other namespaces' alone.
+    /// Forbidden in all namespaces (holds the missing permission), but allowed in the DaemonSets' own: only objects
+    /// of other namespaces are missing.
     ForbiddenElsewhere(String),
     /// The dump has no object of the kind.
     NotInDump,
 }
 
 impl Snapshot {
-    /// Makes a snapshot in which nothing was read, to which what is read is added.
+    /// Creates an empty snapshot.
     pub fn empty(now: Timestamp) -> Self {
         Snapshot {
             now,
@@ -179,7 +178,7 @@ impl Snapshot {
         self.daemon_sets.iter().chain(&self.advanced_daemon_sets)
     }
 
-    /// Returns the gap that keeps a kind from being known in a namespace that holds DaemonSets.
+    /// Returns the gap for a kind in a namespace that has DaemonSets.
     pub fn gap(&self, kind: Kind, namespace: &str) -> Option<&Gap> {
         let hides = |gap: &&Gap| {
             gap.kind == kind
@@ -189,7 +188,7 @@ impl Snapshot {
         self.gaps.iter().find(hides)
     }
 
-    /// Tells whether every pod of a node is there.
+    /// Returns whether all pods of a node were read.
     pub fn knows_all_pods_on(&self, node: &str) -> bool {
         match &self.pods_complete {
             PodsComplete::Everywhere => true,
@@ -212,7 +211,7 @@ pub struct LimitRange {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitRangeSpec {
-    /// A limit each for containers, pods and claims.
+    /// The limits for containers, pods and claims.
     #[serde(deserialize_with = "null_is_default")]
     pub limits: Vec<LimitRangeItem>,
 }
@@ -224,29 +223,29 @@ pub struct LimitRangeItem {
     /// `Container`, `Pod` or `PersistentVolumeClaim`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Limits of containers that give none.
+    /// Limits of containers that set none.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub default: ResourceList,
-    /// Requests of containers that give none.
+    /// Requests of containers that set none.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub default_request: ResourceList,
 }
 
-/// A runtime class: what it adds to the pods that name it.
+/// A runtime class: what it adds to pods that use it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RuntimeClass {
     /// The name.
     pub metadata: ObjectMeta,
-    /// What the runtime itself needs.
+    /// The overhead of the runtime.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overhead: Option<Overhead>,
-    /// Where such pods may run.
+    /// The nodes that such pods may run on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<RuntimeScheduling>,
 }
 
-/// What a runtime itself needs.
+/// The overhead of a runtime.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overhead {
@@ -255,7 +254,7 @@ pub struct Overhead {
     pub pod_fixed: ResourceList,
 }
 
-/// Where pods of a runtime class may run.
+/// The nodes that pods of a runtime class may run on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuntimeScheduling {
@@ -273,28 +272,28 @@ pub struct RuntimeScheduling {
 pub struct PriorityClass {
     /// The name.
     pub metadata: ObjectMeta,
-    /// The priority of pods that name it.
+    /// The priority of pods that use it.
     pub value: i32,
-    /// Whether pods that name none get it.
+    /// Whether pods without a priority class get it.
     pub global_default: bool,
 }
 
-/// A lease that a component keeps while it lives.
+/// A lease that a component renews while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lease {
     /// Name and namespace.
     pub metadata: ObjectMeta,
-    /// When it was kept last.
+    /// When it was last renewed.
     pub spec: LeaseSpec,
 }
 
-/// When a lease was kept last.
+/// A lease's spec.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseSpec {
-    /// The last time that the holder was alive.
+    /// When the holder last renewed it.
     pub renew_time: Time,
-    /// How long in seconds the holder is taken to live from then.
+    /// How long it is valid from then, in seconds.
     pub lease_duration_seconds: Option<i64>,
 }

@@ -13,7 +13,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Takes a template without what never means anything: nulls, which Go reads as absent, and the `$patch` of a
+    /// Removes what has no meaning: nulls, which Go reads as absent, and the `$patch` of a
     /// revision's data.
     pub fn new(mut value: Value) -> Self {
         drop_noise(&mut value, Some(&PodTemplateSpec));
@@ -25,22 +25,22 @@ impl Template {
         &self.value
     }
 
-    /// Returns the template in the one form that all spellings of it have in common, but for the order of lists.
+    /// Returns the canonical form of the template, except for the order of lists.
     ///
-    /// The API's defaults are filled in, amounts are in one spelling, and what means the same as nothing is gone.
-    /// Fields that are not known, and values of a wrong type, stay as they are.
+    /// The API's defaults are set, quantities are canonical, and values that mean the same as absence are removed.
+    /// Unknown fields and values of the wrong type are kept as they are.
     pub fn normal(&self) -> Value {
         normal(&PodTemplateSpec, &self.value)
     }
 
-    /// Tells whether two templates mean the same, whatever their spelling.
+    /// Returns whether two templates mean the same, whatever their spelling.
     pub fn same_meaning(&self, other: &Template) -> bool {
         let arranged = |template: &Template| arranged(&PodTemplateSpec, &template.normal());
         self.value == other.value || arranged(self) == arranged(other)
     }
 }
 
-/// Removes nulls and directives to a strategic merge patch; in a map of texts, Go reads a null as an empty text.
+/// Removes nulls and strategic merge patch directives; in a map of strings, Go reads null as an empty string.
 fn drop_noise(value: &mut Value, of: Option<&Type>) {
     match value {
         Value::Object(fields) => {
@@ -73,7 +73,7 @@ fn normal(of: &Type, value: &Value) -> Value {
         fields.extend(value.map(|value| (name.clone(), value)));
     }
     for field in of.fields {
-        // A struct that is no pointer is there in any case, and may have defaults.
+        // A struct that is not a pointer is always present in Go, and may have defaults.
         if let Kind::Struct(of) = field.kind
             && !fields.contains_key(field.name)
         {
@@ -85,7 +85,7 @@ fn normal(of: &Type, value: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// Returns the normal form of a field's value, or nothing where it means the same as nothing.
+/// Returns the normal form of a field's value, or `None` if it means the same as absence.
 fn normal_field(kind: &Kind, value: &Value) -> Option<Value> {
     let value = match (kind, value) {
         (Kind::Optional(of), _) => return Some(normal(of, value)),
@@ -112,7 +112,7 @@ fn normal_field(kind: &Kind, value: &Value) -> Option<Value> {
     (!means_nothing).then_some(value)
 }
 
-/// Returns an amount of a resource in its one spelling: in thousandths at the finest, and never a binary one of cpu.
+/// Returns the canonical quantity of a resource: at most milli precision, and cpu never with a binary suffix.
 ///
 /// Ported from `SetDefaults_ResourceList`, pkg/apis/core/v1/defaults.go, release 1.36.3.
 fn resource_amount(resource: &str, amount: &Value) -> Value {
@@ -122,7 +122,7 @@ fn resource_amount(resource: &str, amount: &Value) -> Value {
     })
 }
 
-/// Spells an amount anew; what is no amount stays as it is.
+/// Returns the canonical spelling of a quantity; anything else is returned as it is.
 fn canonical(value: &Value, spell: impl Fn(&Quantity) -> Option<String>) -> Value {
     let quantity = match value {
         Value::String(text) => Quantity::new(text),
@@ -132,7 +132,7 @@ fn canonical(value: &Value, spell: impl Fn(&Quantity) -> Option<String>) -> Valu
     spell(&quantity).map_or_else(|| value.clone(), Value::String)
 }
 
-/// Returns a value in normal form with its lists in an order that all orders of the same meaning have in common.
+/// Sorts the lists of a value in normal form as far as their order has no meaning.
 pub fn arranged(of: &Type, value: &Value) -> Value {
     let Value::Object(fields) = value else { return value.clone() };
     let arrange = |(name, value): (&String, &Value)| {

@@ -1,4 +1,4 @@
-//! What the API server fills in where a pod template says nothing.
+//! The API server's defaults for pod templates.
 
 use serde_json::{Map, Value, json};
 
@@ -77,7 +77,7 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// Fills in the defaults of a type; what means the same as nothing is to be gone from the fields before.
+/// Sets the defaults of a type; values that mean the same as absence must have been removed from the fields before.
 pub(super) fn apply(of: &str, fields: &mut Map<String, Value>) {
     let defaults = DEFAULTS.iter().find(|(name, _)| *name == of).map_or(&[][..], |(_, defaults)| *defaults);
     for (name, default) in defaults {
@@ -113,7 +113,7 @@ fn fill_pull_policy(fields: &mut Map<String, Value>, image: &str, policy: &str) 
 
 /// Makes an empty directory of a volume without a source: `SetDefaults_Volume`.
 ///
-/// A field that is not known may well be the source, so that nothing is filled in beside one.
+/// An unknown field may be the source, so no default is set beside one.
 fn fill_volume_source(fields: &mut Map<String, Value>) {
     let is_no_source = |name: &String| Volume.field(name).is_some_and(|field| !matches!(field.kind, Kind::Optional(_)));
     if fields.keys().all(is_no_source) {

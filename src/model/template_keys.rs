@@ -1,39 +1,38 @@
-//! What the entries of a template's lists are known by.
+//! The keys by which entries of a template's lists are identified.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// How the entries of a list are told from each other, and whether their order means something.
+/// What identifies the entries of a list, and whether their order matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// By the text of that field.
+    /// The value of this field.
     Field(&'static str),
-    /// By name; they run one after the other, so that their order matters.
+    /// The name; the order matters, because they run one after another.
     InitContainer,
-    /// By name; the last of a name wins, and a value may refer to variables above it.
+    /// The name; the last one of a name wins, and a value may refer to variables above it.
     Env,
-    /// By reference and prefix; the last that has a variable wins.
+    /// The reference and prefix; the last one that has a variable wins.
     EnvFrom,
-    /// By port and protocol.
+    /// The port and protocol.
     Port,
-    /// By all that decides what is tolerated.
+    /// Everything that decides what is tolerated.
     Toleration,
-    /// By topology key and what happens when it cannot be satisfied.
+    /// The topology key and `whenUnsatisfiable`.
     Spread,
-    /// By the kind of the source and the name of what it reads.
+    /// The kind of the source and the name of what it reads.
     Projection,
-    /// By key and operator.
+    /// The key and operator.
     Requirement,
-    /// By nothing; the order does not matter.
+    /// None; the order does not matter.
     Loose,
-    /// By nothing but their place.
+    /// Only the index.
     Sequence,
 }
 
 impl Key {
-    /// Returns what an entry is known by, as it stands between the brackets of a path; nothing where an entry has no
-    /// such thing.
+    /// Returns the key of an entry, as shown in the brackets of a path; empty if it has none.
     pub fn of(self, entry: &Value) -> String {
         let text = |field: &str| match entry.get(field) {
             Some(Value::String(text)) => text.clone(),
@@ -60,12 +59,12 @@ impl Key {
         }
     }
 
-    /// Tells whether the order among entries of the same key means something.
+    /// Returns whether the order among entries of the same key matters.
     pub fn last_wins(self) -> bool {
         matches!(self, Key::InitContainer | Key::Env | Key::EnvFrom | Key::Sequence)
     }
 
-    /// Returns the entries in an order that all orders of the same meaning have in common.
+    /// Returns the entries in canonical order: sorted as far as the order has no meaning.
     pub fn arrange(self, entries: &[Value]) -> Vec<Value> {
         match self {
             Key::InitContainer | Key::EnvFrom | Key::Sequence => entries.to_vec(),
@@ -79,7 +78,7 @@ impl Key {
     }
 }
 
-/// Sorts variables by name as far as none comes to stand on the other side of one that it refers to, or of one of
+/// Sorts variables by name without moving one past a variable that it refers to, or past one of
 /// the same name.
 fn arrange_variables(entries: &[Value]) -> Vec<Value> {
     let names: Vec<String> = entries.iter().map(|entry| Key::Env.of(entry)).collect();
@@ -130,7 +129,7 @@ fn references(entry: &Value) -> Vec<&str> {
     names
 }
 
-/// Returns the first of the fields that is there, with the name or path in it, such as `secret/tls`.
+/// Returns the first of the fields that is present, with its name or path, such as `secret/tls`.
 fn reference(entry: &Value, fields: &[&str]) -> String {
     let Some((field, target)) = fields.iter().find_map(|field| Some((*field, entry.get(*field)?))) else {
         return String::new();

@@ -1,4 +1,4 @@
-//! What a pod template is made of: for each type its fields, and for each field what its absence means.
+//! The types of a pod template: the fields of each, and what the absence of each field means.
 //!
 //! The table is that of the Go types in k8s.io/api/core/v1/types.go and k8s.io/apimachinery/pkg/apis/meta/v1/types.go,
 //! release 1.36.3, with fields in the order in which they are shown. The differential test holds it against the
@@ -24,30 +24,30 @@ pub struct Field {
     pub kind: Kind,
 }
 
-/// What a field holds, as far as it says what the field means and whether its absence does.
+/// The type of a field, as far as it decides what its absence means.
 #[derive(Debug)]
 pub enum Kind {
-    /// Text, a number or a truth value, of which the empty one means the same as none.
+    /// A string, number or boolean whose zero value means the same as absence.
     Value,
-    /// Anything whose presence has a meaning of its own.
+    /// A pointer: presence has a meaning of its own.
     Pointer,
-    /// A port by number or by name, of which the number 0 means the same as none.
+    /// A port by number or name; the number 0 means the same as absence.
     IntOrString,
-    /// An amount of which zero means the same as none.
+    /// A quantity of which zero means the same as absence.
     Quantity,
-    /// An amount whose presence has a meaning of its own.
+    /// A quantity whose presence has a meaning of its own.
     OptionalQuantity,
-    /// Amounts by the name of a resource.
+    /// Quantities by resource name.
     Quantities,
-    /// Texts by a key.
+    /// A map of strings.
     Texts,
-    /// A list of texts or numbers in an order that matters.
+    /// A list of strings or numbers whose order matters.
     Values,
-    /// Fields of which none means the same as absence.
+    /// A struct; if it is empty, that means the same as absence.
     Struct(&'static Type),
-    /// Fields whose presence has a meaning even where there are none.
+    /// Fields whose presence has a meaning even if there are none.
     Optional(&'static Type),
-    /// A list of entries, and how they are told from each other.
+    /// A list of structs, and their key.
     List(&'static Type, Key),
 }
 
@@ -97,7 +97,7 @@ macro_rules! kind {
     };
 }
 
-/// Declares types: `?` marks what is a pointer in Go, and lists say what their entries are known by.
+/// Declares types: `?` marks pointers in Go, and lists name the key of their entries.
 macro_rules! types {
     ($($name:ident { $($field:ident: $kind:tt),* $(,)? })*) => {
         $(
@@ -109,7 +109,7 @@ macro_rules! types {
             };
         )*
 
-        /// All types that a pod template is made of.
+        /// All types of a pod template.
         pub static TYPES: &[&Type] = &[$(&$name),*];
     };
 }

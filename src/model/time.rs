@@ -1,9 +1,9 @@
-//! Points in time as Kubernetes writes them.
+//! Kubernetes timestamps.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A `metav1.Time` or `MicroTime`: seconds and nanoseconds since 1970, both zero where unset.
+/// A `metav1.Time` or `MicroTime`: seconds and nanoseconds since 1970, both zero if unset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Message)]
 pub struct Time {
     /// Whole seconds since 1970-01-01T00:00:00Z.
@@ -15,7 +15,7 @@ pub struct Time {
 }
 
 impl Time {
-    /// Returns the point in time, or nothing where it is unset.
+    /// Returns the timestamp, or `None` if unset.
     pub fn get(&self) -> Option<Timestamp> {
         if *self == Time::default() { None } else { Timestamp::new(self.seconds, self.nanos).ok() }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 ///
 /// # Errors
 ///
-/// Fails where the value is neither `null` nor a `T`.
+/// Fails if the value is neither `null` nor a `T`.
 pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -18,14 +18,14 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Tells whether a field has its zero value, which JSON leaves out.
+/// Returns whether a field has its zero value, which JSON leaves out.
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 /// Declares structs with both wire forms: `field: Type = number,` a line.
 ///
-/// The type says the protobuf shape: a scalar, a message, `Vec` for repeated and `Option` for what
+/// The type determines the protobuf shape: a scalar, a message, `Vec` for repeated and `Option` for what
 /// may be absent. A message without `Option` is equal to an empty one when absent.
 macro_rules! wire {
     ($( $(#[$meta:meta])* pub struct $name:ident { $($body:tt)* } )+) => {

@@ -1,4 +1,4 @@
-//! A change of a template: what it will do, what to know before, and what became of it.
+//! A change of a template: the plan, its warnings and its outcome.
 
 use std::io::{self, Write};
 
@@ -10,11 +10,11 @@ use super::view::View;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangePlan, PodLeft, Warning, WarningCode};
 
-/// Writes what is about to be done.
+/// Writes the plan.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = plan.daemon_set.title();
     let text = match plan.to_revision {
@@ -46,7 +46,7 @@ fn from(plan: &ChangePlan) -> String {
     }
 }
 
-/// Writes which pods stay as they are.
+/// Writes which pods keep their template.
 fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
     if pods.is_empty() {
         return Ok(());
@@ -64,11 +64,11 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Writes what to know before the change, and what could not be read.
+/// Writes the warnings, and what could not be read.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn warnings(plan: &ChangePlan, unread: &[Incomplete], view: &View, err: &mut dyn Write) -> io::Result<()> {
     let unread = unread.iter().map(|unread| &unread.message);
     for message in plan.warnings.iter().map(|warning| &warning.message).chain(unread) {
@@ -80,11 +80,11 @@ pub fn warnings(plan: &ChangePlan, unread: &[Incomplete], view: &View, err: &mut
     Ok(())
 }
 
-/// Writes what the server made of the change by itself.
+/// Writes what the server changed on top of the plan.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn made_by_server(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
     if plan.outcome.made_by_server.is_empty() {
         return Ok(());
@@ -95,22 +95,22 @@ pub fn made_by_server(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io
     writeln!(out)
 }
 
-/// Writes that there is nothing to do.
+/// Writes that no change is needed.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn not_needed(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = view.show(&plan.daemon_set.full());
     let revision = plan.to_revision.map_or_else(String::new, |revision| format!(" of revision {revision}"));
     writeln!(out, "{name} has the template{revision} already; nothing was changed")
 }
 
-/// Writes what became of the change, behind the sentence that it was made; and how to go on.
+/// Writes the outcome, after the sentence that the change was made, and suggests the next commands.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let outcome = &plan.outcome;
     if outcome.changed_again {

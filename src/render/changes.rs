@@ -1,4 +1,4 @@
-//! What changed between two pod templates: a line a change, or a block beneath its path.
+//! Changes between two pod templates: one line each, or a block below the path.
 
 use std::io::{self, Write};
 
@@ -18,18 +18,18 @@ use crate::report::change::{Change, Op};
 /// The space between two columns.
 const GAP: &str = "  ";
 
-/// How far what stands beneath a path is indented, its mark apart.
+/// The indentation of blocks below a path, without the mark.
 const INDENT: &str = "    ";
 
 /// How many lines are shown around the lines of a script that differ.
 const CONTEXT: usize = 2;
 
-/// Writes changes with their marks, paths and values. No value is ever cut: what has no room on the line of its path
-/// is written beneath it.
+/// Writes changes with their marks, paths and values. No value is ever truncated: one that does not fit on the line of its path
+/// is written below it.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn write(changes: &[Change], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<Row> = changes.iter().map(|change| Row::new(change, view)).collect();
     let widths = Widths::of(&rows, view);
@@ -47,11 +47,11 @@ struct Row {
 enum Shape {
     /// On the line of the path.
     Short(Vec<String>),
-    /// Beneath it, a line a value.
+    /// Below it, one line per value.
     Long(Vec<String>),
-    /// Beneath it, as a block of lines.
+    /// Below it, as a block of lines.
     Block(Mark, Block),
-    /// Beneath it, as lines that differ.
+    /// Below it, as the lines that differ.
     Difference(Block, Block),
 }
 
@@ -123,7 +123,7 @@ impl Row {
         }
     }
 
-    /// Writes values on the line of the path, in columns as far as there is room for columns.
+    /// Writes values on the line of the path, aligned in columns as far as they fit.
     fn write_short(&self, values: &[String], widths: &Widths, view: &View, out: &mut dyn Write) -> io::Result<()> {
         let taken: usize = values.iter().map(|value| GAP.len() + columns(value)).sum();
         let arrow = if values.len() > 1 { GAP.len() + columns(view.arrow()) } else { 0 };
@@ -150,7 +150,7 @@ fn owned(pieces: &[word_diff::Piece<'_>]) -> Vec<(bool, String)> {
     pieces.iter().map(|(differs, piece)| (*differs, (*piece).to_owned())).collect()
 }
 
-/// Writes the lines that differ, and says which they are where more than those are left out.
+/// Writes the lines that differ, with a hunk header if lines before them are left out.
 fn write_difference(from: &Block, to: &Block, out: &mut dyn Write) -> io::Result<()> {
     let lines = |block: &Block| block.lines.clone();
     let (from, to) = (lines(from), lines(to));
@@ -174,7 +174,7 @@ struct Widths {
 }
 
 impl Widths {
-    /// Measures what stands on a line. What is far longer than the rest does not move the rest.
+    /// Measures single-line changes. Very long values do not widen the columns.
     fn of(rows: &[Row], view: &View) -> Widths {
         let mut widths = Widths { path: 0, from: 0 };
         for row in rows {
@@ -206,7 +206,7 @@ impl Block {
                     "+" => "|+",
                     _ => "|",
                 };
-                // Not as YAML, which has to put a script with one odd character in a single line.
+                // Not as YAML, which would put a script with one special character on a single line.
                 let lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
                 Block { head: Some(head), lines: lines.map(|line| shown(line, view)).collect() }
             }
@@ -218,7 +218,7 @@ impl Block {
     }
 }
 
-/// Makes a line of a script safe, and keeps its spaces.
+/// Creates a line of a script safe, and keeps its spaces.
 fn shown(line: &str, view: &View) -> String {
     let line = escape(line);
     if view.ascii && !line.is_ascii() {
@@ -228,7 +228,7 @@ fn shown(line: &str, view: &View) -> String {
     }
 }
 
-/// Tells whether a value needs lines of its own.
+/// Returns whether a value needs several lines.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::String(text) => text.trim_end_matches('\n').contains('\n'),
@@ -238,7 +238,7 @@ fn is_block(value: &Value) -> bool {
     }
 }
 
-/// Writes a value in a word: strings plain where they cannot pass for anything else.
+/// Formats a scalar; strings are unquoted if that is unambiguous.
 fn word(value: &Value, view: &View) -> String {
     match value {
         Value::String(text) if !text.contains(char::is_whitespace) && yaml::is_plain(text, view.ascii) => text.clone(),
@@ -296,12 +296,12 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Returns what is shown without styles.
+    /// Returns the output without styles.
     fn plain(changes: &[Change], view: &View) -> String {
         strip_str(&shown(changes, view)).to_string()
     }
 
-    /// Takes out the styles that are used here and nothing else; a stripper would take hostile sequences too.
+    /// Strips only the styles that are used here; a general stripper would also strip hostile sequences.
     fn without_own_styles(text: &str) -> String {
         ["0", "1", "2", "7", "31", "32", "33", "39"]
             .iter()
@@ -370,7 +370,7 @@ mod tests {
             long(Some(200)),
             format!("~ spec.containers[agent].env[URL].value  {from}  →  {}\n", from.replace("thing", "other"))
         );
-        // A pipe is laid out for a usual screen, and what has no room there goes beneath, whole.
+        // A pipe gets the default width, and what does not fit goes below, untruncated.
         assert_eq!(long(None).lines().count(), 3);
         for width in [Some(40), Some(80), None] {
             let text = long(width);

@@ -1,4 +1,4 @@
-//! Coverage by groups of nodes: the answer in a sentence, then a group for each cause.
+//! Coverage by groups of nodes: a summary, then a group for each cause.
 
 use std::io::{self, Write};
 
@@ -15,11 +15,11 @@ use crate::report::fix::Fix;
 const CODE_WIDTH: usize = 28;
 const COUNT_WIDTH: usize = 9;
 
-/// Writes the answer for each DaemonSet; one that is fine is one line.
+/// Writes the coverage of each DaemonSet; a healthy one takes one line.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let is_alone = report.daemon_sets.len() == 1;
     let (fine, troubled): (Vec<_>, Vec<_>) =
@@ -61,11 +61,11 @@ pub fn names(report: &CoverageReport, node: Option<&str>, out: &mut dyn Write) -
     })
 }
 
-/// Writes what could not be read, and what the answer therefore leaves open.
+/// Writes what could not be read, and what is therefore unknown.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn incomplete(incomplete: &[Incomplete], view: &View, out: &mut dyn Write) -> io::Result<()> {
     if incomplete.is_empty() {
         return Ok(());
@@ -79,12 +79,12 @@ pub fn incomplete(incomplete: &[Incomplete], view: &View, out: &mut dyn Write) -
     Ok(())
 }
 
-/// Tells whether the list of DaemonSets would name a trouble.
+/// Returns whether the list of DaemonSets would show a problem.
 fn is_in_trouble(daemon_set: &DaemonSetCoverage) -> bool {
     !daemon_set.groups.is_empty() || !daemon_set.concerns.is_empty()
 }
 
-/// Tells whether a line is enough: nothing is wrong, or it is not the question why no node is eligible.
+/// Returns whether one line is enough.
 fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
     let is_question = is_alone && daemon_set.counts.eligible == Some(0) && !daemon_set.not_eligible_groups.is_empty();
     !is_question
@@ -94,11 +94,11 @@ fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
         && daemon_set.status.agrees != Some(false)
 }
 
-/// Writes the answer in a sentence, in lines of the screen's width.
+/// Writes the summary, wrapped at the terminal width.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn sentence(
     daemon_set: &DaemonSetCoverage,
     styled: fn(String) -> String,
@@ -112,7 +112,7 @@ pub fn sentence(
     })
 }
 
-/// Returns the answer in a sentence.
+/// Returns the summary.
 fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
     let counts = &daemon_set.counts;
     let name = view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
@@ -151,7 +151,7 @@ fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
     line
 }
 
-/// Says in parentheses why no node is eligible, by the codes alone.
+/// Returns in parentheses the codes of why no node is eligible.
 fn why_none(daemon_set: &DaemonSetCoverage) -> String {
     let mut codes: Vec<Trouble> = Vec::new();
     for group in &daemon_set.not_eligible_groups {
@@ -189,17 +189,17 @@ fn daemon_set_groups(
     status(daemon_set, view, out)
 }
 
-/// Writes groups of nodes beneath a heading, each with its sentence and what to do.
+/// Writes groups of nodes below a heading, each with its message and fix.
 fn table_of(groups: &[ReasonGroup], view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES")?;
     rows_of(groups, true, style::trouble, view, out)
 }
 
-/// Writes groups of nodes, each with its sentence and, where that is wanted, what to do.
+/// Writes groups of nodes, each with its message and optionally its fix.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn rows_of(
     groups: &[ReasonGroup],
     says_what_to_do: bool,
@@ -220,7 +220,7 @@ fn head(group: &ReasonGroup, code_style: fn(String) -> String, view: &View, out:
     writeln!(out, "{code}{:>5}    {}", group.count, view.show(&which))
 }
 
-/// Writes a sentence, and what to do beneath it.
+/// Writes a message, and the fix below it.
 fn advice(message: &str, fix: Option<&Fix>, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let width = view.width.saturating_sub(columns(indent));
     for line in wrap(&view.show(message), width) {
@@ -236,7 +236,7 @@ fn advice(message: &str, fix: Option<&Fix>, indent: &str, view: &View, out: &mut
     Ok(())
 }
 
-/// Writes why the other nodes are not eligible; what would make them so only where that is the question.
+/// Writes why the other nodes are not eligible, with fixes only if no node is.
 fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let groups = &daemon_set.not_eligible_groups;
     if groups.is_empty() {

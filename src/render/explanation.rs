@@ -1,4 +1,4 @@
-//! One node explained in full: every rule, the arithmetic, and the pods' own stories.
+//! The full explanation of a node: rules, resources and pods.
 
 use std::io::{self, Write};
 
@@ -14,11 +14,11 @@ use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, Nod
 /// The columns of a rule's name, with the space around it.
 const RULE_WIDTH: usize = 24;
 
-/// Writes the explanation of each node that has one.
+/// Writes the explanations.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn explanation(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let nodes = report.daemon_sets.iter().flat_map(|daemon_set| &daemon_set.nodes);
     for (index, node) in nodes.enumerate() {

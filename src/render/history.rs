@@ -1,4 +1,4 @@
-//! Revisions: a row each, the newest first; and how two templates differ.
+//! Revisions, newest first, and differences between two templates.
 
 use std::io::{self, Write};
 
@@ -13,10 +13,10 @@ use crate::encode::sanitize::sanitize;
 use crate::report::coverage::Incomplete;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow, TemplateSource};
 
-/// The columns that a change-cause may take up, so that there is room for what changed.
+/// The maximum width of a change-cause, so that the changes fit.
 const WIDEST_CAUSE: usize = 30;
 
-/// The columns from which on change-causes have a column of their own.
+/// The minimum width of a terminal for a column of change-causes.
 const LEAST_WIDTH_FOR_CAUSES: usize = 120;
 
 /// A row of the table.
@@ -25,11 +25,11 @@ struct Row<'a> {
     revision: &'a RevisionRow,
 }
 
-/// Writes of one DaemonSet the answer in a sentence, and a row per revision.
+/// Writes the summary of one DaemonSet, and a row per revision.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn one(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", style::answer(view.show(&answer(report))))?;
     if !report.revisions.is_empty() {
@@ -46,11 +46,11 @@ pub fn one(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write)
     incomplete(&report.incomplete, view, out)
 }
 
-/// Writes of several DaemonSets a row per revision.
+/// Writes a row per revision of several DaemonSets.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn several(
     reports: &[HistoryReport],
     with_namespace: bool,
@@ -95,7 +95,7 @@ fn answer(report: &HistoryReport) -> String {
     }
     let others = report.revisions.iter().filter(|row| !row.current && pods(row) > 0);
     let others = others.map(|row| {
-        // As after an upgrade of the control plane: its pods are as good as new.
+        // This happens after an upgrade of the control plane; its pods need no update.
         let same = if current.same_as == Some(row.revision) { ", the same template" } else { "" };
         format!("{} of revision {}{same}", pods(row), row.revision)
     });
@@ -135,7 +135,7 @@ fn table<'a>(
         columns.push(Column::text("IMAGES", |row: &Row<'_>| view.show(&row.revision.images.join(","))));
     }
     let has_cause = rows.iter().any(|row| row.revision.change_cause.is_some());
-    // On a narrow screen the cause stands beneath what changed, so that neither is cut.
+    // On a narrow terminal the cause is below the changes, so that neither is truncated.
     let cause_beneath = !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_CAUSES);
     if has_cause && !cause_beneath {
         columns.push(Column::text("CHANGE-CAUSE", move |row: &Row<'_>| {
@@ -171,17 +171,17 @@ fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn names(report: &HistoryReport, out: &mut dyn Write) -> io::Result<()> {
     let mut rows = report.revisions.iter();
     rows.try_for_each(|row| writeln!(out, "controllerrevision.apps/{}", sanitize(&row.name)))
 }
 
-/// Writes how two templates differ, a line per difference.
+/// Writes the differences between two templates.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn diff(report: &RevisionDiff, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let RevisionDiff { daemon_set, from, to, changes, .. } = report;
     let name = daemon_set.title();
@@ -194,7 +194,7 @@ pub fn diff(report: &RevisionDiff, view: &View, out: &mut dyn Write) -> io::Resu
     changes::write(changes, view, out)
 }
 
-/// Names a template for a sentence, such as `revision 3 (current)`.
+/// Returns a template's name for messages, such as `revision 3 (current)`.
 pub fn label(side: &DiffSide) -> String {
     match (side.source, side.revision) {
         (TemplateSource::Live, Some(number)) => format!("the live template (revision {number})"),

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use similar::udiff::UnifiedHunkHeader;
 use similar::{DiffOp, TextDiff};
 
 use super::word_diff;
 
-/// How long is spent at most on texts that have next to nothing in common.
+/// The time limit for texts that have little in common.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What became of a line.
+/// The side of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// It is in both texts.
@@ -20,13 +21,13 @@ pub enum Mark {
     To,
 }
 
-/// A line of a hunk, without its line end, in pieces; of each, whether the other text lacks it.
+/// A line of a hunk, without its line ending, in pieces; each with whether it differs.
 pub type Line = (Mark, Vec<(bool, String)>);
 
 /// Changed lines that are near each other, and the lines around them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hunk {
-    /// Where it begins and how many lines it has, in the first text and the second, as in `@@ -1,7 +1,7 @@`.
+    /// The hunk header, such as `@@ -1,7 +1,7 @@`.
     pub place: String,
     /// The number of its first line in the first text, from 0.
     pub start: usize,
@@ -34,28 +35,18 @@ pub struct Hunk {
     pub lines: Vec<Line>,
 }
 
-/// Compares two texts, each a line an entry.
+/// Compares two texts, given as lines.
 pub fn hunks(from: &[&str], to: &[&str], context: usize) -> Vec<Hunk> {
     let difference = TextDiff::configure().timeout(PATIENCE).diff_slices(from, to);
     let mut hunks = Vec::new();
     for operations in difference.grouped_ops(context) {
-        let (Some(first), Some(last)) = (operations.first(), operations.last()) else { continue };
-        let (start, new_start) = (first.old_range().start, first.new_range().start);
-        let place =
-            format!("@@ -{} +{} @@", range(start, last.old_range().end), range(new_start, last.new_range().end));
+        let Some(first) = operations.first() else { continue };
+        let start = first.old_range().start;
+        let place = UnifiedHunkHeader::new(&operations).to_string();
         let lines = operations.iter().flat_map(|operation| lines(operation, from, to)).collect();
         hunks.push(Hunk { place, start, lines });
     }
     hunks
-}
-
-/// Writes a range of lines as unified diffs do: one of no lines is named by the line before it.
-fn range(start: usize, end: usize) -> String {
-    match end - start {
-        0 => format!("{start},0"),
-        1 => format!("{}", start + 1),
-        length => format!("{},{length}", start + 1),
-    }
 }
 
 fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<Line> {
@@ -63,7 +54,7 @@ fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<Line> {
     match operation {
         DiffOp::Equal { .. } => old.iter().map(|line| (Mark::Both, vec![(false, (*line).to_owned())])).collect(),
         DiffOp::Replace { .. } => {
-            // As many lines as before are most likely the same ones, each a little different.
+            // If the number of lines is the same, they most likely correspond one to one.
             let (mut removed, mut added) = (Vec::new(), Vec::new());
             let mut compare = |old: &str, new: &str| {
                 let (old, new) = word_diff::compare(old, new);
@@ -84,7 +75,7 @@ fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<Line> {
     }
 }
 
-/// Divides pieces that go over several lines at the line ends.
+/// Splits pieces at line endings.
 fn split(mark: Mark, pieces: &[word_diff::Piece<'_>]) -> Vec<Line> {
     let mut lines = vec![(mark, Vec::new())];
     for (differs, piece) in pieces {

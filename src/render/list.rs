@@ -1,4 +1,4 @@
-//! The fleet: a row per DaemonSet.
+//! The list of DaemonSets.
 
 use std::io::{self, Write};
 
@@ -12,26 +12,26 @@ use crate::encode::sanitize::sanitize;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::list::{ListReport, ListRow};
 
-/// How many rows without trouble are shown unless all are asked for.
+/// The maximum number of healthy rows without `--all`.
 const MOST_WITHOUT_TROUBLE: usize = 20;
 
-/// The columns that all the usual columns take up with short names.
+/// The minimum width of a terminal for all default columns.
 const WIDTH_OF_ALL_COLUMNS: usize = 120;
 
-/// Which columns are shown besides the usual ones.
+/// The optional columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Columns {
     /// The namespace.
     pub namespace: bool,
-    /// Ages, images and node selectors, and more of the troubles.
+    /// Ages, images and node selectors, and all problems.
     pub wide: bool,
 }
 
-/// Writes a row per DaemonSet; of those without trouble only the first few, unless `all` are asked for.
+/// Writes a row per DaemonSet; of healthy ones only the first few, unless `all` is set.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let troubled = report.daemon_sets.iter().filter(|row| !row.troubles.is_empty()).count();
     let most = if all || shown.wide { usize::MAX } else { troubled + MOST_WITHOUT_TROUBLE.saturating_sub(troubled) };
@@ -42,7 +42,7 @@ pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &
     }
     columns.push(Column::text("NAME", |row: &ListRow| view.show(&row.name)));
     if !shown.wide && view.limit.is_some_and(|limit| limit < WIDTH_OF_ALL_COLUMNS) {
-        // What is wrong matters more on a narrow screen than how many nodes each wrong has.
+        // On a narrow terminal, problems are more important than their node counts.
         columns.push(Column::text("AVAILABLE", |row: &ListRow| {
             format!("{}/{}", number(row.counts.available), number(row.counts.eligible))
         }));
@@ -83,7 +83,7 @@ fn number(number: Option<usize>) -> String {
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn names(report: &ListReport, out: &mut dyn Write) -> io::Result<()> {
     report.daemon_sets.iter().try_for_each(|row| writeln!(out, "daemonset.apps/{}", sanitize(&row.name)))
 }

@@ -1,7 +1,7 @@
-//! How reports are shown: tables and text.
+//! Reports as tables and text.
 //!
-//! A renderer writes styled text for a [`view::View`]; whoever prints it takes the styles out where
-//! colour is not wanted. Every string that comes from a cluster goes through [`sanitize`](crate::encode::sanitize::sanitize).
+//! A renderer writes styled text for a [`view::View`]; `anstream` strips the styles if
+//! color is off. Every string from a cluster goes through [`sanitize`](crate::encode::sanitize::sanitize).
 
 pub(crate) mod change;
 pub mod changes;

@@ -1,4 +1,4 @@
-//! What should run on one node: a row per DaemonSet.
+//! The DaemonSets of one node.
 
 use std::io::{self, Write};
 
@@ -10,13 +10,13 @@ use super::text::count;
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage};
 
-/// Writes every DaemonSet's decision on a node: first those in trouble there, then those that run.
+/// Writes the state of each DaemonSet on a node: unhealthy ones first.
 ///
-/// Those that have no business there are only counted, unless `all` are asked for.
+/// Those that are not eligible there are only counted, unless `all` is set.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let mut rows: Vec<(&DaemonSetCoverage, &NodeCoverage)> = report
         .daemon_sets
@@ -64,7 +64,7 @@ fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], view: &View, out: &mu
         Column::text("REASON", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::reason(row)),
         Column::sentence("WHAT", style::plain, |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::what(row, view)),
     ];
-    // Where all of them run there, the column says nothing, and the sentences need the room.
+    // If all of them are eligible, the column has no information, and the messages need the space.
     if rows.iter().all(|(_, row)| row.should_run) {
         layout.remove(1);
     }

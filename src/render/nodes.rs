@@ -12,7 +12,7 @@ use crate::report::coverage::{CoverageReport, NodeCoverage, NodeState};
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn table(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let columns = [
         Column::text("NODE", |node: &NodeCoverage| view.show(&node.name)),
@@ -33,7 +33,7 @@ pub fn table(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::R
     incomplete(&report.incomplete, view, out)
 }
 
-/// Writes a state in the colour of how much it needs somebody.
+/// Colors a state by its severity.
 pub fn state(state: NodeState) -> String {
     let word = format!("{state:?}");
     match state {
@@ -46,7 +46,7 @@ pub fn state(state: NodeState) -> String {
     }
 }
 
-/// Writes the first pod's name, and how many others there are.
+/// Writes the name of the first pod and the number of others.
 pub fn pod(node: &NodeCoverage, view: &View) -> String {
     match node.pods.as_slice() {
         [] => "-".to_owned(),
@@ -55,7 +55,7 @@ pub fn pod(node: &NodeCoverage, view: &View) -> String {
     }
 }
 
-/// Writes the code of the primary reason, and how many others there are.
+/// Writes the code of the primary reason and the number of others.
 pub fn reason(node: &NodeCoverage) -> String {
     match node.reasons.as_slice() {
         [] => "-".to_owned(),
@@ -64,7 +64,7 @@ pub fn reason(node: &NodeCoverage) -> String {
     }
 }
 
-/// Writes the sentence of the primary reason.
+/// Writes the message of the primary reason.
 pub fn what(node: &NodeCoverage, view: &View) -> String {
     node.reasons.first().map(|reason| view.show(&reason.message)).unwrap_or_default()
 }

@@ -1,20 +1,20 @@
-//! How far the reading of a big cluster has come, in one line.
+//! The progress of reading a big cluster.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What has been read so far; clones share it.
+/// What has been read so far; shared between clones.
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Arc<Mutex<BTreeMap<&'static str, (usize, u64)>>>);
 
 impl Progress {
-    /// Notes how many objects of a resource have been read, and from how many bytes.
+    /// Records how many objects of a resource have been read, from how many bytes.
     pub fn set(&self, resource: &'static str, objects: usize, bytes: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, (objects, bytes));
     }
 
-    /// Returns the line to show.
+    /// Returns the progress line.
     pub fn line(&self) -> String {
         let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if read.is_empty() {

@@ -1,45 +1,45 @@
-//! What colours mean. They only repeat what the words say.
+//! The meaning of colors. They only repeat what the text says.
 
 use std::fmt::Display;
 
 use owo_colors::OwoColorize;
 
-/// Marks what needs somebody.
+/// Needs attention.
 pub fn trouble(text: impl Display) -> String {
     text.red().to_string()
 }
 
-/// Marks what is moving by itself.
+/// In progress.
 pub fn moving(text: impl Display) -> String {
     text.yellow().to_string()
 }
 
-/// Marks what is well.
+/// Healthy.
 pub fn well(text: impl Display) -> String {
     text.green().to_string()
 }
 
-/// Marks context.
+/// Context.
 pub fn context(text: impl Display) -> String {
     text.dimmed().to_string()
 }
 
-/// Marks the answer.
+/// The summary.
 pub fn answer(text: impl Display) -> String {
     text.bold().to_string()
 }
 
-/// Leaves text as it is.
+/// No style.
 pub fn plain(text: impl Display) -> String {
     text.to_string()
 }
 
-/// Marks a word that is not there any more, within a line that is marked already.
+/// A removed word within a removed line.
 pub fn removed_word(text: impl Display) -> String {
     text.red().bold().reversed().to_string()
 }
 
-/// Marks a word that was not there before, within a line that is marked already.
+/// An added word within an added line.
 pub fn added_word(text: impl Display) -> String {
     text.green().bold().reversed().to_string()
 }

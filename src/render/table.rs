@@ -1,4 +1,4 @@
-//! Tables that look at home beside kubectl's: upper-case headings, three spaces between columns.
+//! Tables in kubectl's style: upper-case headings, three spaces between columns.
 
 use std::io::{self, Write};
 
@@ -11,13 +11,13 @@ use super::view::View;
 /// The space between two columns.
 const GAP: u16 = 3;
 
-/// The least columns of a sentence that are worth showing.
+/// The minimum width of the last column.
 const LEAST_SENTENCE: usize = 16;
 
-/// A space at which prose is not broken; it is shown as any other.
+/// A non-breaking space; written as a space.
 pub const TIED: char = '\u{a0}';
 
-/// A column: its heading, and what it shows of a row.
+/// A column: its heading and its cells.
 pub struct Column<'a, Row> {
     heading: &'static str,
     shape: Shape,
@@ -28,35 +28,34 @@ pub struct Column<'a, Row> {
 enum Shape {
     Text,
     Number,
-    /// The style is put on after cutting, which counts characters.
+    /// The style is applied after truncation, which measures plain text.
     Sentence(fn(String) -> String),
-    /// Lines that are broken at spaces where the screen ends.
+    /// Text that wraps at the edge of the terminal.
     Prose,
 }
 
 impl<'a, Row> Column<'a, Row> {
-    /// Makes a column of text. The cells may be styled, and must have been made safe.
+    /// Creates a column of text. Cells may be styled, and must be sanitized.
     pub fn text(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column { heading, shape: Shape::Text, cell: Box::new(cell) }
     }
 
-    /// Makes the last column, of sentences that are cut where the screen ends and then styled.
+    /// Creates the last column, of sentences that are truncated at the edge of the terminal and then styled.
     pub fn sentence(heading: &'static str, style: fn(String) -> String, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column { heading, shape: Shape::Sentence(style), cell: Box::new(cell) }
     }
 
-    /// Makes the last column, of text that goes on in the next line where the screen ends; each line of a cell is
-    /// broken by itself.
+    /// Creates the last column, of text that wraps at the edge of the terminal.
     pub fn prose(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column { heading, shape: Shape::Prose, cell: Box::new(cell) }
     }
 
-    /// Makes a column of numbers, aligned on the right; `?` for an unknown one.
+    /// Creates a column of numbers, aligned on the right; `?` for an unknown one.
     pub fn number(heading: &'static str, cell: impl Fn(&Row) -> Option<usize> + 'a) -> Self {
         Column::styled_number(heading, |number| number.to_string(), cell)
     }
 
-    /// Makes a column of numbers that are styled unless they are 0 or unknown.
+    /// Creates a column of numbers that are styled unless they are 0 or unknown.
     pub fn styled_number(
         heading: &'static str,
         style: fn(usize) -> String,
@@ -75,7 +74,7 @@ impl<'a, Row> Column<'a, Row> {
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let mut cells: Vec<Vec<String>> =
         rows.iter().map(|row| layout.iter().map(|column| (column.cell)(row)).collect()).collect();

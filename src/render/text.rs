@@ -1,4 +1,4 @@
-//! Text laid out in lines.
+//! Text layout.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -6,12 +6,12 @@ use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::fix::Fix;
 
-/// Returns how many columns text takes up, which must have no styles in it.
+/// Returns the width of text without styles, in columns.
 pub fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// Breaks text at spaces into lines of at most `width` columns; longer words stay whole.
+/// Wraps text at spaces into lines of at most `width` columns; longer words stay whole.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -27,7 +27,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Breaks a fix into lines of at most `width` columns. A command that has no room after the advice is a line of
-/// its own and stays whole, however long, so that it can be copied.
+/// its own and stays whole, so that it can be copied.
 pub fn wrap_fix(fix: &Fix, view: &View, width: usize) -> Vec<String> {
     let advice = view.show(&fix.advice);
     let Some(command) = &fix.command else { return wrap(&advice, width) };
@@ -41,7 +41,7 @@ pub fn wrap_fix(fix: &Fix, view: &View, width: usize) -> Vec<String> {
     lines
 }
 
-/// Lists as many names as fit into `width` columns, at least one, and says how many more there are.
+/// Lists as many names as fit into `width` columns, at least one, and the number of the others.
 pub fn some_of(names: &[String], width: usize) -> String {
     let mut text = String::new();
     for (index, name) in names.iter().enumerate() {
@@ -59,7 +59,7 @@ pub fn some_of(names: &[String], width: usize) -> String {
     text
 }
 
-/// Cuts text that has no styles in it to at most `width` columns, and marks that it was cut.
+/// Truncates text without styles to at most `width` columns, with an ellipsis.
 pub fn cut(text: &str, width: usize, ascii: bool) -> String {
     if columns(text) <= width {
         return text.to_owned();
@@ -79,7 +79,7 @@ pub fn cut(text: &str, width: usize, ascii: bool) -> String {
     short + mark
 }
 
-/// Writes a number of things: `1 node`, `2 nodes`.
+/// Formats a count: `1 node`, `2 nodes`.
 pub fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }

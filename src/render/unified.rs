@@ -1,4 +1,4 @@
-//! Two values as a unified diff of their YAML, which `patch` and other programs can read.
+//! A unified diff of two values' YAML, which `patch` and other programs can read.
 
 use std::io::{self, Write};
 
@@ -11,32 +11,32 @@ use crate::encode::ordered_value::Tree;
 use crate::encode::sanitize::escape;
 use crate::encode::yaml;
 
-/// A value, and what it is called where it is compared with another.
+/// A value and its name in a diff.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labelled {
-    /// What it is called, such as `agent revision 2`.
+    /// The name, such as `agent revision 2`.
     pub label: String,
     /// The value, such as a pod template.
     pub value: Value,
 }
 
 impl Labelled {
-    /// Gives a value a name.
+    /// Creates a named value.
     pub fn new(label: impl Into<String>, value: Value) -> Self {
         Labelled { label: label.into(), value }
     }
 
-    /// Writes the value as YAML, with its fields in the customary order.
+    /// Formats the value as YAML, with its fields in the customary order.
     pub fn yaml(&self, ascii: bool) -> String {
         yaml::text(&Tree::customary(&self.value), ascii)
     }
 }
 
-/// Writes a unified diff with so many lines of context, and tells whether there was a difference.
+/// Writes a unified diff with `context` lines of context, and returns whether there was a difference.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn write(from: &Labelled, to: &Labelled, context: usize, view: &View, out: &mut dyn Write) -> io::Result<bool> {
     let (old, new) = (from.yaml(view.ascii), to.yaml(view.ascii));
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
@@ -55,17 +55,17 @@ pub fn write(from: &Labelled, to: &Labelled, context: usize, view: &View, out: &
     Ok(true)
 }
 
-/// Puts a style on text.
+/// Applies a style to text.
 type Paint = fn(String) -> String;
 
-/// Writes a line of a hunk with its mark, and points at the words that differ.
+/// Formats a line of a hunk with its mark, and highlights the words that differ.
 pub(super) fn line(mark: Mark, indent: &str, pieces: &[(bool, String)]) -> String {
     let (sign, paint, point): (_, Paint, Paint) = match mark {
         Mark::Both => (" ", style::plain, style::plain),
         Mark::From => ("-", style::trouble, style::removed_word),
         Mark::To => ("+", style::well, style::added_word),
     };
-    // An empty line is not indented; nobody could see it.
+    // Do not indent empty lines.
     let is_empty = pieces.iter().all(|(_, piece)| piece.is_empty());
     let mut line = paint(if is_empty { sign.to_owned() } else { format!("{sign}{indent}") });
     for (differs, piece) in pieces {

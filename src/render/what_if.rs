@@ -8,11 +8,11 @@ use super::text::{count, some_of};
 use super::view::View;
 use crate::report::coverage::{ReasonGroup, WhatIfReport};
 
-/// Writes which nodes would gain, lose or keep a pod, and where one would not fit.
+/// Writes which nodes would gain, lose or keep a pod, and on which one would not fit.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn what_if(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = view.show(&format!("{}/{}", report.namespace, report.name));
     let now = if report.exists { format!("now {}", report.eligible_now) } else { "and does not exist yet".to_owned() };

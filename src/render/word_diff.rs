@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use similar::{Algorithm, ChangeTag, TextDiff};
 
-/// A piece of a text, and whether the other text lacks it.
+/// A piece of a text, and whether it differs from the other text.
 pub type Piece<'a> = (bool, &'a str);
 
-/// The least part of two texts that must be the same for the rest to be worth pointing at.
+/// The minimum share of common text for which differing words are highlighted.
 const LEAST_ALIKE: f32 = 0.5;
 
-/// The most bytes of texts that are compared; nobody looks for a word in more.
+/// The maximum number of bytes to compare.
 const MOST_COMPARED: usize = 64 << 10;
 
-/// How long is spent at most on texts that have next to nothing in common.
+/// The time limit for texts that have little in common.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Divides two texts into pieces that both have and pieces that differ. Texts that are hardly alike stay whole.
+/// Splits two texts into common and differing pieces. Texts with little in common stay whole.
 pub fn compare<'a>(from: &'a str, to: &'a str) -> (Vec<Piece<'a>>, Vec<Piece<'a>>) {
     let whole = (vec![(false, from)], vec![(false, to)]);
     if from.len() + to.len() > MOST_COMPARED {
@@ -30,7 +30,7 @@ pub fn compare<'a>(from: &'a str, to: &'a str) -> (Vec<Piece<'a>>, Vec<Piece<'a>
         .filter(|change| change.tag() == ChangeTag::Equal)
         .map(|change| change.value().trim().len())
         .sum();
-    // Spaces are in all texts, and make none alike.
+    // Spaces do not make texts similar.
     let weight = |words: &[&str]| words.iter().map(|word| word.trim().len()).sum::<usize>();
     let most = weight(&from_words).max(weight(&to_words));
     if most == 0 || (same as f32) < LEAST_ALIKE * most as f32 {
@@ -54,7 +54,7 @@ pub fn compare<'a>(from: &'a str, to: &'a str) -> (Vec<Piece<'a>>, Vec<Piece<'a>
     (side(ChangeTag::Insert, from), side(ChangeTag::Delete, to))
 }
 
-/// Divides text into words; each character that is no letter or digit is one by itself.
+/// Splits text into words; every other character is a word of its own.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut start = 0;

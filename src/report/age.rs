@@ -1,11 +1,11 @@
-//! How long ago something was, as kubectl prints ages.
+//! Ages, as kubectl prints them.
 
 use jiff::Timestamp;
 
 /// Formats a number of seconds as kubectl does: `45s`, `3m12s`, `5h20m`, `4d`.
 ///
 /// Ported from `HumanDuration`, k8s.io/apimachinery/pkg/util/duration/duration.go, release 1.36; a
-/// negative age, which clocks that differ can give, counts as none.
+/// negative age, which skewed clocks can cause, counts as 0.
 pub fn format_age(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -28,7 +28,7 @@ pub fn format_age(seconds: i64) -> String {
     }
 }
 
-/// Returns the seconds from one point in time to a later one, 0 where it is not later.
+/// Returns the seconds from one time to a later one; 0 if it is not later.
 pub fn seconds_between(from: Timestamp, to: Timestamp) -> i64 {
     (to.as_second() - from.as_second()).max(0)
 }

@@ -1,4 +1,4 @@
-//! What `coverage` answers with.
+//! The reports of `coverage`.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ pub struct CoverageReport {
     pub kind: String,
     /// The time that ages are relative to.
     pub now: Timestamp,
-    /// What could not be read, so that the answer is partial.
+    /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
     /// The DaemonSets, by namespace and name.
     pub daemon_sets: Vec<DaemonSetCoverage>,
@@ -29,13 +29,13 @@ pub struct CoverageReport {
 pub struct Incomplete {
     /// The resource, such as `events`.
     pub resource: String,
-    /// The namespace; absent where the resource could be read nowhere.
+    /// The namespace; absent if the resource could not be read in any namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The permission that reading it takes; absent where a dump lacks it.
+    /// The missing permission; absent for dumps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<String>,
-    /// A sentence: what could not be read, and what the answer therefore leaves open.
+    /// A sentence: what could not be read, and what is therefore unknown.
     pub message: String,
     /// Whether nodes or pods may be missing from the numbers, so that `--exit-code` cannot pass.
     pub affects_counts: bool,
@@ -49,28 +49,28 @@ pub struct DaemonSetCoverage {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// Numbers of nodes.
+    /// Node counts.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The hash of the current revision; absent where the revisions are not known.
+    /// The hash of the current revision; absent if the revisions are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
-    /// The update strategy in short, such as `RollingUpdate 10%` or `OnDelete`.
+    /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     pub strategy: String,
-    /// How the status of the DaemonSet compares with what was recomputed.
+    /// Whether the status of the DaemonSet agrees with the recomputed counts.
     pub status: StatusCheck,
     /// What concerns the DaemonSet as a whole: that it is being deleted, that the controller has not observed its
     /// spec or refuses its selector, or a likely mistake that makes no node eligible. Usually empty.
     pub concerns: Vec<Reason>,
-    /// The primary reasons of nodes that lack an available pod, run one they should not, or whose
-    /// second pod cannot come up while the first one is available; most nodes first.
+    /// The primary reasons of nodes that have no available pod, run one they should not, or whose
+    /// surge pod cannot start while the old one is available; most nodes first.
     pub groups: Vec<ReasonGroup>,
     /// The primary reasons of the other nodes: those not eligible and without a pod; most nodes first.
     pub not_eligible_groups: Vec<ReasonGroup>,
-    /// The counts by the value of a label, where asked for.
+    /// The counts by the value of a label, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<CountsBy>,
-    /// Every node, eligible or not, by name; empty where only groups were asked for.
+    /// All nodes, eligible or not, by name; empty if only groups were requested.
     pub nodes: Vec<NodeCoverage>,
 }
 
@@ -134,44 +134,44 @@ pub struct CountsByRow {
     /// The value; absent for nodes without the label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Numbers of nodes.
+    /// Node counts.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The primary reasons of these nodes' troubles, with the number of nodes; most nodes first.
+    /// The primary reasons of the unhealthy nodes among them; most nodes first.
     pub troubles: Vec<Trouble>,
 }
 
-/// A reason code and how many nodes it concerns.
+/// A reason code and the number of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Trouble {
     /// The code.
     pub code: ReasonCode,
-    /// The number of nodes; 0 for what concerns the DaemonSet as a whole and no node in particular.
+    /// The number of nodes; 0 if it is about the DaemonSet as a whole.
     pub count: usize,
 }
 
-/// How the status of a DaemonSet compares with what was recomputed.
+/// Whether the status of a DaemonSet agrees with the recomputed counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCheck {
-    /// Whether every counter agrees; absent where pods or nodes could not be read, or only some
-    /// nodes were looked at.
+    /// Whether all counters agree; absent if pods or nodes could not be read, or only some
+    /// nodes were examined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
-    /// The desired number in the status.
+    /// `desiredNumberScheduled` of the status.
     pub desired: i64,
     /// The counters that differ.
     pub differences: Vec<StatusDifference>,
 }
 
-/// A counter of the status that differs from what was recomputed.
+/// A counter of the status that differs from the recomputed one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StatusDifference {
     /// The status field, such as `desiredNumberScheduled`.
     pub field: String,
-    /// What the status says.
+    /// The value in the status.
     pub status: i64,
-    /// What was recomputed.
+    /// The recomputed value.
     pub recomputed: i64,
 }
 
@@ -185,13 +185,13 @@ pub struct ReasonGroup {
     pub count: usize,
     /// The nodes, by name.
     pub nodes: Vec<String>,
-    /// A sentence with the real values, or their range where they differ from node to node.
+    /// A sentence with the actual values, or their range if they differ between nodes.
     pub message: String,
     /// What to do.
     pub fix: Fix,
 }
 
-/// What a node is to a DaemonSet.
+/// The state of a DaemonSet on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub enum NodeState {
     /// It should not run a pod, and has none.
@@ -208,9 +208,9 @@ pub enum NodeState {
     Ready,
     /// Its pod is available.
     Available,
-    /// Its only pod is on its way out.
+    /// Its only pod is terminating.
     Terminating,
-    /// Its pod has failed or ended.
+    /// Its pod has failed or succeeded.
     Failed,
     /// It should not run a pod, but its pod may stay.
     Misscheduled,
@@ -220,41 +220,41 @@ pub enum NodeState {
     Unknown,
 }
 
-/// One node, as one DaemonSet sees it.
+/// One node of a DaemonSet.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCoverage {
     /// The node's name.
     pub name: String,
-    /// Whether the controller makes a pod for it.
+    /// Whether the controller creates a pod for it.
     pub should_run: bool,
-    /// Whether the controller lets a pod stay on it.
+    /// Whether the controller keeps an existing pod on it.
     pub should_continue_running: bool,
     /// The state.
     pub state: NodeState,
-    /// The pods, in the order in which the controller looks at them.
+    /// The pods, in the controller's order.
     pub pods: Vec<PodSummary>,
-    /// Why the node is not Available, the primary reason first. Where it is, empty, or why a second
-    /// pod on it cannot come up.
+    /// Why the node is not Available, the primary reason first. If it is, empty or why a surge
+    /// pod on it cannot start.
     pub reasons: Vec<Reason>,
-    /// Set where the node itself could not be read: it is known by its pod alone, and whether it should
-    /// run one is taken on trust.
+    /// Set if the node itself could not be read: it is only known from its pod, and whether it should
+    /// run one is an assumption.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub eligibility_unknown: bool,
-    /// The full explanation, where one node was asked for.
+    /// The full explanation, if one node was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
 }
 
-/// A pod in short.
+/// A summary of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSummary {
     /// The name.
     pub name: String,
-    /// The revision hash on the pod, empty where it has none.
+    /// The revision hash of the pod; empty if it has none.
     pub revision: String,
-    /// Whether it counts as updated; absent where the revisions are not known.
+    /// Whether it counts as updated; absent if the revisions are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<bool>,
     /// The phase.
@@ -267,14 +267,14 @@ pub struct PodSummary {
     pub available: bool,
     /// Whether it is being deleted.
     pub terminating: bool,
-    /// How often its containers were restarted in all.
+    /// The total restart count of its containers.
     pub restarts: i64,
     /// When it was created; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
 }
 
-/// A node explained in full: every rule that was checked, and the pods' own stories.
+/// The full explanation of a node: all rules that were checked, and details of its pods.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -284,12 +284,12 @@ pub struct Explanation {
     pub eligibility: Vec<Check>,
     /// The rules of scheduling, in the scheduler's order.
     pub scheduling: Vec<Check>,
-    /// What the scheduler said last.
+    /// The scheduler's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler_says: Option<SchedulerVerdict>,
-    /// What is so close to matching that it is likely a mistake, a sentence each.
+    /// Near matches that are likely typos, a sentence each.
     pub near_misses: Vec<String>,
-    /// The pods' own stories.
+    /// Details of the pods.
     pub pods: Vec<PodStory>,
     /// The latest events about the DaemonSet that concern this node, newest first.
     pub events: Vec<EventLine>,
@@ -301,51 +301,51 @@ pub struct Explanation {
 pub struct Check {
     /// The rule, such as `taints` or `cpu`.
     pub rule: String,
-    /// Whether it holds; absent where too little is known.
+    /// Whether it passed; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
-    /// The values that were compared, and what came of it.
+    /// The values that were compared, and the result.
     pub detail: String,
-    /// The code of the reason that follows from it.
+    /// The resulting reason code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<ReasonCode>,
 }
 
-/// What the scheduler said last of a pod.
+/// The scheduler's last message about a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulerVerdict {
-    /// Its words on the target node, without the filler about other nodes.
+    /// The part of the message about the target node.
     pub message: String,
     /// When it reported that; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// Whether it agrees with what was recomputed; absent where that cannot be told.
+    /// Whether it agrees with the recomputed result; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
 }
 
-/// A pod's own story.
+/// Details of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStory {
     /// The pod's name.
     pub name: String,
-    /// The phase, with reason and message where there are any.
+    /// The phase, with its reason and message if any.
     pub phase: String,
     /// The containers: init containers and sidecars first, in their order.
     pub containers: Vec<ContainerStory>,
-    /// The conditions that are not as they should be, with their reasons.
+    /// The unhealthy conditions, with their reasons.
     pub conditions: Vec<String>,
     /// The readiness gates, and whether each is met.
     pub readiness_gates: Vec<String>,
-    /// What holds the pod's deletion.
+    /// The finalizers that delay the pod's deletion.
     pub finalizers: Vec<String>,
     /// The latest events about the pod, newest first.
     pub events: Vec<EventLine>,
 }
 
-/// A container's story.
+/// Details of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerStory {
@@ -353,13 +353,13 @@ pub struct ContainerStory {
     pub name: String,
     /// `container`, `init` or `sidecar`.
     pub role: String,
-    /// The state in words, such as `waiting: CrashLoopBackOff`.
+    /// The state, such as `waiting: CrashLoopBackOff`.
     pub state: String,
     /// Whether it is ready.
     pub ready: bool,
     /// How often it was restarted.
     pub restarts: i32,
-    /// The end of the run before, in words; empty where there was none.
+    /// How the previous run ended; empty if there was none.
     pub last_end: String,
 }
 
@@ -375,9 +375,9 @@ pub struct EventLine {
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// A word for what happened.
+    /// A CamelCase word for what happened.
     pub reason: String,
-    /// A sentence for what happened.
+    /// A sentence about what happened.
     pub message: String,
 }
 
@@ -391,26 +391,26 @@ pub struct WhatIfReport {
     pub kind: String,
     /// The time that ages are relative to.
     pub now: Timestamp,
-    /// What could not be read, so that the answer is partial.
+    /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// Whether the cluster has a DaemonSet of that name.
+    /// Whether a DaemonSet with this name exists.
     pub exists: bool,
-    /// Nodes that were looked at.
+    /// Nodes that were examined.
     pub nodes_total: usize,
-    /// Nodes that should run a pod of the live DaemonSet, 0 where there is none.
+    /// Nodes that should run a pod of the live DaemonSet; 0 if it does not exist.
     pub eligible_now: usize,
-    /// Nodes that would run a pod of the manifest's.
+    /// Nodes that would run a pod of the manifest.
     pub eligible_then: usize,
     /// Nodes that keep a pod, by name.
     pub keeps: Vec<String>,
     /// Nodes that would gain a pod, by name.
     pub gains: Vec<String>,
-    /// Nodes that would lose their pod, or not get it again, by why.
+    /// Nodes that would lose their pod, or where it would not be recreated, by reason.
     pub loses: Vec<ReasonGroup>,
-    /// Nodes that would run a pod for which there is no room, by why.
+    /// Nodes that would run a pod that does not fit, by reason.
     pub does_not_fit: Vec<ReasonGroup>,
 }

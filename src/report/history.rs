@@ -1,4 +1,4 @@
-//! What `history` answers with.
+//! The reports of `history`.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -15,15 +15,15 @@ pub struct HistoryReport {
     pub api_version: String,
     /// Always `HistoryReport`.
     pub kind: String,
-    /// Whose revisions they are.
+    /// The DaemonSet.
     pub daemon_set: DaemonSetName,
     /// The time that ages are relative to.
     pub now: Timestamp,
-    /// What could not be read, so that the answer is partial.
+    /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
-    /// What else there is to know, a sentence each.
+    /// Further remarks, a sentence each.
     pub notes: Vec<String>,
-    /// Revisions that the selector matches and that are not counted.
+    /// Revisions that match the selector but belong to another owner.
     pub skipped: Vec<SkippedRevision>,
     /// The revisions, the newest first.
     pub revisions: Vec<RevisionRow>,
@@ -72,7 +72,7 @@ impl DaemonSetName {
     }
 }
 
-/// A revision that is none of the DaemonSet's.
+/// A revision that belongs to another owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkippedRevision {
@@ -102,20 +102,20 @@ pub struct RevisionRow {
     pub rolled_out_at: Option<Timestamp>,
     /// The images, init containers' first.
     pub images: Vec<String>,
-    /// What the DaemonSet said of the change when the revision was made.
+    /// The change-cause annotation at the time the revision was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_cause: Option<String>,
-    /// Its pods; absent where pods could not be read.
+    /// Its pods; absent if pods could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<RevisionPods>,
-    /// How it differs from the revision before it; empty for the oldest.
+    /// The differences from the previous revision; empty for the oldest.
     pub changes: Vec<Change>,
-    /// The same in a few words each.
+    /// A short summary of each difference.
     pub summary: Vec<String>,
-    /// An older revision whose template means the same, in other bytes or as it was before.
+    /// An older revision with an equivalent template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<i64>,
-    /// Why its template cannot be read, a fragment; absent where it can.
+    /// Why its template cannot be read, a fragment; absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -126,7 +126,7 @@ pub struct RevisionRow {
 pub struct RevisionPods {
     /// Those that are ready.
     pub ready: usize,
-    /// All of them, those that are being deleted among them.
+    /// All of them, including terminating ones.
     pub total: usize,
 }
 
@@ -138,17 +138,17 @@ pub struct RevisionDiff {
     pub api_version: String,
     /// Always `RevisionDiff`.
     pub kind: String,
-    /// Whose templates they are.
+    /// The DaemonSet.
     pub daemon_set: DaemonSetName,
-    /// The template that is compared with.
+    /// The template before.
     pub from: DiffSide,
-    /// The template that is looked at.
+    /// The template after.
     pub to: DiffSide,
-    /// The differences in meaning.
+    /// The differences.
     pub changes: Vec<Change>,
 }
 
-/// One of two templates that are compared.
+/// One of the two compared templates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffSide {

@@ -1,4 +1,4 @@
-//! What `list` answers with.
+//! The report of `list`.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::coverage::{Counts, Incomplete, Trouble};
 
-/// The fleet: a row per DaemonSet, those in trouble first.
+/// A row per DaemonSet, unhealthy ones first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListReport {
@@ -16,13 +16,13 @@ pub struct ListReport {
     pub kind: String,
     /// The time that ages are relative to.
     pub now: Timestamp,
-    /// What could not be read, so that the answer is partial.
+    /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
-    /// The DaemonSets: most nodes in trouble first, then by namespace and name.
+    /// The DaemonSets: most unhealthy nodes first, then by namespace and name.
     pub daemon_sets: Vec<ListRow>,
 }
 
-/// One DaemonSet of the fleet.
+/// One DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListRow {
@@ -30,10 +30,10 @@ pub struct ListRow {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// Numbers of nodes.
+    /// Node counts.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The update strategy in short, such as `RollingUpdate 10%` or `OnDelete`.
+    /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     pub strategy: String,
     /// When it was created; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,6 +42,6 @@ pub struct ListRow {
     pub images: Vec<String>,
     /// The node selector as `key=value` pairs.
     pub node_selector: Vec<String>,
-    /// The primary reasons of its troubles, most nodes first.
+    /// The primary reasons of its unhealthy nodes, most nodes first.
     pub troubles: Vec<Trouble>,
 }

@@ -1,4 +1,4 @@
-//! Plain data that a command answers with: what the tables are made of, and what `-o json` prints.
+//! Reports as plain data: the source of all tables, and what `-o json` prints.
 
 pub(crate) mod age;
 pub mod change;

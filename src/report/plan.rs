@@ -1,4 +1,4 @@
-//! What a command that changes a DaemonSet is about to do, and what became of it.
+//! The plan of a change to a DaemonSet, and its outcome.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::change::Change;
 use super::history::DaemonSetName;
 
-/// A change of a DaemonSet's template: back to a revision (`undo`), or a restart.
+/// A change of a DaemonSet's template: a rollback (`undo`) or a restart.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {
@@ -16,11 +16,11 @@ pub struct ChangePlan {
     pub api_version: String,
     /// `UndoPlan` or `RestartPlan`.
     pub kind: String,
-    /// Whose template is changed.
+    /// The DaemonSet.
     pub daemon_set: DaemonSetName,
     /// The time that ages are relative to.
     pub now: Timestamp,
-    /// The revision that the live template is; absent where it is none yet.
+    /// The revision of the live template; absent if it is not a revision yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_revision: Option<i64>,
     /// The revision that the template is taken from; absent for a restart.
@@ -29,34 +29,34 @@ pub struct ChangePlan {
     /// When that revision was last rolled out; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_out_at: Option<Timestamp>,
-    /// Why it is that revision, a sentence; absent where it was asked for.
+    /// Why this revision was chosen, a sentence; absent if the user named it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Whether there is anything to do: not where the live template means what it would become.
+    /// Whether a change is needed: false if the live template is already equivalent.
     pub needed: bool,
     /// How the template changes.
     pub changes: Vec<Change>,
-    /// The JSON Patch that is sent, locked on the version that was read; empty where there is nothing to do.
+    /// The JSON Patch, which only applies to the resource version that was read; empty if no change is needed.
     pub patch: Vec<Value>,
-    /// What will keep the change from having an effect, or take it back.
+    /// What may revert the change or keep it from having an effect.
     pub warnings: Vec<Warning>,
-    /// The pods that stay on another revision until they are deleted; only under OnDelete.
+    /// The pods that keep another revision until they are deleted; only under OnDelete.
     pub pods_left: Vec<PodLeft>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// Something to know before the change.
+/// A warning before the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Warning {
-    /// A word for programs.
+    /// A code for programs.
     pub code: WarningCode,
     /// A sentence for people.
     pub message: String,
 }
 
-/// What a warning is about.
+/// The kind of a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum WarningCode {
     /// Another object controls the DaemonSet.
@@ -65,27 +65,27 @@ pub enum WarningCode {
     ArgoCd,
     /// Flux manages it.
     Flux,
-    /// A Helm release made it.
+    /// A Helm release manages it.
     Helm,
-    /// The manifest that was last applied has another template.
+    /// The last applied manifest has another template.
     LastApplied,
-    /// Somebody manages fields of the template by server-side apply.
+    /// Fields of the template are managed with server-side apply.
     ServerSideApply,
-    /// It is being deleted, and its controller has let go of it.
+    /// It is being deleted, so its controller no longer reconciles it.
     Deleting,
-    /// Pods are replaced only once somebody deletes them.
+    /// Pods are only replaced when they are deleted.
     OnDelete,
     /// The rolling update of an Advanced DaemonSet is paused.
     Paused,
-    /// A part of the pods of an Advanced DaemonSet is kept as it is.
+    /// The partition of an Advanced DaemonSet keeps some pods on the old revision.
     Partition,
-    /// Pods of an Advanced DaemonSet are changed in place, so that their containers do not restart.
+    /// Pods of an Advanced DaemonSet are updated in place, so their containers do not restart.
     InPlace,
-    /// No revisions are kept.
+    /// No old revisions are retained.
     NoHistory,
 }
 
-/// A pod that stays on another revision.
+/// A pod that keeps another revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodLeft {
@@ -93,42 +93,42 @@ pub struct PodLeft {
     pub node: String,
     /// The name of the pod.
     pub pod: String,
-    /// The number of its revision; absent where that is not kept any more.
+    /// The number of its revision; absent if it is no longer retained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// How far it went.
+    /// The stage that was reached.
     pub stage: Stage,
-    /// The number that the template has as a revision; absent until the controller has given it one.
+    /// The revision number of the template; absent until the controller has assigned one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// Whether that is the very revision that the template was taken from, under a new number.
+    /// Whether that is the target revision itself, renumbered.
     pub is_target: bool,
-    /// Whether the revision before the change is still kept, so that there is a way back to it.
+    /// Whether the revision before the change is still retained, so that it can be rolled back to.
     pub can_return: bool,
-    /// Whether somebody has changed the DaemonSet again before the controller acted.
+    /// Whether the DaemonSet was changed again before the controller acted.
     pub changed_again: bool,
-    /// How the server's own result differs from what was planned, through webhooks and defaults.
+    /// The differences between the plan and the server's result, due to webhooks and defaults.
     pub made_by_server: Vec<Change>,
 }
 
-/// How far a change went.
+/// The stages of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Stage {
-    /// There was nothing to do.
+    /// No change was needed.
     #[default]
     NotNeeded,
-    /// It was planned here, and nothing was sent.
+    /// It was planned; nothing was sent.
     Planned,
-    /// The server tried it out, and kept nothing.
+    /// The server accepted a dry run.
     TriedOut,
-    /// The server has taken it.
+    /// The server has accepted it.
     Applied,
-    /// The server has taken it, and the controller has made a revision of it.
+    /// The server has accepted it, and the controller has created its revision.
     Observed,
 }

@@ -59,7 +59,7 @@ reason_codes! {
     PodOnIneligibleNode,
     /// The controller has not observed the current spec.
     ControllerNotObserved,
-    /// The selector selects every pod, which the controller refuses.
+    /// The selector selects all pods, which the controller rejects.
     SelectingAll,
     /// The DaemonSet is being deleted.
     DaemonSetDeleting,
@@ -133,9 +133,9 @@ reason_codes! {
     MountFailed,
     /// The containers are running, but one is not ready.
     ReadinessFailing,
-    /// A readiness gate is not met.
+    /// A readiness gate is not satisfied.
     ReadinessGate,
-    /// The pod is ready, but not for long enough.
+    /// The pod is ready, but not for `minReadySeconds` yet.
     NotYetAvailable,
     /// The containers are starting.
     ContainersStarting,
@@ -159,12 +159,12 @@ impl std::fmt::Display for ReasonCode {
     }
 }
 
-/// One reason, with the real values.
+/// One reason, with the actual values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Reason {
     /// The code.
     pub code: ReasonCode,
-    /// A sentence with the real values of this node.
+    /// A sentence with the actual values of this node.
     pub message: String,
     /// What to do.
     pub fix: Fix,

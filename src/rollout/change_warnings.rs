@@ -1,4 +1,4 @@
-//! What will undo a change of a template by itself, or keep it from having an effect: to be said before it is made.
+//! Warnings before a template is changed: what may revert the change, or keep it from having an effect.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
 use crate::report::plan::{Warning, WarningCode};
 
-/// Returns who manages the DaemonSet by other means, and may put back what it changed.
+/// Returns the tools that manage the DaemonSet and may revert the change.
 pub fn managers(daemon_set: &DaemonSet) -> Vec<Warning> {
     let label = |key: &str| daemon_set.metadata.labels.get(key).map(String::as_str).filter(|value| !value.is_empty());
     let annotation = |key: &str| daemon_set.annotations.get(key).map(String::as_str).filter(|value| !value.is_empty());
@@ -66,7 +66,7 @@ pub fn managers(daemon_set: &DaemonSet) -> Vec<Warning> {
     warnings
 }
 
-/// Returns who owns fields of the template by server-side apply.
+/// Returns the server-side apply managers of fields of the template.
 fn appliers(daemon_set: &DaemonSet) -> Vec<&str> {
     let managers = daemon_set.object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let applies = |entry: &&Value| {
@@ -76,7 +76,7 @@ fn appliers(daemon_set: &DaemonSet) -> Vec<&str> {
     managers.into_iter().flatten().filter(applies).filter_map(|entry| entry.get("manager")?.as_str()).collect()
 }
 
-/// Returns what the next `kubectl apply` will put back, where it was given another template than this one.
+/// Warns if the next `kubectl apply` of the last manifest would revert the template.
 pub fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Option<Warning> {
     let manifest: Value = serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()?;
     let applied = Template::new(manifest.pointer("/spec/template")?.clone());
@@ -89,7 +89,7 @@ pub fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Option<Warni
     })
 }
 
-/// Returns what keeps a new template from reaching every pod.
+/// Returns what keeps a new template from reaching all pods.
 pub fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code, message: String| warnings.push(Warning { code, message });
@@ -138,7 +138,7 @@ fn is_zero(amount: IntOrPercent) -> bool {
     matches!(amount, IntOrPercent::Int(0) | IntOrPercent::Percent(0))
 }
 
-/// Returns the names under which fields of the object were written.
+/// Returns the field managers of the object.
 fn field_managers(daemon_set: &DaemonSet) -> impl Iterator<Item = &str> {
     let managers = daemon_set.object.pointer("/metadata/managedFields").and_then(Value::as_array);
     managers.into_iter().flatten().filter_map(|entry| entry.get("manager")?.as_str())

@@ -1,4 +1,4 @@
-//! What another has changed between reading an object and writing it.
+//! What somebody else changed between reading an object and writing it.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::template::Template;
 use crate::report::change::{Change, Path, Step};
 
-/// The parts of an object's metadata that people and tools change.
+/// The metadata that people and tools change.
 const METADATA: [&str; 5] = ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"];
 
-/// Annotations in which controllers keep accounts of what they did themselves.
+/// Annotations that controllers maintain for their own use.
 const ACCOUNTS: [&str; 2] = [TEMPLATE_GENERATION_ANNOTATION, "field.cattle.io/publicEndpoints"];
 
-/// Returns what differs between two versions of a DaemonSet, but for its status and the server's own accounts.
+/// Returns the differences between two versions of a DaemonSet, except in its status and what controllers maintain.
 ///
-/// While a rollout is under way the status changes all the time; that is no reason to hold anybody up.
+/// The status changes all the time during a rollout, which is no conflict.
 pub fn changes(before: &Value, after: &Value) -> Vec<Change> {
     let mut changes = Vec::new();
     let metadata = Path::default().field("metadata");
@@ -44,7 +44,7 @@ fn field<'a>(object: &'a Value, parent: &str, name: &str) -> Option<&'a Value> {
     object.get(parent)?.get(name).filter(|value| !value.is_null())
 }
 
-/// Compares maps key by key, and other values as wholes.
+/// Compares maps by key, and other values as a whole.
 fn compare(path: &Path, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<Change>) {
     if before == after {
         return;

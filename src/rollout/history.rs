@@ -15,10 +15,10 @@ use crate::model::template::Template;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionPods, RevisionRow, TemplateSource};
 use crate::scheduling::daemon_pods;
 
-/// The annotation in which people say why they changed something.
+/// The annotation that records the reason for a change.
 const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
 
-/// Returns the history of each DaemonSet of the snapshot, by namespace and name.
+/// Returns the history of each DaemonSet, sorted by namespace and name.
 pub fn histories(snapshot: &Snapshot) -> Vec<HistoryReport> {
     let mut daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().collect();
     daemon_sets.sort_by_key(|daemon_set| (&daemon_set.metadata.namespace, &daemon_set.metadata.name));
@@ -50,7 +50,7 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
 fn row(revision: &Revision<'_>, older: &[Revision<'_>], pods: Option<&BTreeMap<&str, RevisionPods>>) -> RevisionRow {
     let object = revision.object;
     let template = revision.template.as_ref().ok();
-    // What cannot be read cannot be compared with: the next one that can is.
+    // Compare with the next older revision that is readable.
     let before = older.iter().find_map(|older| older.template.as_ref().ok());
     let changes = match (before, template) {
         (Some(before), Some(template)) => difference(before, template),
@@ -83,7 +83,7 @@ fn images(template: &Template) -> Vec<String> {
     all.filter_map(|container| container.get("image")?.as_str().map(str::to_owned)).collect()
 }
 
-/// Counts a DaemonSet's pods by the hash of the revision that they are on; nothing where they are not known.
+/// Counts a DaemonSet's pods by revision hash; `None` if the pods could not be read.
 fn pods_by_hash<'a>(daemon_set: &DaemonSet, snapshot: &'a Snapshot) -> Option<BTreeMap<&'a str, RevisionPods>> {
     if snapshot.gap(Kind::Pods, &daemon_set.metadata.namespace).is_some() {
         return None;
@@ -135,11 +135,11 @@ pub fn diff(revisions: &Revisions<'_>, from: (DiffSide, &Template), to: (DiffSid
     }
 }
 
-/// Names the template at an address for a report, and returns it.
+/// Returns the template at an address, with its description for a report.
 ///
 /// # Errors
 ///
-/// Fails where there is no such revision, or its template cannot be read.
+/// Fails if the revision does not exist or its template cannot be read.
 pub fn side<'a>(revisions: &'a Revisions<'_>, address: Address) -> Result<(DiffSide, &'a Template), Unknown> {
     let (revision, template) = revisions.find(address)?;
     let side = match (address, revision) {

@@ -1,4 +1,4 @@
-//! How templates change and move: a snapshot in, a history or a plan out.
+//! How templates change: a snapshot in, a history or a plan out.
 //!
 //! [`history`] lists [`revisions`]; [`undo`] and [`restart`] plan a change and collect what may go wrong with it
 //! ([`change_warnings`], [`concurrent_edit`]). [`difference`](mod@difference) compares two pod templates by meaning.

@@ -1,4 +1,4 @@
-//! A restart, and what stands in its way.
+//! Restarting all pods.
 
 use super::change_warnings;
 use super::difference::difference;
@@ -9,7 +9,7 @@ use crate::model::template::Template;
 use crate::plan::{self, Write};
 use crate::report::plan::ChangePlan;
 
-/// Plans to make every pod anew; nothing is to be sent where that was asked for within this very second.
+/// Plans to recreate all pods; the second value is `None` if a restart was already requested within this second.
 pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> (ChangePlan, Option<Write>) {
     let daemon_set = revisions.daemon_set;
     let write = plan::restart::restart(daemon_set, snapshot.now);

@@ -1,4 +1,4 @@
-//! The revisions of a DaemonSet: which are its own, which one the live template is, and how people name them.
+//! The revisions of a DaemonSet: which belong to it, which one is current, and how users refer to them.
 
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
@@ -12,11 +12,11 @@ use crate::report::history::{DaemonSetName, SkippedRevision};
 pub struct Revisions<'a> {
     /// The DaemonSet.
     pub daemon_set: &'a DaemonSet,
-    /// Its template.
+    /// The live template.
     pub live: Template,
     /// The revisions, the newest first.
     pub all: Vec<Revision<'a>>,
-    /// Revisions that the selector matches and that are none of the DaemonSet's.
+    /// Revisions that match the selector but belong to another owner.
     pub skipped: Vec<SkippedRevision>,
 }
 
@@ -27,7 +27,7 @@ pub struct Revision<'a> {
     pub object: &'a ControllerRevision,
     /// Its template, or why it cannot be read.
     pub template: Result<Template, String>,
-    /// Whether the live template means the same, and no newer revision's does.
+    /// Whether it is the newest revision that is equivalent to the live template.
     pub is_current: bool,
 }
 
@@ -38,23 +38,23 @@ impl Revision<'_> {
     }
 }
 
-/// How a template is named: a number, so many back, the live one.
+/// How a user refers to a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Address {
     /// The revision of this number.
     Number(i64),
-    /// So many revisions before the current one.
+    /// N revisions before the current one.
     Back(usize),
     /// The template of the DaemonSet itself.
     Live,
 }
 
-/// Why an address leads nowhere.
+/// Why no template was found at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
-    /// There is no such revision.
+    /// The revision does not exist.
     NoSuchRevision,
-    /// The template of that revision cannot be read; a fragment says why.
+    /// The revision's template cannot be read, with the problem as a fragment.
     Unreadable(i64, String),
 }
 
@@ -98,17 +98,17 @@ impl<'a> Revisions<'a> {
         Revisions { daemon_set, live, all, skipped }
     }
 
-    /// Returns the revision that the live template is; nothing where the controller has made none of it yet.
+    /// Returns the revision of the live template; `None` if the controller has not created it yet.
     pub fn current(&self) -> Option<&Revision<'a>> {
         self.all.iter().find(|revision| revision.is_current)
     }
 
-    /// Returns the revision of a number.
+    /// Returns the revision with a number.
     pub fn number(&self, number: i64) -> Option<&Revision<'a>> {
         self.all.iter().find(|revision| revision.number() == number)
     }
 
-    /// Returns the revision that is so many before the current one; before the live template, where it is none yet.
+    /// Returns the revision `steps` before the current one, or before the live template if it is not a revision yet.
     pub fn back(&self, steps: usize) -> Option<&Revision<'a>> {
         match self.all.iter().position(|revision| revision.is_current) {
             Some(current) => self.all.get(current + steps),
@@ -116,8 +116,8 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// Returns the revision that is the default to go back to: the newest whose template can be read and means
-    /// something else than the live one.
+    /// Returns the default revision to roll back to: the newest readable one whose template is not equivalent
+    /// to the live one.
     pub fn default_target(&self) -> Option<(&Revision<'a>, &Template)> {
         self.all.iter().find_map(|revision| {
             let template = revision.template.as_ref().ok()?;
@@ -125,11 +125,11 @@ impl<'a> Revisions<'a> {
         })
     }
 
-    /// Returns the template that an address names, and the revision unless it is the live template alone.
+    /// Returns the template at an address, and its revision if it has one.
     ///
     /// # Errors
     ///
-    /// Fails where there is no such revision, or its template cannot be read.
+    /// Fails if the revision does not exist or its template cannot be read.
     pub fn find(&self, address: Address) -> Result<(Option<&Revision<'a>>, &Template), Unknown> {
         let revision = match address {
             Address::Live => return Ok((self.current(), &self.live)),
@@ -144,7 +144,7 @@ impl<'a> Revisions<'a> {
     }
 }
 
-/// Names a DaemonSet for a report.
+/// Returns the name of a DaemonSet for a report.
 pub fn name_of(daemon_set: &DaemonSet) -> DaemonSetName {
     DaemonSetName {
         api_version: daemon_set.api_version().to_owned(),
@@ -153,7 +153,7 @@ pub fn name_of(daemon_set: &DaemonSet) -> DaemonSetName {
     }
 }
 
-/// Returns the controller that makes the revisions of a DaemonSet, for sentences.
+/// Returns the name of the controller that creates the DaemonSet's revisions, for messages.
 pub fn controller_of(daemon_set: &DaemonSet) -> &'static str {
     match daemon_set.flavor() {
         Flavor::Apps => "the DaemonSet controller",

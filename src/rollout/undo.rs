@@ -1,4 +1,4 @@
-//! Which revision to go back to, and what that changes.
+//! Rolling back to a revision.
 
 use serde_json::Value;
 
@@ -12,25 +12,25 @@ use crate::plan::{self, Write};
 use crate::report::plan::{ChangePlan, Outcome, PodLeft, Stage, WarningCode};
 use crate::scheduling::daemon_pods;
 
-/// Why there is nothing to go back to.
+/// Why a rollback is not possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoTarget {
-    /// There is no revision of this number; those that there are, the newest first.
+    /// The revision does not exist; also holds the existing ones, the newest first.
     NoSuchRevision(i64, Vec<i64>),
-    /// The template of this revision cannot be read; a fragment says why.
+    /// The revision's template cannot be read, with the problem as a fragment.
     Unreadable(i64, String),
-    /// Every revision that there is has the live template; how many there are.
+    /// All revisions, of which this is the number, are equivalent to the live template.
     NoOther(usize),
 }
 
-/// Plans to go back to a revision; without a number, to the newest whose template means something else than the
+/// Plans a rollback to a revision; without a number, to the newest one whose template is not equivalent to the
 /// live one.
 ///
-/// The second value is what to send, nothing where the live template is that of the revision already.
+/// The second value is what to send; `None` if the live template is already equivalent.
 ///
 /// # Errors
 ///
-/// Fails where there is no such revision, or it cannot be read.
+/// Fails if the revision does not exist or cannot be read.
 pub fn undo(
     revisions: &Revisions<'_>,
     to_revision: Option<i64>,
@@ -84,7 +84,7 @@ pub fn undo(
     Ok((plan, write))
 }
 
-/// Says why a revision is the one to go back to.
+/// Explains why a revision was chosen.
 fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let newer = revisions.all.iter().filter(|revision| revision.number() > target.number() && !revision.is_current);
     let skipped: Vec<String> = newer
@@ -103,13 +103,13 @@ pub(super) fn patch_of(write: Option<&Write>) -> Vec<Value> {
     operations.iter().filter_map(|operation| serde_json::to_value(operation).ok()).collect()
 }
 
-/// Returns how far a change is before it is sent.
+/// Returns the outcome before anything is sent.
 pub(super) fn planned(needed: bool) -> Outcome {
     let stage = if needed { Stage::Planned } else { Stage::NotNeeded };
     Outcome { stage, ..Outcome::default() }
 }
 
-/// Returns the pods that stay as they are under OnDelete, but for those that have the template already, by node.
+/// Returns the pods that keep another template under OnDelete, by node.
 pub(super) fn left_on_delete(
     revisions: &Revisions<'_>,
     template: Option<&Template>,

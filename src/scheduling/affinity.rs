@@ -9,7 +9,7 @@ use crate::model::selector::{is_label_key, is_label_value};
 /// The one field that terms can match: the node's name.
 const NAME_FIELD: &str = "metadata.name";
 
-/// A required node affinity, parsed so that matching it allocates nothing.
+/// A required node affinity, parsed so that matching does not allocate.
 ///
 /// Ported from `LazyErrorNodeSelector`,
 /// k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, release 1.36.3.
@@ -18,10 +18,10 @@ pub struct RequiredNodeAffinity {
     terms: Option<Vec<Term>>,
 }
 
-/// What a required node affinity comes to on a node.
+/// The result of a required node affinity on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AffinityOutcome {
-    /// There is no required node affinity, so every node will do.
+    /// There is no required node affinity: every node matches.
     NotSet,
     /// A term matches.
     Matches {
@@ -38,7 +38,7 @@ pub enum AffinityOutcome {
 }
 
 impl AffinityOutcome {
-    /// Tells whether the node will do.
+    /// Returns whether the node matches.
     pub fn is_match(&self) -> bool {
         matches!(self, AffinityOutcome::NotSet | AffinityOutcome::Matches { .. })
     }
@@ -74,7 +74,7 @@ pub struct FailingRequirement {
     pub values: Vec<String>,
     /// Whether the key is a field (`matchFields`) rather than a label.
     pub field: bool,
-    /// The node's value, or nothing where it has no such label.
+    /// The node's value, if it has the label.
     pub actual: Option<String>,
 }
 
@@ -115,12 +115,12 @@ impl RequiredNodeAffinity {
         }
     }
 
-    /// Tells whether a node will do, without allocating.
+    /// Returns whether a node matches, without allocating.
     pub fn matches(&self, node: &Node) -> bool {
         self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
     }
 
-    /// Says which term matches a node, or why none does.
+    /// Returns which term matches a node, or why none does.
     pub fn explain(&self, node: &Node) -> AffinityOutcome {
         let Some(terms) = &self.terms else { return AffinityOutcome::NotSet };
         if terms.is_empty() {
@@ -256,7 +256,7 @@ impl FieldRequirement {
         Ok(FieldRequirement { written: requirement.clone(), equal })
     }
 
-    /// A field that is not known has the empty value, and a node without a name has no fields to test.
+    /// A field that is unknown has the empty value, and a node without a name has no fields to test.
     fn matches(&self, name: &str) -> bool {
         let value = if self.written.key == NAME_FIELD { name } else { "" };
         name.is_empty() || (value == self.written.values[0]) == self.equal

@@ -1,4 +1,4 @@
-//! Which pods are a DaemonSet's, and which of them stay.
+//! Which pods belong to a DaemonSet, and which of them the controller keeps.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, OwnerReference, POD_TEMPLATE_GENERATION_LABEL};
 use crate::model::pod::Pod;
 
-/// Returns the node that a daemon pod is on or meant for, or nothing where it says none.
+/// Returns the node that a daemon pod is bound to or meant for.
 ///
 /// Ported from `GetTargetNodeName`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
 pub fn target_node(pod: &Pod) -> Option<&str> {
@@ -28,29 +28,29 @@ pub fn target_node(pod: &Pod) -> Option<&str> {
     }
 }
 
-/// Tells whether a pod is meant for a node that does not exist and not bound to it, so that the
-/// controller deletes it; a bound one is left to the pod garbage collector.
+/// Returns whether an unbound pod is meant for a node that does not exist, so that the
+/// controller deletes it. Bound pods are left to the pod garbage collector.
 ///
 /// Ported from `getUnscheduledPodsWithoutNode`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
 pub fn is_without_node(pod: &Pod, exists: impl Fn(&str) -> bool) -> bool {
     pod.spec.node_name.is_empty() && target_node(pod).is_some_and(|name| !exists(name))
 }
 
-/// What a pod is to a DaemonSet.
+/// The relation of a pod to a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// It is the DaemonSet's own.
+    /// It belongs to the DaemonSet.
     Owned,
-    /// It was the DaemonSet's own, but its labels no longer match: it is let go.
+    /// It belongs to the DaemonSet, but its labels no longer match: the controller releases it.
     Released,
-    /// It has no owner and its labels match: it becomes the DaemonSet's own.
+    /// It has no controller and its labels match: the controller adopts it.
     Adopted,
-    /// It is none of the DaemonSet's business.
+    /// It does not belong to the DaemonSet.
     Foreign,
 }
 
 impl Claim {
-    /// Tells whether the controller counts the pod among the DaemonSet's.
+    /// Returns whether the controller counts it as a pod of the DaemonSet.
     pub fn is_claimed(self) -> bool {
         matches!(self, Claim::Owned | Claim::Adopted)
     }
@@ -63,7 +63,7 @@ pub fn is_counted(daemon_set: &DaemonSet, pod: &Pod) -> bool {
     claim(daemon_set, pod).is_claimed() && !is_deleted_terminal(pod) && target_node(pod).is_some()
 }
 
-/// Says what a pod is to a DaemonSet.
+/// Returns the relation of a pod to a DaemonSet.
 ///
 /// Ported from `FilterPodsByOwner`, pkg/controller/controller_utils.go, and
 /// `BaseControllerRefManager.ClaimObject`, pkg/controller/controller_ref_manager.go, release 1.36.3.
@@ -88,7 +88,7 @@ fn is_reference_to(reference: &OwnerReference, daemon_set: &DaemonSet) -> bool {
     reference.kind == "DaemonSet" && reference.name == owner.name && reference.uid == owner.uid
 }
 
-/// Tells whether the controller no longer looks at a pod: it has ended, and it is being deleted.
+/// Returns whether the controller ignores a pod, because it is terminal and terminating.
 ///
 /// Ported from `getNodesToDaemonPods`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
 pub fn is_deleted_terminal(pod: &Pod) -> bool {
@@ -107,7 +107,7 @@ pub fn controller_order(a: &Pod, b: &Pod) -> Ordering {
         .then_with(|| a.metadata.name.cmp(&b.metadata.name))
 }
 
-/// Tells whether a pod has been ready for at least `min_ready_seconds` at that time.
+/// Returns whether a pod has been ready for at least `min_ready_seconds` at that time.
 ///
 /// Ported from `IsPodAvailable`, pkg/api/v1/pod/util.go, release 1.36.3.
 pub fn is_available(pod: &Pod, min_ready_seconds: i64, now: Timestamp) -> bool {
@@ -117,7 +117,7 @@ pub fn is_available(pod: &Pod, min_ready_seconds: i64, now: Timestamp) -> bool {
         || ready_since.is_some_and(|since| now.duration_since(since) >= SignedDuration::from_secs(min_ready_seconds))
 }
 
-/// Tells whether a pod is of the current template: by its hash, or by the template's old-style number.
+/// Returns whether a pod has the current template, by its hash or its template generation.
 ///
 /// Ported from `IsPodUpdated`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
 pub fn is_updated(daemon_set: &DaemonSet, current_hash: Option<&str>, pod: &Pod) -> bool {
@@ -133,7 +133,7 @@ pub fn is_updated(daemon_set: &DaemonSet, current_hash: Option<&str>, pod: &Pod)
 /// What the controller does about the pods of one node, besides a rolling update.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodsOnNode {
-    /// Whether it makes a pod.
+    /// Whether it creates a pod.
     pub create: bool,
     /// The pods that it deletes, as indices.
     pub delete: Vec<usize>,
@@ -141,7 +141,7 @@ pub struct PodsOnNode {
     pub failed_in_backoff: Vec<usize>,
 }
 
-/// What the controller knows when it looks at the pods of a node.
+/// What the controller knows about a node when it handles its pods.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeContext<'a> {
     /// The DaemonSet.
@@ -150,7 +150,7 @@ pub struct NodeContext<'a> {
     pub decision: Decision,
     /// The hash of the current revision.
     pub current_hash: &'a str,
-    /// Whether a failed pod was deleted on the node so lately that the next must wait.
+    /// Whether the backoff for failed pods on the node is still running.
     pub in_backoff: bool,
     /// The time.
     pub now: Timestamp,
@@ -167,7 +167,7 @@ pub struct NodePods<'a> {
     pub pods: Vec<&'a Pod>,
 }
 
-/// Decides what happens to the pods that a DaemonSet has on a node.
+/// Decides what happens to a DaemonSet's pods on a node.
 ///
 /// `pods` are those that are claimed, without the [deleted terminal](is_deleted_terminal) ones.
 /// Ported from `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
@@ -188,7 +188,7 @@ pub fn pods_should_be_on_node(context: &NodeContext<'_>, pods: &[&Pod]) -> PodsO
         match pods[index].status.phase.as_str() {
             "Failed" if in_backoff => result.failed_in_backoff.push(index),
             "Failed" => {
-                // The deletion itself starts the next backoff, so of several failed pods one goes at a time.
+                // The deletion starts the next backoff, so several failed pods are deleted one at a time.
                 in_backoff = true;
                 result.delete.push(index);
             }
@@ -207,12 +207,12 @@ pub fn pods_should_be_on_node(context: &NodeContext<'_>, pods: &[&Pod]) -> PodsO
     result
 }
 
-/// Keeps the oldest new and the oldest old pod, and of these both only while the old one serves.
+/// Keeps the oldest new and the oldest old pod, and the old one only while it is ready and the new one is unavailable.
 fn delete_surplus_of_surge(context: &NodeContext<'_>, pods: &[&Pod], running: &[usize], delete: &mut Vec<usize>) {
     let NodeContext { daemon_set, current_hash, now, .. } = *context;
     let (mut new, mut old) = (None, None);
     for &index in running {
-        // A label that is absent equals an empty hash, as it does upstream.
+        // An absent label equals an empty hash, as upstream.
         let hash = pods[index].metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
         let kept = if hash == current_hash { &mut new } else { &mut old };
         match kept {

@@ -1,18 +1,18 @@
-//! Ports of the node that pods ask for.
+//! Host ports.
 
 use crate::model::pod::{ContainerPort, PodSpec};
 
-/// Returns the ports that a pod asks its node for: those of sidecars, then those of containers.
+/// Returns the host ports of a pod: those of sidecars, then those of containers.
 ///
 /// Ported from `GetHostPorts`, pkg/scheduler/util/utils.go, release 1.36.3.
 pub fn host_ports(spec: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
     spec.sidecars().chain(&spec.containers).flat_map(|container| &container.ports).filter(|port| port.host_port > 0)
 }
 
-/// Tells whether two ports of one node exclude each other: same number and protocol, and addresses
+/// Returns whether two host ports conflict: same number and protocol, and addresses
 /// that overlap.
 ///
-/// Only an empty address and `0.0.0.0` stand for every address; `::` is an address like others.
+/// Only an empty address and `0.0.0.0` mean every address; `::` does not.
 /// Ported from `HostPortInfo.CheckConflict`, k8s.io/kube-scheduler/framework/types.go, release 1.36.3.
 pub fn conflicts(wanted: &ContainerPort, held: &ContainerPort) -> bool {
     let (wanted_ip, held_ip) = (address(wanted), address(held));

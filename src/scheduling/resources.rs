@@ -1,4 +1,4 @@
-//! Resources: what pods ask for, what a node has, and whether one more pod fits.
+//! Resources: pods' requests, nodes' allocatable, and whether one more pod fits.
 //!
 //! Amounts are added up exactly and rounded up once, as the scheduler does. Beyond 2^63 - 1 they are
 //! capped, where upstream overflows.
@@ -18,7 +18,7 @@ pub type Amounts = BTreeMap<String, i64>;
 /// Amounts by resource name, in billionths of a unit, before rounding.
 type Exact<'a> = BTreeMap<&'a str, i128>;
 
-/// Returns what a pod that is still to be placed asks for.
+/// Returns the requests of a pod that is not scheduled yet.
 ///
 /// Ported from `computePodResourceRequest`,
 /// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.36.3.
@@ -28,7 +28,7 @@ pub fn template_requests(spec: &PodSpec) -> Amounts {
     amounts
 }
 
-/// Returns what a pod takes up: where it is bound, what its status says of it counts too.
+/// Returns the requests of a pod; if it is bound, its status counts too.
 ///
 /// Ported from `PodInfo.CalculateResource`, pkg/scheduler/framework/types.go, release 1.36.3.
 pub fn pod_requests(pod: &Pod) -> Amounts {
@@ -38,7 +38,7 @@ pub fn pod_requests(pod: &Pod) -> Amounts {
     rounded(&exact_requests(&pod.spec, Some(pod)))
 }
 
-/// What the pods of a node take up together.
+/// The total requests of the pods of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeUsage {
     /// The sum of their requests.
@@ -48,7 +48,7 @@ pub struct NodeUsage {
 }
 
 impl NodeUsage {
-    /// Adds up the pods that are bound to a node; those that have ended no longer count.
+    /// Adds up the pods that are bound to a node; terminal ones do not count.
     ///
     /// Ported from `NodeInfo.update`, pkg/scheduler/framework/types.go, release 1.36.3.
     pub fn of<'a>(pods: impl Iterator<Item = &'a Pod>) -> Self {
@@ -57,7 +57,7 @@ impl NodeUsage {
         usage
     }
 
-    /// Adds a pod that is bound to the node, unless it has ended.
+    /// Adds a pod that is bound to the node, unless it is terminal.
     pub fn add(&mut self, pod: &Pod) {
         if pod.is_terminal() {
             return;
@@ -70,36 +70,36 @@ impl NodeUsage {
     }
 }
 
-/// A resource of which a node has too little free.
+/// A resource that is insufficient on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Insufficient {
-    /// The resource's name; `pods` where the node has as many pods as it may.
+    /// The resource's name; `pods` if the node's pod limit is reached.
     pub resource: String,
-    /// How much the pod asks for, in the units of [`Amounts`]; one of `pods`.
+    /// The pod's request, in the units of [`Amounts`]; 1 for `pods`.
     pub requested: i64,
-    /// How much the node's pods take up already.
+    /// The total requests of the node's pods.
     pub used: i64,
-    /// How much the node has in all.
+    /// The node's allocatable amount.
     pub allocatable: i64,
 }
 
 impl Insufficient {
-    /// Returns how much is free; 0 where pods take up more than the node has.
+    /// Returns how much is free; 0 if the node is overcommitted.
     pub fn free(&self) -> i64 {
         self.allocatable.saturating_sub(self.used).max(0)
     }
 
-    /// Tells whether the pod asks for more than the node has in all.
+    /// Returns whether the request exceeds the node's allocatable amount.
     pub fn never_fits(&self) -> bool {
         self.requested > self.allocatable
     }
 }
 
-/// Returns the resources of which a node has too little left for one more pod; none where it fits.
+/// Returns the resources that are insufficient for one more pod; none if it fits.
 ///
 /// The order is pods, cpu, memory, ephemeral-storage, then the others by name. Ported from `Fits`,
 /// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.36.3, without its device classes:
-/// a resource of which the node has none can there be had through dynamic resource allocation.
+/// those can provide a resource that the node does not have, through dynamic resource allocation.
 pub fn fits(requests: &Amounts, node: &Node, usage: &NodeUsage) -> Vec<Insufficient> {
     let mut insufficient = Vec::new();
     let allowed = node.status.allocatable.get("pods").map_or(0, Quantity::value);
@@ -120,7 +120,7 @@ pub fn fits(requests: &Amounts, node: &Node, usage: &NodeUsage) -> Vec<Insuffici
     insufficient
 }
 
-/// Tells whether the scheduler counts a resource at all; `pods` is counted by other means.
+/// Returns whether the scheduler counts a resource; `pods` is counted separately.
 ///
 /// Ported from `Resource.Add`, pkg/scheduler/framework/types.go, and `IsScalarResourceName`,
 /// pkg/scheduler/util/utils.go, release 1.36.3.
@@ -156,7 +156,7 @@ pub fn format_amount(resource: &str, amount: i64) -> String {
     }
 }
 
-/// Keeps one digit after the point, cut rather than rounded, so that too little never looks enough.
+/// Truncates to one decimal instead of rounding, so that too little never looks like enough.
 fn format_bytes(bytes: i64) -> String {
     let units = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
     let size = i128::from(bytes);
@@ -170,7 +170,7 @@ fn format_bytes(bytes: i64) -> String {
     }
 }
 
-/// Adds up what a pod asks for; a `bound` pod's status counts too.
+/// Adds up a pod's requests; for a `bound` pod its status counts too.
 ///
 /// Ported from `PodRequests` and `AggregateContainerRequests`,
 /// k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
@@ -215,7 +215,7 @@ fn counts_for_whole_pod(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
-/// What a container or sidecar takes up: the greatest of what it asks for and what it has.
+/// The resources of a container or sidecar: the maximum of its requests and what is allocated to it.
 fn effective_requests<'a>(container: &'a Container, bound: Option<&'a Pod>) -> Exact<'a> {
     let effective = bound.and_then(|pod| {
         let status = container_status(pod, &container.name)?;
@@ -225,7 +225,7 @@ fn effective_requests<'a>(container: &'a Container, bound: Option<&'a Pod>) -> E
     effective.unwrap_or_else(|| exact(&container.resources.requests))
 }
 
-/// Finds the status of a container; where a name is there twice the last one wins, as upstream.
+/// Finds the status of a container; the last one of a name wins, as upstream.
 fn container_status<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
     let init = pod.status.init_container_statuses.iter().rev();
     init.chain(pod.status.container_statuses.iter().rev()).find(|status| status.name == name)

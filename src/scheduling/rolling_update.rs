@@ -27,7 +27,7 @@ pub fn pace(daemon_set: &DaemonSet, desired: i64) -> Pace {
     }
 }
 
-/// Returns `maxUnavailable` of so many nodes, rounded up; 0 where pods are replaced on deletion only.
+/// Returns `maxUnavailable` of so many nodes, rounded up; 0 if pods are replaced on deletion only.
 ///
 /// Ported from `UnavailableCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3; what
 /// is not set counts as the API's default, which upstream is always filled in.
@@ -36,7 +36,7 @@ pub fn unavailable_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
     if strategy.type_ == "RollingUpdate" { strategy.max_unavailable().scaled_up(desired) } else { 0 }
 }
 
-/// Returns `maxSurge` of so many nodes, rounded up; 0 where pods are replaced on deletion only.
+/// Returns `maxSurge` of so many nodes, rounded up; 0 if pods are replaced on deletion only.
 ///
 /// Ported from `SurgeCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
 pub fn surge_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
@@ -44,7 +44,7 @@ pub fn surge_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
     if strategy.type_ == "RollingUpdate" { strategy.max_surge().scaled_up(desired) } else { 0 }
 }
 
-/// Tells whether a node may have two pods of the DaemonSet.
+/// Returns whether a node may have two pods of the DaemonSet.
 ///
 /// Ported from `AllowsSurge`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
 pub fn allows_surge(daemon_set: &DaemonSet) -> bool {

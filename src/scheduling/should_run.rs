@@ -1,4 +1,4 @@
-//! Whether a DaemonSet's pod should be on a node: the one question that eligibility comes to.
+//! Eligibility: whether a DaemonSet should have a pod on a node.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::model::pod::Toleration;
 /// What the controller decides about a DaemonSet's pod on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether a pod should be there, so that one is made where there is none.
+    /// Whether the node should have a pod, so that the controller creates one if there is none.
     pub should_run: bool,
-    /// Whether a pod that is there already may stay.
+    /// Whether an existing pod may stay.
     pub should_continue_running: bool,
 }
 
@@ -24,7 +24,7 @@ impl Decision {
     const NEITHER: Decision = Decision { should_run: false, should_continue_running: false };
 }
 
-/// The pod that a DaemonSet would have on a node, parsed once so that it can be asked of many nodes.
+/// The pod that a DaemonSet would have on a node, parsed once and evaluated for many nodes.
 #[derive(Debug, Clone)]
 pub struct DaemonPod {
     node_name: String,
@@ -37,33 +37,33 @@ pub struct DaemonPod {
 /// Every rule of eligibility for a DaemonSet on a node, whether it holds or not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Eligibility {
-    /// What the rules come to; the same as [`DaemonPod::decide`] says.
+    /// The decision; equal to that of [`DaemonPod::decide`].
     pub decision: Decision,
-    /// The node that the template pins its pods to, or nothing where it pins them to none.
+    /// The `spec.nodeName` of the template, if set.
     pub pinned_to: Option<String>,
-    /// The labels that the template's node selector asks for.
+    /// The labels that the template's node selector requires.
     pub node_selector: Vec<LabelCheck>,
-    /// What the required node affinity comes to.
+    /// The result of the required node affinity.
     pub affinity: AffinityOutcome,
     /// The node's taints that can keep pods away: NoSchedule and NoExecute.
     pub taints: Vec<TaintOutcome>,
 }
 
-/// A label that a node selector asks for, and what the node has.
+/// A label that a node selector requires, and the node's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelCheck {
     /// The label's key.
     pub key: String,
-    /// The value that the node selector asks for.
+    /// The value that the node selector requires.
     pub wanted: String,
-    /// The node's value, or nothing where it lacks the label.
+    /// The node's value, if it has the label.
     pub actual: Option<String>,
-    /// Whether both are the same.
+    /// Whether they are equal.
     pub matches: bool,
 }
 
 impl DaemonPod {
-    /// Makes the pod of a template: parses its affinity, and adds the automatic tolerations.
+    /// Creates the pod of a template: parses its affinity, and adds the automatic tolerations.
     ///
     /// Ported from `NewPod`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
     pub fn new(template: &PodTemplate) -> Self {
@@ -101,7 +101,7 @@ impl DaemonPod {
         Decision { should_run, should_continue_running: true }
     }
 
-    /// Says how every rule turns out on a node.
+    /// Evaluates every rule on a node.
     pub fn explain(&self, node: &Node) -> Eligibility {
         let node_selector: Vec<LabelCheck> = self
             .node_selector

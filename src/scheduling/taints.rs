@@ -1,22 +1,22 @@
-//! Taints, and the tolerations that bear them.
+//! Taints and tolerations.
 
 use crate::model::node::Taint;
 use crate::model::pod::{PodSpec, Toleration};
 
-/// What a taint that can keep pods away comes to for a DaemonSet.
+/// Whether a DaemonSet's pods tolerate a NoSchedule or NoExecute taint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaintOutcome {
     /// The taint.
     pub taint: Taint,
-    /// The first toleration that bears it, or nothing where none does.
+    /// The first toleration that matches it, if any.
     pub tolerated_by: Option<TolerationRef>,
-    /// Whether an `Lt` or `Gt` toleration would bear it if the feature gate
+    /// Whether an `Lt` or `Gt` toleration would match it if the feature gate
     /// TaintTolerationComparisonOperators, alpha and off by default, were on.
     pub depends_on_gate: bool,
 }
 
 impl TaintOutcome {
-    /// Tells whether the taint is not tolerated, so that it keeps the pod away.
+    /// Returns whether the taint is untolerated.
     pub fn is_untolerated(&self) -> bool {
         self.tolerated_by.is_none()
     }
@@ -31,7 +31,7 @@ pub struct TolerationRef {
     pub automatic: bool,
 }
 
-/// Tells whether a toleration bears a taint, with the comparison operators' feature gate off.
+/// Returns whether a toleration matches a taint, with the comparison operators' feature gate off.
 ///
 /// Ported from `Toleration.ToleratesTaint`, k8s.io/api/core/v1/toleration.go, release 1.36.3.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
@@ -43,7 +43,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         }
 }
 
-/// Tells whether a toleration bears a taint where the feature gate TaintTolerationComparisonOperators is on.
+/// Returns whether a toleration matches a taint if the feature gate TaintTolerationComparisonOperators is on.
 ///
 /// Ported from `Toleration.ToleratesTaint`, k8s.io/api/core/v1/toleration.go, release 1.36.3.
 pub fn tolerates_with_comparison_operators(toleration: &Toleration, taint: &Taint) -> bool {
@@ -70,7 +70,7 @@ fn decimal_integer(text: &str) -> Option<i64> {
     (text == "0" || digits.starts_with(|first| ('1'..='9').contains(&first))).then_some(number)
 }
 
-/// Returns the tolerations that the controller adds to every pod it makes.
+/// Returns the tolerations that the controller adds to every pod that it creates.
 ///
 /// Ported from `AddOrUpdateDaemonPodTolerations`, pkg/controller/daemon/util/daemonset_util.go,
 /// release 1.36.3.
@@ -97,7 +97,7 @@ pub fn automatic_tolerations(host_network: bool) -> Vec<Toleration> {
         .collect()
 }
 
-/// Returns the tolerations of the pods that the controller makes from a template.
+/// Returns the tolerations of the pods that the controller creates from a template.
 ///
 /// An automatic toleration takes the place of each that is the same but for its seconds, or else
 /// comes last. Ported from `AddOrUpdateDaemonPodTolerations`,

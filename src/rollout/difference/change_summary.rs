@@ -1,4 +1,4 @@
-//! The differences between two pod templates in a few words, for a column of a table.
+//! A short summary of the differences between two pod templates, for a table column.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use crate::report::change::{Change, Op, Step};
 /// The annotation of a pod template that `kubectl rollout restart` sets.
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
-/// Values up to that many characters are shown.
+/// The maximum length of values that are shown.
 const SHOWN: usize = 16;
 
-/// Returns short fragments, most telling first, such as `image agent 1.4 → 1.5` and `+env LEVEL`; changes that read
+/// Returns short fragments, most important first, such as `image agent 1.4 → 1.5` and `+env LEVEL`; changes that read
 /// the same make one.
 pub fn in_a_few_words(changes: &[Change]) -> Vec<String> {
     let mut fragments: Vec<(Rank, String)> = changes.iter().map(fragment).collect();
@@ -25,7 +25,7 @@ pub fn in_a_few_words(changes: &[Change]) -> Vec<String> {
     words
 }
 
-/// How much a change tells about why a template was changed.
+/// How important a change is; the most important one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Image,
@@ -73,7 +73,7 @@ fn is_containers(list: &str) -> bool {
     matches!(list, "containers" | "initContainers" | "ephemeralContainers")
 }
 
-/// Says what changed within a container; its name is left out where what changed has one of its own.
+/// Summarizes a change in a container; the container's name is left out if the changed entry has a name.
 fn in_container(change: &Change, container: &str, path: &[&str]) -> String {
     match path {
         [list @ ("env" | "envFrom" | "ports" | "volumeMounts" | "volumeDevices"), name] => {
@@ -92,7 +92,7 @@ fn in_container(change: &Change, container: &str, path: &[&str]) -> String {
     }
 }
 
-/// Says what changed in the spec beside the containers.
+/// Summarizes a change in the pod spec outside of containers.
 fn in_pod(change: &Change, path: &[&str]) -> String {
     match path {
         ["nodeSelector", key] => signed(change, &pair("nodeSelector", short_key(key), change)),
@@ -104,7 +104,7 @@ fn in_pod(change: &Change, path: &[&str]) -> String {
     }
 }
 
-/// Names the field, or the one that it is in.
+/// Returns the name of the top-level field that changed.
 fn other(change: &Change, path: &[&str]) -> String {
     match path {
         [field] => signed(change, &with_values(field, change)),
@@ -133,7 +133,7 @@ fn singular(list: &str) -> &str {
     }
 }
 
-/// Puts a sign before what is new or gone.
+/// Prefixes what was added or removed with a sign.
 fn signed(change: &Change, what: &str) -> String {
     match change.op {
         Op::Add => format!("+{what}"),
@@ -142,7 +142,7 @@ fn signed(change: &Change, what: &str) -> String {
     }
 }
 
-/// Adds the values, where they are short: both of them, or the one that is new.
+/// Appends the values if they are short: both, or only the new one.
 fn with_values(what: &str, change: &Change) -> String {
     match (&change.from, &change.to) {
         (Some(from), Some(to)) => match (short(from), short(to)) {
@@ -172,7 +172,7 @@ fn short(value: &Value) -> Option<String> {
     (text.chars().count() <= SHOWN).then_some(text)
 }
 
-/// Leaves the domain out of a long key.
+/// Removes the domain of a long key.
 fn short_key(key: &str) -> &str {
     match key.rsplit_once('/') {
         Some((_, name)) if key.chars().count() > SHOWN && !name.is_empty() => name,
@@ -180,7 +180,7 @@ fn short_key(key: &str) -> &str {
     }
 }
 
-/// Says which part of an image changed: the tag or the digest, or all of it where the repository did.
+/// Summarizes the change of an image: its tag or digest, or all of it if the repository changed.
 fn image(container: &str, change: &Change) -> String {
     let (Some(Value::String(from)), Some(Value::String(to))) = (&change.from, &change.to) else {
         return signed(change, &format!("image {container}"));
@@ -202,7 +202,7 @@ fn whole(image: Image) -> String {
     format!("{}{tag}{digest}", image.repository)
 }
 
-/// Returns the tag, or what stands for it: an image without tag and digest is the latest.
+/// Returns the tag, or the digest if there is none; an image with neither is `latest`.
 fn version(image: Image) -> String {
     match (image.tag, image.digest) {
         (Some(tag), _) => tag.to_owned(),
@@ -215,7 +215,7 @@ fn digest(image: Image) -> String {
     image.digest.map_or_else(|| "no digest".to_owned(), |digest| format!("@{}", short_digest(digest)))
 }
 
-/// Returns the first digits of a digest, as many as tell two apart in practice.
+/// Returns the first digits of a digest.
 fn short_digest(digest: &str) -> &str {
     let digits = digest.split_once(':').map_or(digest, |(_, digits)| digits);
     digits.char_indices().nth(8).map_or(digits, |(end, _)| &digits[..end])
@@ -228,7 +228,7 @@ mod tests {
     use super::in_a_few_words;
     use crate::report::change::Change;
 
-    /// Says one change in a few words; what is null is absent.
+    /// Summarizes one change; null values are absent.
     fn said(path: &str, from: Value, to: Value) -> String {
         let given = |value: Value| Some(value).filter(|value| !value.is_null());
         in_a_few_words(&[Change::new(path, given(from), given(to))]).join(", ")

@@ -1,7 +1,7 @@
 //! How two pod templates differ in meaning.
 //!
-//! Both are compared in their normal form, type by type: entries of lists are matched by what they are known by
-//! ([`Key`]), so that moving one is a difference only where the order means something.
+//! Both are compared in their normal form, type by type. Entries of lists are matched by their
+//! [`Key`], so moving one is a difference only if the order matters.
 
 pub mod change_summary;
 mod sequence;
@@ -17,7 +17,7 @@ use crate::report::change::{Change, Path};
 
 /// Returns every difference in meaning between two templates, in the order of the template.
 ///
-/// There is none exactly where [`Template::same_meaning`] holds. The name of the service account, which the API keeps
+/// It is empty if and only if [`Template::same_meaning`] holds. The name of the service account, which the API keeps
 /// in two fields, counts once.
 pub fn difference(from: &Template, to: &Template) -> Vec<Change> {
     let mut comparison = Comparison::default();
@@ -38,7 +38,7 @@ impl Comparison {
         }
     }
 
-    /// Compares two values that should have the fields of a type.
+    /// Compares two values that should be structs of a type.
     fn value(&mut self, of: &Type, path: &Path, from: &Value, to: &Value) {
         match (from, to) {
             (Value::Object(from), Value::Object(to)) => self.fields(of, path, from, to),
@@ -61,7 +61,7 @@ impl Comparison {
     }
 
     fn field(&mut self, kind: &Kind, path: &Path, from: Option<&Value>, to: Option<&Value>) {
-        // What is absent of these means the same as what is empty, which makes a change of each part.
+        // Absence means the same as emptiness here, so each entry is a change of its own.
         let empty = match kind {
             Kind::Struct(_) | Kind::Texts | Kind::Quantities => Value::Object(Map::new()),
             Kind::List(_, key) if *key != Key::Sequence => Value::Array(Vec::new()),
@@ -81,7 +81,7 @@ impl Comparison {
         }
     }
 
-    /// Compares what this program does not know, as far as it is plain.
+    /// Compares fields that this program does not know.
     fn unknown(&mut self, path: &Path, from: Option<&Value>, to: Option<&Value>) {
         match (from, to) {
             (Some(Value::Object(from)), Some(Value::Object(to))) => {
@@ -104,7 +104,7 @@ impl Comparison {
         }
     }
 
-    /// Compares two lists whose entries are known by something.
+    /// Compares two lists whose entries have keys.
     fn list(&mut self, of: &Type, key: Key, path: &Path, from: &[Value], to: &[Value]) {
         let (before, after) = (Entries::new(of, key, from), Entries::new(of, key, to));
         let mut stays = vec![true; from.len()];
@@ -128,7 +128,7 @@ impl Comparison {
         let stay = before.names.iter().zip(stays).filter(|(_, stays)| *stays).map(|(name, _)| name.as_str());
         let would_be: Vec<&str> = stay.chain(appended).collect();
         if key.arrange(&after.in_order_of(&would_be)) != key.arrange(to) {
-            // Entries of one name can be in another order with all names in the same.
+            // Entries with the same key can be reordered without changing the order of keys.
             let from = if before.names == after.names { would_be.into() } else { before.names.clone().into() };
             self.changes.push(Change::new(path.order(), Some(from), Some(after.names.into())));
         }
@@ -144,13 +144,13 @@ impl Comparison {
     }
 }
 
-/// The entries of a list, and what they are known by.
+/// The entries of a list, and their keys.
 struct Entries<'a> {
     key: Key,
     list: &'a [Value],
     names: Vec<String>,
     places: BTreeMap<String, Vec<usize>>,
-    /// The entries in the form in which those of the same meaning are equal.
+    /// The entries in the form in which equivalent ones are equal.
     arranged: Vec<Value>,
 }
 
@@ -172,15 +172,15 @@ impl<'a> Entries<'a> {
         self.places(name).iter().map(|&place| &self.arranged[place]).collect()
     }
 
-    /// Returns each name once: those of this list in its order, then those that only the other has.
+    /// Returns each key once: those of this list in its order, then those that only the other list has.
     fn names_and_those_of<'b>(&'b self, other: &'b Entries) -> Vec<&'b str> {
         let mut seen = BTreeSet::new();
         self.names.iter().chain(&other.names).map(String::as_str).filter(|name| seen.insert(*name)).collect()
     }
 
-    /// Returns which entries of a name are gone, and which of the other list are new.
+    /// Returns which entries with a key were removed, and which of the other list were added.
     ///
-    /// Where the last of a name wins, all are replaced, so that their order is that of the other list.
+    /// If the last one of a name wins, all are replaced, so that their order is that of the other list.
     fn replaced(&self, name: &str, other: &Entries) -> (Vec<usize>, Vec<usize>) {
         if self.key.last_wins() {
             let same = self.arranged(name) == other.arranged(name);
@@ -189,7 +189,7 @@ impl<'a> Entries<'a> {
         (self.without(name, other), other.without(name, self))
     }
 
-    /// Returns the entries of a name that have no equal in the other list, each of which is the equal of one only.
+    /// Returns the entries with a key that have no equal in the other list; each one there can match only once.
     fn without(&self, name: &str, other: &Entries) -> Vec<usize> {
         let mut others = other.arranged(name);
         let mut left = self.places(name).to_vec();
@@ -217,7 +217,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Returns an entry as a change shows it: a variable that has only a value is shown as that value.
+/// Returns an entry as shown in a change: a variable with a plain value is shown as that value.
 fn shown(of: &Type, entry: &Value) -> Value {
     let is_plain = |fields: &Map<String, Value>| {
         of.name == EnvVar.name
@@ -243,7 +243,7 @@ mod tests {
     use crate::model::template::Template;
     use crate::report::change::Op;
 
-    /// Writes each difference on a line.
+    /// Formats each difference as a line.
     fn lines(from: Value, to: Value) -> Vec<String> {
         let changes = difference(&Template::new(from), &Template::new(to));
         let text = |value: Option<Value>| value.unwrap_or_default().to_string();
@@ -257,7 +257,7 @@ mod tests {
             .collect()
     }
 
-    /// Writes the differences between two containers.
+    /// Formats the differences between two containers.
     fn in_container(from: Value, to: Value) -> Vec<String> {
         let template = |mut container: Value| {
             container["name"] = "agent".into();
@@ -272,7 +272,7 @@ mod tests {
         let variable = |name: &str, value: &str| json!({"name": name, "value": value});
         let from = json!({"env": [variable("A", "1"), variable("A", "2"), variable("B", "$(A)")]});
         let to = json!({"env": [variable("A", "3"), variable("B", "$(A)")]});
-        // Put in at the end, A would come after the variable that refers to it.
+        // If it were appended, A would come after the variable that refers to it.
         assert_eq!(
             in_container(from, to),
             ["- env[A] \"1\"", "- env[A] \"2\"", "+ env[A] \"3\"", "~ env (order) [\"A\",\"A\",\"B\"] → [\"A\",\"B\"]",]

@@ -1,4 +1,4 @@
-//! How two lists differ whose order matters, such as the arguments of a command.
+//! Differences between lists whose order matters, such as the arguments of a command.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::report::change::{Change, Path};
 
-/// Above that, the longest common subsequence takes too long, and a person would not read the result either.
+/// Above this, the longest common subsequence takes too long, and nobody would read the result.
 const MOST_COMPARED: usize = 1_000_000;
 
-/// Returns the differences between two lists, by the place of each item: items that are gone by their place before,
-/// others by their place after.
+/// Returns the differences between two lists, by the index of each item: removed items by their index before,
+/// others by their index after.
 ///
-/// An item counts as another one where its place is the same, and else as removed and added. Lists that have nothing
+/// An item at the same index counts as replaced, otherwise as removed and added. Lists that have nothing
 /// in common are one change.
 pub fn difference(path: &Path, from: &[Value], to: &[Value]) -> Vec<Change> {
     let start = from.iter().zip(to).take_while(|(before, after)| before == after).count();
@@ -36,7 +36,7 @@ pub fn difference(path: &Path, from: &[Value], to: &[Value]) -> Vec<Change> {
     changes
 }
 
-/// Adds the changes between two items that stay.
+/// Adds the changes between two unchanged items.
 fn gap(
     path: &Path,
     start: usize,
@@ -59,12 +59,12 @@ fn gap(
     }
 }
 
-/// Returns what makes two arguments two values of one flag, as with `--level=info`.
+/// Returns the name of the flag that an argument such as `--level=info` sets.
 fn flag(item: &Value) -> Option<&str> {
     item.as_str()?.strip_prefix('-')?.split_once('=').map(|(flag, _)| flag)
 }
 
-/// Returns the places of items that both lists have in the same order.
+/// Returns the indices of items that both lists have in the same order.
 fn longest_common_subsequence(from: &[Value], to: &[Value]) -> Vec<(usize, usize)> {
     let width = to.len() + 1;
     let mut lengths = vec![0_usize; (from.len() + 1) * width];
@@ -86,7 +86,7 @@ fn longest_common_subsequence(from: &[Value], to: &[Value]) -> Vec<(usize, usize
             common.push((old, new));
             (old, new) = (old + 1, new + 1);
         } else {
-            // Where both ways are as good, the items decide, so that the way back is the same one.
+            // Break ties by the items, so that the reverse comparison finds the same subsequence.
             let (skip_old, skip_new) = (lengths[(old + 1) * width + new], lengths[old * width + new + 1]);
             let is_first = texts.0[old] < texts.1[new];
             if skip_old > skip_new || skip_old == skip_new && is_first { old += 1 } else { new += 1 }

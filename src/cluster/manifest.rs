@@ -12,7 +12,7 @@ use super::error::ClusterError;
 use super::objects::json_error;
 use super::text::{self, Format, STANDARD_INPUT};
 use super::yaml;
-use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
+use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, UpdateStrategy};
 use crate::model::int_or_percent::IntOrPercent;
 
 /// Reads the DaemonSet of a manifest, from a file or, for `-`, from standard input.
@@ -180,9 +180,9 @@ fn problems(daemon_set: &DaemonSet) -> Vec<String> {
     let has_deadline = field("/spec/template/spec/activeDeadlineSeconds").is_some();
     check(!has_deadline, "spec.template.spec.activeDeadlineSeconds is not allowed");
     check(spec.min_ready_seconds >= 0, "spec.minReadySeconds is negative");
-    match spec.update_strategy.type_.as_str() {
-        "OnDelete" => {}
-        "RollingUpdate" => {
+    match &spec.update_strategy {
+        UpdateStrategy::OnDelete => {}
+        UpdateStrategy::RollingUpdate(rolling) => {
             let number = |amount| match amount {
                 IntOrPercent::Int(number) | IntOrPercent::Percent(number) => number,
             };
@@ -190,7 +190,7 @@ fn problems(daemon_set: &DaemonSet) -> Vec<String> {
                 IntOrPercent::Int(number) => number >= 0,
                 IntOrPercent::Percent(number) => (0..=100).contains(&number),
             };
-            let (unavailable, surge) = (spec.update_strategy.max_unavailable(), spec.update_strategy.max_surge());
+            let (unavailable, surge) = (rolling.max_unavailable, rolling.max_surge);
             check(fits(unavailable), "maxUnavailable is neither a count nor a percentage up to 100%");
             check(fits(surge), "maxSurge is neither a count nor a percentage up to 100%");
             check(
@@ -199,7 +199,7 @@ fn problems(daemon_set: &DaemonSet) -> Vec<String> {
             );
             check(number(unavailable) != 0 || number(surge) != 0, "maxUnavailable cannot be 0 when maxSurge is 0");
         }
-        _ => check(false, "spec.updateStrategy.type is neither RollingUpdate nor OnDelete"),
+        UpdateStrategy::Unknown(_) => check(false, "spec.updateStrategy.type is neither RollingUpdate nor OnDelete"),
     }
     problems
 }

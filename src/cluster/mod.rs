@@ -21,7 +21,7 @@ pub mod yaml;
 
 use std::collections::BTreeSet;
 
-use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::metadata::ObjectMeta;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Snapshot, UnknownName};
@@ -87,7 +87,7 @@ impl PodsOf {
     pub fn include(self, daemon_set: &DaemonSet) -> bool {
         match self {
             PodsOf::All => true,
-            PodsOf::OnDelete => daemon_set.spec.update_strategy.is_on_delete(),
+            PodsOf::OnDelete => daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
             PodsOf::None => false,
         }
     }

@@ -17,7 +17,7 @@ use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::Write as Plan;
@@ -196,7 +196,7 @@ fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a DaemonSet, Com
 /// Returns what could not be read of what is said about pods, which is something only under OnDelete.
 fn unread(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Incomplete> {
     let mut unread = incomplete_for_history(snapshot, &daemon_set.metadata.namespace);
-    let is_on_delete = daemon_set.spec.update_strategy.is_on_delete();
+    let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     unread.retain(|incomplete| is_on_delete && incomplete.resource == Kind::Pods.resource());
     unread
 }

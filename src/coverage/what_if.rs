@@ -249,8 +249,8 @@ mod tests {
         let snapshot =
             world().node("a", json!({})).pod("agent-a", "a", json!({"spec": {"containers": asking("2")}})).finish();
         assert!(codes(&what_if(&snapshot, &then)).is_empty());
-        then.spec.update_strategy.rolling_update =
-            serde_json::from_value(json!({"maxSurge": 1, "maxUnavailable": 0})).unwrap();
+        then.spec.update_strategy =
+            serde_json::from_value(json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})).unwrap();
         assert_eq!(codes(&what_if(&snapshot, &then)), [(ReasonCode::InsufficientResource, vec!["a"])]);
     }
 

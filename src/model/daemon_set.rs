@@ -10,7 +10,6 @@ use super::metadata::{ObjectMeta, TEMPLATE_GENERATION_ANNOTATION};
 use super::pod::{Container, PodSpec};
 use super::selector::LabelSelector;
 use super::template::Template;
-use super::wire::null_is_default;
 
 /// The API group of OpenKruise's Advanced DaemonSets, as API versions begin with it.
 pub const ADVANCED_GROUP: &str = "apps.kruise.io/";
@@ -67,54 +66,66 @@ pub struct PodTemplate {
 
 /// How pods are replaced.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "UpdateStrategyFields")]
+pub enum UpdateStrategy {
+    /// The controller replaces them.
+    RollingUpdate(RollingUpdate),
+    /// Somebody deletes them, and the controller creates new ones.
+    OnDelete,
+    /// A type that the API does not have; the controller replaces nothing.
+    Unknown(String),
+}
+
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct UpdateStrategy {
-    /// `RollingUpdate` or `OnDelete`.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// The pace of a rolling update.
-    #[serde(deserialize_with = "null_is_default")]
-    pub rolling_update: RollingUpdate,
+struct UpdateStrategyFields {
+    r#type: String,
+    rolling_update: RollingUpdate,
+}
+
+impl From<UpdateStrategyFields> for UpdateStrategy {
+    /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.36.3: no type is `RollingUpdate`.
+    fn from(UpdateStrategyFields { r#type, rolling_update }: UpdateStrategyFields) -> Self {
+        match r#type.as_str() {
+            "" | "RollingUpdate" => UpdateStrategy::RollingUpdate(rolling_update),
+            "OnDelete" => UpdateStrategy::OnDelete,
+            _ => UpdateStrategy::Unknown(r#type),
+        }
+    }
 }
 
 impl Default for UpdateStrategy {
     fn default() -> Self {
-        UpdateStrategy { type_: "RollingUpdate".to_owned(), rolling_update: RollingUpdate::default() }
+        UpdateStrategy::RollingUpdate(RollingUpdate::default())
     }
 }
 
 /// The pace of a rolling update.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
-    /// How many nodes may be without an available pod; 1 if neither this nor `max_surge` is set.
-    pub max_unavailable: Option<IntOrPercent>,
-    /// How many nodes may have a second pod; 0 if absent.
-    pub max_surge: Option<IntOrPercent>,
-    /// Of an Advanced DaemonSet: how many pods stay on the old revision; none if absent.
+    /// How many nodes may be without an available pod.
+    pub max_unavailable: IntOrPercent,
+    /// How many nodes may have a second pod.
+    pub max_surge: IntOrPercent,
+    /// Advanced DaemonSets only: how many pods stay on the old revision.
     pub partition: Option<IntOrPercent>,
-    /// Of an Advanced DaemonSet: whether pods are left as they are.
-    #[serde(deserialize_with = "null_is_default")]
+    /// Advanced DaemonSets only: whether the rolling update is suspended.
     pub paused: bool,
-    /// Of an Advanced DaemonSet: `Standard` or `InPlaceIfPossible`; empty if absent.
-    #[serde(deserialize_with = "null_is_default")]
+    /// Advanced DaemonSets only: `Standard` or `InPlaceIfPossible`; empty if not set.
     pub rolling_update_type: String,
 }
 
-impl UpdateStrategy {
-    /// Returns whether pods are replaced only once somebody deletes them.
-    pub fn is_on_delete(&self) -> bool {
-        self.type_ == "OnDelete"
-    }
-
-    /// Returns how many nodes may be without an available pod.
-    pub fn max_unavailable(&self) -> IntOrPercent {
-        self.rolling_update.max_unavailable.unwrap_or(IntOrPercent::Int(1))
-    }
-
-    /// Returns how many nodes may have a second pod.
-    pub fn max_surge(&self) -> IntOrPercent {
-        self.rolling_update.max_surge.unwrap_or(IntOrPercent::Int(0))
+impl Default for RollingUpdate {
+    /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.36.3.
+    fn default() -> Self {
+        RollingUpdate {
+            max_unavailable: IntOrPercent::Int(1),
+            max_surge: IntOrPercent::Int(0),
+            partition: None,
+            paused: false,
+            rolling_update_type: String::new(),
+        }
     }
 }
 
@@ -200,15 +211,10 @@ impl DaemonSet {
 }
 
 impl DaemonSetSpec {
-    /// Sets the defaults that the API server sets, as far as the slim fields go; twice is as good as once.
+    /// Sets the API's defaults for the slim fields. Idempotent.
     ///
-    /// Ported from `SetDefaults_PodSpec`, `SetDefaults_Pod` and `SetDefaults_DaemonSet`,
-    /// pkg/apis/core/v1/defaults.go and pkg/apis/apps/v1/defaults.go, release 1.36.3.
+    /// Ported from `SetDefaults_PodSpec` and `SetDefaults_Pod`, pkg/apis/core/v1/defaults.go, release 1.36.3.
     fn apply_defaults(&mut self) {
-        let strategy = &mut self.update_strategy;
-        if strategy.type_.is_empty() {
-            strategy.type_ = UpdateStrategy::default().type_;
-        }
         let PodSpec { scheduler_name, host_network, containers, init_containers, .. } = &mut self.template.spec;
         if scheduler_name.is_empty() {
             *scheduler_name = "default-scheduler".to_owned();
@@ -262,7 +268,25 @@ pub(super) fn drop_nulls(value: &mut Value) {
 mod tests {
     use serde_json::json;
 
-    use super::{DaemonSet, IntOrPercent};
+    use super::{DaemonSet, IntOrPercent, RollingUpdate, UpdateStrategy};
+
+    #[test]
+    fn an_update_strategy_gets_the_defaults_of_its_type() {
+        let read = |strategy| {
+            DaemonSet::from_object(json!({"spec": {"updateStrategy": strategy}})).unwrap().spec.update_strategy
+        };
+        let ten_percent = RollingUpdate { max_unavailable: IntOrPercent::Percent(10), ..RollingUpdate::default() };
+        for (strategy, expected) in [
+            (json!(null), UpdateStrategy::default()),
+            (json!({"type": "RollingUpdate", "rollingUpdate": null}), UpdateStrategy::default()),
+            (json!({"rollingUpdate": {"maxUnavailable": "10%"}}), UpdateStrategy::RollingUpdate(ten_percent)),
+            (json!({"rollingUpdate": {"maxUnavailable": null, "maxSurge": null}}), UpdateStrategy::default()),
+            (json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 3}}), UpdateStrategy::OnDelete),
+            (json!({"type": "Recreate"}), UpdateStrategy::Unknown("Recreate".to_owned())),
+        ] {
+            assert_eq!(read(strategy.clone()), expected, "{strategy}");
+        }
+    }
 
     #[test]
     fn a_bare_manifest_gets_the_defaults_of_the_api() {
@@ -280,8 +304,7 @@ mod tests {
         }))
         .unwrap();
         let spec = &daemon_set.spec;
-        assert_eq!(spec.update_strategy.type_, "RollingUpdate");
-        assert_eq!(spec.update_strategy.max_unavailable(), IntOrPercent::Int(1));
+        assert_eq!(spec.update_strategy, UpdateStrategy::default());
         assert_eq!(spec.template.spec.scheduler_name, "default-scheduler");
         let container = &spec.template.spec.containers[0];
         assert_eq!((container.ports[0].host_port, container.ports[0].protocol.as_str()), (9100, "TCP"));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::difference::difference;
 use super::revisions::controller_of;
-use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
@@ -98,12 +98,11 @@ pub fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
         warn(WarningCode::Deleting, message);
     }
     let strategy = &daemon_set.spec.update_strategy;
-    let rolling = &strategy.rolling_update;
-    if strategy.is_on_delete() {
+    if *strategy == UpdateStrategy::OnDelete {
         let message = "the update strategy is OnDelete: nothing restarts by itself, each pod stays as it is until it \
                        is deleted";
         warn(WarningCode::OnDelete, message.to_owned());
-    } else if daemon_set.flavor() == Flavor::Advanced {
+    } else if let (UpdateStrategy::RollingUpdate(rolling), Flavor::Advanced) = (strategy, daemon_set.flavor()) {
         if rolling.paused {
             let message = "the rolling update is paused (spec.updateStrategy.rollingUpdate.paused): pods stay as \
                            they are until it goes on; new pods get the new template";

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::change_warnings;
 use super::difference::difference;
 use super::revisions::{Revision, Revisions, name_of};
+use crate::model::daemon_set::UpdateStrategy;
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
@@ -116,7 +117,7 @@ pub(super) fn left_on_delete(
     snapshot: &Snapshot,
 ) -> Vec<PodLeft> {
     let daemon_set = revisions.daemon_set;
-    if !daemon_set.spec.update_strategy.is_on_delete() {
+    if daemon_set.spec.update_strategy != UpdateStrategy::OnDelete {
         return Vec::new();
     }
     let claimed = snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed());

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::daemon_pods::{self, NodePods};
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::pod::Pod;
 
 /// How fast a rolling update may go.
@@ -15,9 +15,9 @@ pub struct Pace {
     pub max_surge: i64,
 }
 
-/// Returns how fast a rolling update may go where so many nodes should have a pod.
+/// Returns how fast a rolling update may go if `desired` nodes should have a pod.
 ///
-/// Where both numbers come to 0 one pod may be unavailable all the same. Ported from
+/// If both numbers come to 0, one pod may be unavailable all the same. Ported from
 /// `updatedDesiredNodeCounts`, pkg/controller/daemon/update.go, release 1.36.3.
 pub fn pace(daemon_set: &DaemonSet, desired: i64) -> Pace {
     let max_surge = surge_count(daemon_set, desired);
@@ -27,21 +27,25 @@ pub fn pace(daemon_set: &DaemonSet, desired: i64) -> Pace {
     }
 }
 
-/// Returns `maxUnavailable` of so many nodes, rounded up; 0 if pods are replaced on deletion only.
+/// Returns `maxUnavailable` of `desired` nodes, rounded up; 0 under OnDelete.
 ///
-/// Ported from `UnavailableCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3; what
-/// is not set counts as the API's default, which upstream is always filled in.
+/// Ported from `UnavailableCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3. Unset fields have
+/// the API's defaults here, which the API server has always set upstream.
 pub fn unavailable_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
-    let strategy = &daemon_set.spec.update_strategy;
-    if strategy.type_ == "RollingUpdate" { strategy.max_unavailable().scaled_up(desired) } else { 0 }
+    match &daemon_set.spec.update_strategy {
+        UpdateStrategy::RollingUpdate(rolling) => rolling.max_unavailable.scaled_up(desired),
+        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => 0,
+    }
 }
 
-/// Returns `maxSurge` of so many nodes, rounded up; 0 if pods are replaced on deletion only.
+/// Returns `maxSurge` of `desired` nodes, rounded up; 0 under OnDelete.
 ///
 /// Ported from `SurgeCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
 pub fn surge_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
-    let strategy = &daemon_set.spec.update_strategy;
-    if strategy.type_ == "RollingUpdate" { strategy.max_surge().scaled_up(desired) } else { 0 }
+    match &daemon_set.spec.update_strategy {
+        UpdateStrategy::RollingUpdate(rolling) => rolling.max_surge.scaled_up(desired),
+        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => 0,
+    }
 }
 
 /// Returns whether a node may have two pods of the DaemonSet.

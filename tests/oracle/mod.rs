@@ -14,7 +14,7 @@ pub mod shrink;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kubectl_ds::model::daemon_set::DaemonSet;
+use kubectl_ds::model::daemon_set::{DaemonSet, UpdateStrategy};
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::{Pod, Toleration};
 use kubectl_ds::model::template::Template;
@@ -336,7 +336,7 @@ fn rollout(case: &Value) -> Result<Rollout, serde_json::Error> {
     let waits = |node: &str| in_backoff.iter().any(|name| name == node);
     let manage = upkeep(&daemon_set, &hash, &on_nodes, waits, now);
     let manage = Actions { create: owned(&manage.create), delete: names(&manage.delete), ..Actions::default() };
-    let update = if daemon_set.spec.update_strategy.is_on_delete() {
+    let update = if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete {
         Actions::default()
     } else {
         match rolling_update(&daemon_set, &hash, &on_nodes, now) {

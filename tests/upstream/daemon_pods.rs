@@ -112,7 +112,7 @@ fn syncs_make_and_delete_as_many_pods_as_they_do_upstream() {
         }
         let exists = |name: &str| row.nodes.iter().any(|node| node.metadata.name == name);
         deletes += claimed.iter().filter(|pod| is_without_node(pod, exists)).count();
-        let strategy = &daemon_set.spec.update_strategy.type_;
-        assert_eq!((creates, deletes), (row.creates, row.deletes), "{} ({strategy})", row.name);
+        let strategy = &daemon_set.spec.update_strategy;
+        assert_eq!((creates, deletes), (row.creates, row.deletes), "{} ({strategy:?})", row.name);
     }
 }

@@ -87,12 +87,14 @@ pub fn revision_hash(pod: &Pod) -> &str {
 /// Returns the update strategy in short, such as `RollingUpdate 10%`, `RollingUpdate surge 1` or `OnDelete`.
 pub fn strategy(strategy: &UpdateStrategy) -> String {
     use crate::model::int_or_percent::IntOrPercent::Int;
-    if strategy.is_on_delete() {
-        return strategy.type_.clone();
-    }
-    match (strategy.max_unavailable(), strategy.max_surge()) {
-        (unavailable, Int(0)) => format!("{} {unavailable}", strategy.type_),
-        (Int(0), surge) => format!("{} surge {surge}", strategy.type_),
-        (unavailable, surge) => format!("{} {unavailable} surge {surge}", strategy.type_),
+    let rolling = match strategy {
+        UpdateStrategy::RollingUpdate(rolling) => rolling,
+        UpdateStrategy::OnDelete => return "OnDelete".to_owned(),
+        UpdateStrategy::Unknown(name) => return name.clone(),
+    };
+    match (rolling.max_unavailable, rolling.max_surge) {
+        (unavailable, Int(0)) => format!("RollingUpdate {unavailable}"),
+        (Int(0), surge) => format!("RollingUpdate surge {surge}"),
+        (unavailable, surge) => format!("RollingUpdate {unavailable} surge {surge}"),
     }
 }

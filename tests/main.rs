@@ -20,6 +20,8 @@ mod interruption;
 mod numbers;
 mod oracle;
 mod recorded;
+#[cfg(feature = "live")]
+mod screens;
 mod shown_changes;
 mod support;
 mod templates;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::server::{Reply, Server};
 use super::{JSON, daemon_set, json_list, refusal};
+use crate::screens::{Ended, check};
 
 const PATH: &str = "/apis/apps/v1/namespaces/team/daemonsets/agent";
 
@@ -243,17 +244,7 @@ fn what_somebody_else_changes_meanwhile_is_shown_and_kept() {
         None
     });
     let (code, out, err) = run(&server, &["undo", "agent"]);
-    assert_eq!(code, Some(1));
-    assert!(!out.contains("rolled back"), "{out}");
-    assert_eq!(
-        err,
-        "\
-error: team/agent was changed by somebody else in the meantime; nothing was changed by you:
-+ spec.minReadySeconds                        30
-~ spec.template.spec.containers[agent].image  agent:2  →  agent:3
-hint: look at that change, and run the command again if you still want it
-"
-    );
+    check("undo/concurrent-edit.txt", &Ended { code, out, err });
     assert_eq!((patches(&server).len(), store.image()), (1, "agent:3".into()));
 }
 

@@ -2,7 +2,7 @@
 //! the control plane had done when it was recorded. The e2e tests hold the same live.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use kubectl_ds::cluster::Query;
@@ -21,15 +21,24 @@ struct Recording {
     items: Vec<Value>,
 }
 
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/demo.json.gz")
+}
+
+/// Returns the recorded objects.
+pub fn items() -> Vec<Value> {
+    let mut list: Value = serde_json::from_reader(GzDecoder::new(std::fs::File::open(path()).unwrap())).unwrap();
+    let Value::Array(items) = list["items"].take() else { panic!("a v1.List") };
+    items
+}
+
 fn recording() -> Recording {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/demo.json.gz");
-    let mut list: Value = serde_json::from_reader(GzDecoder::new(std::fs::File::open(&path).unwrap())).unwrap();
+    let path = path();
     let dump = file::open(path.to_str().unwrap(), &mut io::empty(), None).unwrap();
     let snapshot = dump.read(&Query { admission: true, ..Query::default() }).unwrap();
     let options = Options { detail: Detail::Nodes, node: None, by: None, node_selector: LabelSelector::default() };
     let report = serde_json::to_value(coverage(&snapshot, &options)).unwrap();
-    let Value::Array(items) = list["items"].take() else { panic!("a v1.List") };
-    Recording { report, items }
+    Recording { report, items: items() }
 }
 
 #[test]

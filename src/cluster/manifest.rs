@@ -1,6 +1,6 @@
 //! Reads the one DaemonSet of a manifest, for what-if questions.
 //!
-//! A manifest often holds a DaemonSet's ConfigMap and ServiceAccount too; those are left alone.
+//! A manifest often also has the DaemonSet's ConfigMap and ServiceAccount; those are ignored.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,20 +9,20 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::error::ClusterError;
+use super::manifest_validation;
 use super::objects::json_error;
 use super::text::{self, Format, STANDARD_INPUT};
 use super::yaml;
-use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, UpdateStrategy};
-use crate::model::int_or_percent::IntOrPercent;
+use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 
 /// Reads the DaemonSet of a manifest, from a file or, for `-`, from standard input.
 ///
-/// Its namespace is its own; where it has none, the one asked for, and else the default one.
+/// If it has no namespace, it gets the requested one, or else the default one.
 ///
 /// # Errors
 ///
-/// Fails where the manifest cannot be read, holds no DaemonSet of `apps/v1` or several, where another
-/// namespace is asked for, and where the API would refuse it.
+/// Fails if the manifest cannot be read, has no DaemonSet of `apps/v1` or several, if another namespace is
+/// requested, and if the API server would reject the DaemonSet.
 pub fn read_daemon_set(
     path: &str,
     stdin: &mut dyn Read,
@@ -37,26 +37,30 @@ pub fn read_daemon_set(
             metadata.insert("namespace".to_owned(), asked_namespace.unwrap_or(default_namespace).into());
         }
     } else if let Some(asked) = asked_namespace.filter(|asked| *asked != given) {
-        let problem = format!("its DaemonSet is of namespace {given:?}, and {asked:?} is asked for");
-        return Err(ClusterError::file(name, problem).hint(format!("pass `-n {given}`, or leave -n out")));
+        let problem = format!("its DaemonSet has namespace {given:?}, but {asked:?} is requested");
+        return Err(ClusterError::file(name, problem).hint(format!("use `-n {given}`, or omit -n")));
     }
     let label = text_at(&object, "/metadata/name").to_owned();
+    let refuse = |problems: &[String]| {
+        ClusterError::file(name, format!("DaemonSet {label:?} is invalid: {}", problems.join("; ")))
+            .hint("the API server would reject it too")
+    };
+    let problems = manifest_validation::decoding_problems(&object);
+    if !problems.is_empty() {
+        return Err(refuse(&problems));
+    }
     let daemon_set = DaemonSet::from_object(object)
         .map_err(|error| ClusterError::file(name, format!("DaemonSet {label:?} cannot be read: {error}")))?;
-    let problems = problems(&daemon_set);
-    if problems.is_empty() {
-        return Ok(daemon_set);
-    }
-    Err(ClusterError::file(name, format!("the DaemonSet {label:?} is invalid: {}", problems.join("; ")))
-        .hint("the API server would refuse it too; `kubectl apply --dry-run=server` checks everything"))
+    let problems = manifest_validation::problems(&daemon_set);
+    if problems.is_empty() { Ok(daemon_set) } else { Err(refuse(&problems)) }
 }
 
-/// Reads the pod template of the one DaemonSet in a manifest, an Advanced DaemonSet's too, from a file or, for
-/// `-`, from standard input.
+/// Reads the pod template of the one DaemonSet or Advanced DaemonSet in a manifest, from a file or, for `-`, from
+/// standard input.
 ///
 /// # Errors
 ///
-/// Fails where the manifest cannot be read, and where it holds no DaemonSet, several, or one without a template.
+/// Fails if the manifest cannot be read, or has no DaemonSet, several, or one without a template.
 pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<Value, ClusterError> {
     let (name, text) = read_text(path, stdin)?;
     let mut object = only_daemon_set(name, objects(name, text::without_mark(&text))?, true)?;
@@ -147,59 +151,4 @@ fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Resul
                 .hint("give a manifest with one of them"))
         }
     }
-}
-
-/// Returns what the API would refuse, as far as it is cheap to see.
-///
-/// Ported from `ValidateDaemonSetSpec` and `ValidateRollingUpdateDaemonSet`,
-/// pkg/apis/apps/validation/validation.go, release 1.36.3; the pod's own validation is left out but for
-/// containers that are missing.
-fn problems(daemon_set: &DaemonSet) -> Vec<String> {
-    let spec = &daemon_set.spec;
-    let field = |pointer: &str| daemon_set.object.pointer(pointer).filter(|value| !value.is_null());
-    let mut problems = Vec::new();
-    let mut check = |holds: bool, problem: &str| {
-        if !holds {
-            problems.push(problem.to_owned());
-        }
-    };
-    if field("/spec/selector").is_none() {
-        check(false, "spec.selector is required");
-    } else if spec.selector.is_empty() {
-        check(false, "spec.selector is empty");
-    } else {
-        let matches = spec.selector.matches(&spec.template.metadata.labels);
-        check(matches, "spec.selector does not match the labels of spec.template");
-    }
-    check(!spec.template.spec.containers.is_empty(), "spec.template.spec.containers is required");
-    let restart_policy = field("/spec/template/spec/restartPolicy").and_then(Value::as_str);
-    check(
-        restart_policy.is_none_or(|policy| policy == "Always"),
-        "spec.template.spec.restartPolicy can only be Always",
-    );
-    let has_deadline = field("/spec/template/spec/activeDeadlineSeconds").is_some();
-    check(!has_deadline, "spec.template.spec.activeDeadlineSeconds is not allowed");
-    check(spec.min_ready_seconds >= 0, "spec.minReadySeconds is negative");
-    match &spec.update_strategy {
-        UpdateStrategy::OnDelete => {}
-        UpdateStrategy::RollingUpdate(rolling) => {
-            let number = |amount| match amount {
-                IntOrPercent::Int(number) | IntOrPercent::Percent(number) => number,
-            };
-            let fits = |amount| match amount {
-                IntOrPercent::Int(number) => number >= 0,
-                IntOrPercent::Percent(number) => (0..=100).contains(&number),
-            };
-            let (unavailable, surge) = (rolling.max_unavailable, rolling.max_surge);
-            check(fits(unavailable), "maxUnavailable is neither a count nor a percentage up to 100%");
-            check(fits(surge), "maxSurge is neither a count nor a percentage up to 100%");
-            check(
-                number(unavailable) == 0 || number(surge) == 0,
-                "maxSurge may not be set when maxUnavailable is not 0 (it is 1 where it is left out)",
-            );
-            check(number(unavailable) != 0 || number(surge) != 0, "maxUnavailable cannot be 0 when maxSurge is 0");
-        }
-        UpdateStrategy::Unknown(_) => check(false, "spec.updateStrategy.type is neither RollingUpdate nor OnDelete"),
-    }
-    problems
 }

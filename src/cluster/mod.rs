@@ -10,6 +10,7 @@ mod json_document;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod manifest;
+mod manifest_validation;
 mod newest_time;
 mod objects;
 mod redact;

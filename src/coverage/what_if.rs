@@ -1,5 +1,4 @@
-//! What would change if a manifest were applied: which nodes gain, keep or lose a pod, and where there
-//! is no room for it.
+//! What would change if a manifest were applied: which nodes gain, keep or lose a pod, and on which it does not fit.
 
 use super::gaps;
 use super::group::Groups;
@@ -20,7 +19,7 @@ use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 
-/// Holds a proposed DaemonSet against the live one of the same namespace and name, if there is one.
+/// Compares a proposed DaemonSet with the live one of the same namespace and name, if there is one.
 pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
     let index = Index::new(snapshot);
     let proposal = Proposal::new(&index, proposed);
@@ -39,6 +38,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
         gains: Vec::new(),
         loses: Vec::new(),
         does_not_fit: Vec::new(),
+        not_eligible: Vec::new(),
     };
     let (mut loses, mut does_not_fit) = (Groups::default(), Groups::default());
     let mut room_unknown = 0;
@@ -57,7 +57,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
             (true, true) => report.keeps.push(name.clone()),
             (false, true) => report.gains.push(name.clone()),
             (true, false) => loses.extend(name, proposal.loss(node, then.should_continue_running && has_pod)),
-            // A pod that only stays, and would not be made again, can be lost too.
+            // A pod that keeps running but would not be recreated can be lost too.
             (false, false) if stays && !then.should_continue_running => {
                 loses.extend(name, proposal.loss(node, false));
             }
@@ -75,16 +75,23 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
             resource: "pods".to_owned(),
             namespace: None,
             permission: None,
-            message: format!("not every pod on {room_unknown} nodes was read: whether there is room is not known"),
+            message: format!("not every pod on {room_unknown} nodes was read: whether the pods fit is not known"),
             affects_counts: true,
         });
+    }
+    if report.eligible_then == 0 {
+        let mut not_eligible = Groups::default();
+        for node in &index.nodes {
+            not_eligible.extend(&node.metadata.name, proposal.loss(node, false));
+        }
+        report.not_eligible = not_eligible.into_report();
     }
     report.loses = loses.into_report();
     report.does_not_fit = does_not_fit.into_report();
     report
 }
 
-/// Says that not all pods of a node were read.
+/// Not all pods of a node were read.
 struct RoomUnknown;
 
 /// A proposed DaemonSet, and what it would replace.
@@ -128,7 +135,7 @@ impl<'a> Proposal<'a> {
         Some(finding)
     }
 
-    /// Finds what would keep a pod from running on a node that is to have one, if anything does.
+    /// Finds what would keep a pod from running on an eligible node.
     fn obstacle(&self, node: &Node, runs_now: bool) -> Result<Option<Finding>, RoomUnknown> {
         if let Some(refused) = &self.refused {
             return Ok(Some(refused.clone()));
@@ -140,7 +147,7 @@ impl<'a> Proposal<'a> {
         }
         let own = |pod: &Pod| self.live.is_some_and(|live| daemon_pods::claim(live, pod).is_claimed());
         let changed = self.live.is_some_and(|live| live.spec.template.spec != self.proposed.spec.template.spec);
-        // While surging, the old pod keeps its room and its ports until the new one is available.
+        // While surging, the old pod keeps its resources and ports until the new one is available.
         let beside = allows_surge(self.proposed) && changed && runs_now;
         let room = Room::without(self.index, node, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;
         let ports = room.port_conflicts(&self.spec, beside, own);
@@ -149,14 +156,14 @@ impl<'a> Proposal<'a> {
     }
 }
 
-/// Finds that the API server would refuse every pod, because of a class that does not exist.
+/// Finds a class that does not exist, because of which the API server would deny every pod.
 fn refused(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
     let spec = &proposed.spec.template.spec;
     let namespace = &proposed.metadata.namespace;
     let known = |kind| snapshot.gap(kind, namespace).is_none();
     let class = &spec.priority_class_name;
     let priority = snapshot.priority_classes.iter().any(|known| known.metadata.name == *class);
-    // A cluster always has priority classes: none at all means that they were not read.
+    // Every cluster has priority classes: none at all means that they were not read.
     if !class.is_empty() && !priority && !snapshot.priority_classes.is_empty() {
         let message = format!("no PriorityClass with name {class} was found");
         return Some(create_failure::classify(snapshot, proposed, &message));
@@ -271,6 +278,48 @@ mod tests {
     }
 
     #[test]
+    fn if_no_node_is_eligible_it_is_said_why() {
+        let report = what_if(&live().finish(), &proposed(json!({"nodeSelector": {"dsik": "ssd"}})));
+        assert_eq!(report.eligible_then, 0);
+        let groups: Vec<_> = report.not_eligible.iter().map(|group| (group.code, group.count)).collect();
+        assert_eq!(groups.iter().map(|(_, count)| count).sum::<usize>(), 3);
+        assert!(groups.iter().all(|(code, _)| *code == ReasonCode::NodeSelectorLabelMissing), "{groups:?}");
+        assert!(report.not_eligible.iter().any(|group| group.message.contains("label disk")), "a near miss is named");
+        let report = what_if(&live().finish(), &proposed(json!({"nodeSelector": {"disk": "ssd"}})));
+        assert!(report.not_eligible.is_empty());
+    }
+
+    #[test]
+    fn a_no_execute_taint_takes_the_pod_that_is_there_and_a_no_schedule_taint_does_not() {
+        let tainted = |effect: &str| {
+            let taints = json!({"spec": {"taints": [{"key": "k", "effect": effect}]}});
+            world().template(json!({"tolerations": [{"key": "k", "operator": "Exists"}]})).node("n", taints).pod(
+                "agent-n",
+                "n",
+                json!({}),
+            )
+        };
+        for (effect, stays) in [("NoExecute", false), ("NoSchedule", true)] {
+            let report = what_if(&tainted(effect).finish(), &proposed(json!({})));
+            assert_eq!((report.eligible_now, report.eligible_then), (1, 0));
+            assert_eq!(report.loses.len(), 1);
+            assert_eq!(report.loses[0].message.contains("may stay"), stays, "{}", report.loses[0].message);
+        }
+    }
+
+    #[test]
+    fn a_pod_that_only_keeps_running_can_be_lost() {
+        let taints = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
+        let snapshot = || world().node("n", taints.clone()).pod("agent-n", "n", json!({})).finish();
+        let report = what_if(&snapshot(), &proposed(json!({"nodeSelector": {"disk": "ssd"}})));
+        assert_eq!((report.eligible_now, report.loses.len()), (0, 1));
+        assert_eq!(report.loses[0].nodes, ["n"]);
+        assert!(what_if(&snapshot(), &proposed(json!({}))).loses.is_empty(), "it keeps running as before");
+        let without_pod = world().node("n", taints).finish();
+        assert!(what_if(&without_pod, &proposed(json!({"nodeSelector": {"disk": "ssd"}}))).loses.is_empty());
+    }
+
+    #[test]
     fn room_that_is_not_known_is_left_open() {
         let mut snapshot = live().finish();
         snapshot.pods_complete = PodsComplete::On(["a".to_owned()].into());
@@ -278,7 +327,7 @@ mod tests {
         assert_eq!(codes(&report), [(ReasonCode::NeverFits, vec!["a"])]);
         assert_eq!(
             report.incomplete[0].message,
-            "not every pod on 2 nodes was read: whether there is room is not known"
+            "not every pod on 2 nodes was read: whether the pods fit is not known"
         );
     }
 }

@@ -8,7 +8,7 @@ use super::text::{count, some_of};
 use super::view::View;
 use crate::report::coverage::{ReasonGroup, WhatIfReport};
 
-/// Writes which nodes would gain, lose or keep a pod, and on which one would not fit.
+/// Writes which nodes would gain, lose or keep a pod, and on which it would not fit.
 ///
 /// # Errors
 ///
@@ -23,8 +23,12 @@ pub fn what_if(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::R
     row("GAINS", &report.gains, style::well, view, out)?;
     let lost: usize = report.loses.iter().map(|group| group.count).sum();
     groups("LOSES", lost, &report.loses, view, out)?;
-    let homeless: usize = report.does_not_fit.iter().map(|group| group.count).sum();
-    groups("DOES NOT FIT", homeless, &report.does_not_fit, view, out)?;
+    let unfit: usize = report.does_not_fit.iter().map(|group| group.count).sum();
+    groups("DOES NOT FIT", unfit, &report.does_not_fit, view, out)?;
+    if !report.not_eligible.is_empty() && report.loses.is_empty() {
+        let count = report.not_eligible.iter().map(|group| group.count).sum();
+        groups("NOT ELIGIBLE", count, &report.not_eligible, view, out)?;
+    }
     incomplete(&report.incomplete, view, out)
 }
 

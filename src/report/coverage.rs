@@ -413,4 +413,6 @@ pub struct WhatIfReport {
     pub loses: Vec<ReasonGroup>,
     /// Nodes that would run a pod that does not fit, by reason.
     pub does_not_fit: Vec<ReasonGroup>,
+    /// Why no node would be eligible; empty if one would be.
+    pub not_eligible: Vec<ReasonGroup>,
 }

@@ -1,0 +1,549 @@
+//! What the API server would reject in a DaemonSet: unknown fields, wrong types, and values that are not allowed.
+//!
+//! Fields come from the table of template types. Messages and paths are those of k8s.io/apimachinery's `field.Error`,
+//! and the rules are those of pkg/apis/core/validation/validation.go and pkg/apis/apps/validation/validation.go,
+//! release 1.36.3, except for what admission plugins and feature gates decide.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::int_or_percent::IntOrPercent;
+use crate::model::pod::{NodeSelectorRequirement, Toleration};
+use crate::model::quantity::Quantity;
+use crate::model::selector::{is_label_key, is_label_value};
+use crate::model::template_types::{self, Kind, Type};
+
+/// Returns every problem of an object that is to be a DaemonSet and cannot be decoded as one, with its field path.
+pub(super) fn decoding_problems(object: &Value) -> Vec<String> {
+    let mut checker = Checker::default();
+    checker.known_fields(object, "", &["apiVersion", "kind", "metadata", "spec", "status"]);
+    checker.at(object, "metadata", |checker, metadata| {
+        checker.object(&template_types::ObjectMeta, metadata, "metadata");
+    });
+    checker.at(object, "spec", |checker, spec| {
+        let fields = ["selector", "template", "updateStrategy", "minReadySeconds", "revisionHistoryLimit"];
+        checker.known_fields(spec, "spec", &fields);
+        checker.at(spec, "selector", |checker, selector| {
+            checker.object(&template_types::LabelSelector, selector, "spec.selector");
+        });
+        checker.at(spec, "template", |checker, template| {
+            checker.object(&template_types::PodTemplateSpec, template, "spec.template");
+        });
+        checker.at(spec, "updateStrategy", |checker, strategy| {
+            checker.known_fields(strategy, "spec.updateStrategy", &["type", "rollingUpdate"]);
+            checker.at(strategy, "rollingUpdate", |checker, rolling| {
+                let path = "spec.updateStrategy.rollingUpdate";
+                checker.known_fields(rolling, path, &["maxUnavailable", "maxSurge"]);
+            });
+        });
+        for field in ["minReadySeconds", "revisionHistoryLimit"] {
+            checker.at(spec, field, |checker, value| checker.integer(value, &join("spec", field)));
+        }
+    });
+    checker.problems
+}
+
+/// Returns every problem that the validation of a DaemonSet finds, with its field path.
+pub(super) fn problems(daemon_set: &DaemonSet) -> Vec<String> {
+    let mut problems = Vec::new();
+    spec_problems(daemon_set, &mut problems);
+    let spec = &daemon_set.spec.template.spec;
+    let path = "spec.template.spec";
+    let mut add = |path: String, problem: String| problems.push(format!("{path}: {problem}"));
+    for (key, value) in &spec.node_selector {
+        label(&format!("{path}.nodeSelector"), key, value, &mut add);
+    }
+    for (key, value) in &daemon_set.spec.template.metadata.labels {
+        label("spec.template.metadata.labels", key, value, &mut add);
+    }
+    for (number, entry) in spec.tolerations.iter().enumerate() {
+        toleration(&format!("{path}.tolerations[{number}]"), entry, &mut add);
+    }
+    let required = format!("{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution");
+    if let Some(selector) = spec.required_node_affinity() {
+        let terms = format!("{required}.nodeSelectorTerms");
+        if selector.node_selector_terms.is_empty() {
+            add(terms.clone(), "Required value: must have at least one node selector term".to_owned());
+        }
+        for (number, term) in selector.node_selector_terms.iter().enumerate() {
+            for (index, requirement) in term.match_expressions.iter().enumerate() {
+                expression(&format!("{terms}[{number}].matchExpressions[{index}]"), requirement, &mut add);
+            }
+            for (index, requirement) in term.match_fields.iter().enumerate() {
+                field_requirement(&format!("{terms}[{number}].matchFields[{index}]"), requirement, &mut add);
+            }
+        }
+    }
+    let volumes: Vec<&str> = daemon_set
+        .object
+        .pointer("/spec/template/spec/volumes")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| volume["name"].as_str())
+        .collect();
+    for list in ["initContainers", "containers"] {
+        let containers = daemon_set.object.pointer(&format!("/spec/template/spec/{list}")).and_then(Value::as_array);
+        for (number, entry) in containers.into_iter().flatten().enumerate() {
+            container(&format!("{path}.{list}[{number}]"), entry, &volumes, &mut add);
+        }
+    }
+    problems
+}
+
+/// Ported from `ValidateDaemonSetSpec` and `ValidateRollingUpdateDaemonSet`, pkg/apis/apps/validation/validation.go.
+fn spec_problems(daemon_set: &DaemonSet, problems: &mut Vec<String>) {
+    let spec = &daemon_set.spec;
+    let field = |pointer: &str| daemon_set.object.pointer(pointer).filter(|value| !value.is_null());
+    let mut check = |holds: bool, problem: &str| {
+        if !holds {
+            problems.push(problem.to_owned());
+        }
+    };
+    if field("/spec/selector").is_none() {
+        check(false, "spec.selector: Required value");
+    } else if spec.selector.is_empty() {
+        check(false, "spec.selector: Invalid value: empty selector is invalid for daemonset");
+    } else {
+        let matches = spec.selector.matches(&spec.template.metadata.labels);
+        check(matches, "spec.template.metadata.labels: Invalid value: `selector` does not match template `labels`");
+    }
+    check(!spec.template.spec.containers.is_empty(), "spec.template.spec.containers: Required value");
+    let restart_policy = field("/spec/template/spec/restartPolicy").and_then(Value::as_str);
+    check(
+        restart_policy.is_none_or(|policy| matches!(policy, "" | "Always")),
+        "spec.template.spec.restartPolicy: Unsupported value: supported values: \"Always\"",
+    );
+    let has_deadline = field("/spec/template/spec/activeDeadlineSeconds").is_some();
+    check(
+        !has_deadline,
+        "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in DaemonSet is not Supported",
+    );
+    let not_negative = "Invalid value: must be greater than or equal to 0";
+    check(spec.min_ready_seconds >= 0, &format!("spec.minReadySeconds: {not_negative}"));
+    let limit = spec.revision_history_limit;
+    check(limit.is_none_or(|limit| limit >= 0), &format!("spec.revisionHistoryLimit: {not_negative}"));
+    match &spec.update_strategy {
+        UpdateStrategy::OnDelete => {}
+        UpdateStrategy::RollingUpdate(rolling) => {
+            let number = |amount| match amount {
+                IntOrPercent::Int(number) | IntOrPercent::Percent(number) => number,
+            };
+            let fits = |amount| match amount {
+                IntOrPercent::Int(number) => number >= 0,
+                IntOrPercent::Percent(number) => (0..=100).contains(&number),
+            };
+            let (unavailable, surge) = (rolling.max_unavailable, rolling.max_surge);
+            let path = "spec.updateStrategy.rollingUpdate";
+            let range = "Invalid value: must be a non-negative integer or a percentage up to 100%";
+            check(fits(unavailable), &format!("{path}.maxUnavailable: {range}"));
+            check(fits(surge), &format!("{path}.maxSurge: {range}"));
+            check(
+                number(unavailable) == 0 || number(surge) == 0,
+                &format!(
+                    "{path}.maxSurge: Invalid value: may not be set when maxUnavailable is non-zero (its default is 1)"
+                ),
+            );
+            check(
+                number(unavailable) != 0 || number(surge) != 0,
+                &format!("{path}.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"),
+            );
+        }
+        UpdateStrategy::Unknown(_) => check(
+            false,
+            "spec.updateStrategy.type: Unsupported value: supported values: \"RollingUpdate\", \"OnDelete\"",
+        ),
+    }
+}
+
+fn label(path: &str, key: &str, value: &str, add: &mut impl FnMut(String, String)) {
+    if !is_label_key(key) {
+        add(path.to_owned(), format!("Invalid value: {key:?}: must be a valid label key"));
+    }
+    if !is_label_value(value) {
+        add(path.to_owned(), format!("Invalid value: {value:?}: must be a valid label value"));
+    }
+}
+
+/// Ported from `ValidateTolerations`; whether `Lt` and `Gt` are allowed depends on a feature gate.
+fn toleration(path: &str, toleration: &Toleration, add: &mut impl FnMut(String, String)) {
+    let Toleration { key, operator, value, effect, toleration_seconds } = toleration;
+    if key.is_empty() && operator != "Exists" {
+        add(format!("{path}.operator"), format!("Invalid value: {operator:?}: must be Exists when `key` is empty"));
+    }
+    if !key.is_empty() && !is_label_key(key) {
+        add(format!("{path}.key"), format!("Invalid value: {key:?}: must be a valid label key"));
+    }
+    if toleration_seconds.is_some() && effect != "NoExecute" {
+        let problem = format!("Invalid value: {effect:?}: must be 'NoExecute' when `tolerationSeconds` is set");
+        add(format!("{path}.effect"), problem);
+    }
+    match operator.as_str() {
+        "" | "Equal" if !is_label_value(value) => {
+            add(format!("{path}.value"), format!("Invalid value: {value:?}: must be a valid label value"));
+        }
+        "Exists" if !value.is_empty() => {
+            let problem = format!("Invalid value: {value:?}: value must be empty when `operator` is 'Exists'");
+            add(format!("{path}.operator"), problem);
+        }
+        _ => {}
+    }
+}
+
+/// Ported from `ValidateNodeSelectorRequirement`.
+fn expression(path: &str, requirement: &NodeSelectorRequirement, add: &mut impl FnMut(String, String)) {
+    let NodeSelectorRequirement { key, operator, values } = requirement;
+    let problem = match operator.as_str() {
+        "In" | "NotIn" if values.is_empty() => {
+            Some("Required value: must be specified when `operator` is 'In' or 'NotIn'")
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            Some("Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        }
+        "Gt" | "Lt" if values.len() != 1 => {
+            Some("Required value: must be specified single value when `operator` is 'Lt' or 'Gt'")
+        }
+        _ => None,
+    };
+    if let Some(problem) = problem {
+        add(format!("{path}.values"), problem.to_owned());
+    }
+    if !is_label_key(key) {
+        add(format!("{path}.key"), format!("Invalid value: {key:?}: must be a valid label key"));
+    }
+    for (number, value) in values.iter().enumerate().filter(|(_, value)| !is_label_value(value)) {
+        add(format!("{path}.values[{number}]"), format!("Invalid value: {value:?}: must be a valid label value"));
+    }
+}
+
+/// Ported from `ValidateNodeFieldSelectorRequirement`.
+fn field_requirement(path: &str, requirement: &NodeSelectorRequirement, add: &mut impl FnMut(String, String)) {
+    let NodeSelectorRequirement { key, operator, values } = requirement;
+    if !matches!(operator.as_str(), "In" | "NotIn") {
+        add(format!("{path}.operator"), format!("Invalid value: {operator:?}: not a valid selector operator"));
+    } else if values.len() != 1 {
+        let problem =
+            "Required value: must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+        add(format!("{path}.values"), problem.to_owned());
+    }
+    if key != "metadata.name" {
+        add(format!("{path}.key"), format!("Invalid value: {key:?}: not a valid field selector key"));
+    }
+}
+
+/// Checks what a container requires, its volume mounts and its resources.
+fn container(path: &str, container: &Value, volumes: &[&str], add: &mut impl FnMut(String, String)) {
+    for field in ["name", "image"] {
+        if container[field].as_str().is_none_or(str::is_empty) {
+            add(join(path, field), "Required value".to_owned());
+        }
+    }
+    let mounts = container["volumeMounts"].as_array();
+    for (number, mount) in mounts.into_iter().flatten().enumerate() {
+        let name = mount["name"].as_str().unwrap_or_default();
+        if !volumes.contains(&name) {
+            add(format!("{path}.volumeMounts[{number}].name"), format!("Not found: {name:?}"));
+        }
+    }
+    let ports = container["ports"].as_array();
+    for (number, port) in ports.into_iter().flatten().enumerate() {
+        if port["containerPort"].as_i64().is_none_or(|port| port == 0) {
+            add(format!("{path}.ports[{number}].containerPort"), "Required value".to_owned());
+        }
+    }
+    resources(&format!("{path}.resources"), &container["resources"], add);
+}
+
+/// Ported from `validateResourceRequirements`.
+fn resources(path: &str, resources: &Value, add: &mut impl FnMut(String, String)) {
+    let amounts = |list: &str| -> BTreeMap<&str, Quantity> {
+        let amounts = resources[list].as_object().into_iter().flatten();
+        amounts.filter_map(|(name, value)| Some((name.as_str(), quantity(value)?))).collect()
+    };
+    let (limits, requests) = (amounts("limits"), amounts("requests"));
+    for (list, amounts) in [("limits", &limits), ("requests", &requests)] {
+        for (name, amount) in amounts.iter().filter(|(_, amount)| amount.nanos().is_some_and(|nanos| nanos < 0)) {
+            let problem = format!("Invalid value: {:?}: must be greater than or equal to 0", amount.text);
+            add(format!("{path}.{list}[{name}]"), problem);
+        }
+    }
+    for (name, request) in &requests {
+        // `IsOvercommitAllowed`: huge pages and extended resources are not shared.
+        let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+        let may_overcommit = is_native && !name.starts_with("hugepages-");
+        match limits.get(name) {
+            Some(limit) if request.nanos() > limit.nanos() => {
+                let problem = format!("must be less than or equal to {name} limit of {}", limit.text);
+                add(format!("{path}.requests"), format!("Invalid value: {:?}: {problem}", request.text));
+            }
+            Some(limit) if !may_overcommit && request.nanos() != limit.nanos() => {
+                let problem = format!("must be equal to {name} limit of {}", limit.text);
+                add(format!("{path}.requests"), format!("Invalid value: {:?}: {problem}", request.text));
+            }
+            None if !may_overcommit => {
+                add(
+                    format!("{path}.limits"),
+                    "Required value: Limit must be set for non overcommitable resources".to_owned(),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads a quantity, which may be written as text or as a number.
+fn quantity(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => Some(Quantity::new(text.as_str())),
+        Value::Number(number) => Some(Quantity::new(number.to_string())),
+        _ => None,
+    }
+}
+
+/// Allowed values, by type and field.
+const ENUMS: &[(&str, &str, &[&str])] = &[
+    ("Toleration", "effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"]),
+    ("Toleration", "operator", &["Equal", "Exists", "Lt", "Gt"]),
+    ("NodeSelectorRequirement", "operator", &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]),
+    ("LabelSelectorRequirement", "operator", &["In", "NotIn", "Exists", "DoesNotExist"]),
+    ("ContainerPort", "protocol", &["SCTP", "TCP", "UDP"]),
+    ("Container", "imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
+    ("Container", "terminationMessagePolicy", &["FallbackToLogsOnError", "File"]),
+    ("HTTPGetAction", "scheme", &["HTTP", "HTTPS"]),
+    ("VolumeMount", "mountPropagation", &["Bidirectional", "HostToContainer", "None"]),
+    ("PodSpec", "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
+    ("PodSpec", "preemptionPolicy", &["PreemptLowerPriority", "Never"]),
+    ("PodOS", "name", &["linux", "windows"]),
+    ("TopologySpreadConstraint", "whenUnsatisfiable", &["DoNotSchedule", "ScheduleAnyway"]),
+    (
+        "HostPathVolumeSource",
+        "type",
+        &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"],
+    ),
+];
+
+/// The smallest and largest number that is allowed, by type and field.
+///
+/// A pod's negative grace period is not among them: the API server changes it to 1.
+const RANGES: &[(&str, &str, i64, i64)] = &[
+    ("ContainerPort", "containerPort", 0, 65_535),
+    ("ContainerPort", "hostPort", 0, 65_535),
+    ("Probe", "initialDelaySeconds", 0, i64::MAX),
+    ("Probe", "timeoutSeconds", 0, i64::MAX),
+    ("Probe", "periodSeconds", 0, i64::MAX),
+    ("Probe", "successThreshold", 0, i64::MAX),
+    ("Probe", "failureThreshold", 0, i64::MAX),
+    ("Probe", "terminationGracePeriodSeconds", 1, i64::MAX),
+    ("TopologySpreadConstraint", "maxSkew", 1, i64::MAX),
+    ("PreferredSchedulingTerm", "weight", 1, 100),
+    ("WeightedPodAffinityTerm", "weight", 1, 100),
+];
+
+/// The scalar fields that are integers; each name has one meaning among the template types.
+const INTEGERS: &[&str] = &[
+    "activeDeadlineSeconds",
+    "containerPort",
+    "defaultMode",
+    "deletionGracePeriodSeconds",
+    "expirationSeconds",
+    "failureThreshold",
+    "fsGroup",
+    "generation",
+    "hostPort",
+    "initialDelaySeconds",
+    "lun",
+    "maxExpirationSeconds",
+    "maxSkew",
+    "minDomains",
+    "mode",
+    "partition",
+    "periodSeconds",
+    "priority",
+    "runAsGroup",
+    "runAsUser",
+    "seconds",
+    "successThreshold",
+    "terminationGracePeriodSeconds",
+    "timeoutSeconds",
+    "tolerationSeconds",
+    "weight",
+];
+
+/// The scalar fields that are truth values.
+const BOOLEANS: &[&str] = &[
+    "allowPrivilegeEscalation",
+    "automountServiceAccountToken",
+    "blockOwnerDeletion",
+    "chapAuthDiscovery",
+    "chapAuthSession",
+    "controller",
+    "enableServiceLinks",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostProcess",
+    "hostUsers",
+    "optional",
+    "privileged",
+    "readOnly",
+    "readOnlyRootFilesystem",
+    "runAsNonRoot",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "sslEnabled",
+    "stdin",
+    "stdinOnce",
+    "tty",
+];
+
+/// Collects problems while it walks an object along the table of types.
+#[derive(Default)]
+struct Checker {
+    problems: Vec<String>,
+}
+
+impl Checker {
+    fn add(&mut self, path: &str, problem: &str) {
+        self.problems.push(format!("{path}: {problem}"));
+    }
+
+    /// Checks a field that is set.
+    fn at(&mut self, object: &Value, field: &str, check: impl FnOnce(&mut Self, &Value)) {
+        if let Some(value) = object.get(field).filter(|value| !value.is_null()) {
+            check(self, value);
+        }
+    }
+
+    fn known_fields(&mut self, object: &Value, path: &str, known: &[&str]) {
+        let Some(fields) = object.as_object() else {
+            return self.add(path, &format!("Invalid value: {}: must be an object", shown(object)));
+        };
+        for field in fields.keys().filter(|field| !known.contains(&field.as_str())) {
+            let near = known.iter().filter(|known| strsim::osa_distance(known, field) <= 2);
+            let near = near.min_by_key(|known| strsim::osa_distance(known, field));
+            let hint = near.map_or(String::new(), |near| format!(" (did you mean {near:?}?)"));
+            self.problems.push(format!("unknown field {:?}{hint}", join(path, field)));
+        }
+    }
+
+    fn object(&mut self, of: &'static Type, object: &Value, path: &str) {
+        let known: Vec<&str> = of.fields.iter().map(|field| field.name).collect();
+        self.known_fields(object, path, &known);
+        for field in of.fields {
+            let path = join(path, field.name);
+            self.at(object, field.name, |checker, value| checker.value(of.name, field.name, &field.kind, value, &path));
+        }
+    }
+
+    fn value(&mut self, of: &str, field: &str, kind: &Kind, value: &Value, path: &str) {
+        match kind {
+            Kind::Struct(of) | Kind::Optional(of) => self.object(of, value, path),
+            Kind::List(of, _) => self.list(value, path, |checker, entry, path| checker.object(of, entry, path)),
+            Kind::Values
+                if matches!((of, field), ("PodSecurityContext", _) | ("ContainerRestartRuleOnExitCodes", _)) =>
+            {
+                self.list(value, path, |checker, entry, path| checker.integer(entry, path));
+            }
+            Kind::Values => self.list(value, path, |checker, entry, path| checker.text(entry, path)),
+            Kind::Texts => self.map(value, path, |checker, entry, path| checker.text(entry, path)),
+            Kind::Quantities => self.map(value, path, |checker, entry, path| checker.quantity(entry, path)),
+            Kind::Quantity | Kind::OptionalQuantity => self.quantity(value, path),
+            Kind::IntOrString if is_integer(value) || value.is_string() => {}
+            Kind::IntOrString => {
+                self.add(path, &format!("Invalid value: {}: must be an integer or a string", shown(value)));
+            }
+            Kind::Value | Kind::Pointer => self.scalar(of, field, value, path),
+        }
+    }
+
+    fn scalar(&mut self, of: &str, field: &str, value: &Value, path: &str) {
+        if field == "fieldsV1" {
+            return;
+        }
+        if INTEGERS.contains(&field) || (of, field) == ("GRPCAction", "port") {
+            self.integer(value, path);
+        } else if BOOLEANS.contains(&field) {
+            if !value.is_boolean() {
+                self.add(path, &format!("Invalid value: {}: must be a boolean", shown(value)));
+            }
+        } else {
+            self.text(value, path);
+        }
+        let allowed =
+            ENUMS.iter().find(|(owner, name, _)| (*owner, *name) == (of, field)).map(|(.., allowed)| *allowed);
+        if let (Some(allowed), Some(text)) = (allowed, value.as_str())
+            && !allowed.contains(&text)
+            // Defaults are filled in for an empty value.
+            && !text.is_empty()
+        {
+            let supported: Vec<String> = allowed.iter().map(|value| format!("{value:?}")).collect();
+            self.add(path, &format!("Unsupported value: {text:?}: supported values: {}", supported.join(", ")));
+        }
+        let range = RANGES.iter().find(|(owner, name, ..)| (*owner, *name) == (of, field));
+        if let (Some((.., low, high)), Some(number)) = (range, value.as_i64())
+            && !(*low..=*high).contains(&number)
+        {
+            let range = match *high {
+                i64::MAX => format!("must be greater than or equal to {low}"),
+                high => format!("must be between {} and {high}, inclusive", (*low).max(1)),
+            };
+            self.add(path, &format!("Invalid value: {number}: {range}"));
+        }
+    }
+
+    fn list(&mut self, value: &Value, path: &str, check: impl Fn(&mut Self, &Value, &str)) {
+        let Some(entries) = value.as_array() else {
+            return self.add(path, &format!("Invalid value: {}: must be a list", shown(value)));
+        };
+        for (number, entry) in entries.iter().enumerate().filter(|(_, entry)| !entry.is_null()) {
+            check(self, entry, &format!("{path}[{number}]"));
+        }
+    }
+
+    fn map(&mut self, value: &Value, path: &str, check: impl Fn(&mut Self, &Value, &str)) {
+        let Some(entries) = value.as_object() else {
+            return self.add(path, &format!("Invalid value: {}: must be an object", shown(value)));
+        };
+        for (key, entry) in entries.iter().filter(|(_, entry)| !entry.is_null()) {
+            check(self, entry, &format!("{path}[{key}]"));
+        }
+    }
+
+    fn text(&mut self, value: &Value, path: &str) {
+        if !value.is_string() {
+            self.add(path, &format!("Invalid value: {}: must be a string", shown(value)));
+        }
+    }
+
+    fn integer(&mut self, value: &Value, path: &str) {
+        if !is_integer(value) {
+            self.add(path, &format!("Invalid value: {}: must be an integer", shown(value)));
+        }
+    }
+
+    fn quantity(&mut self, value: &Value, path: &str) {
+        if quantity(value).is_none_or(|quantity| quantity.nanos().is_none()) {
+            self.add(path, &format!("Invalid value: {}: must be a quantity such as 500m, 2 or 64Mi", shown(value)));
+        }
+    }
+}
+
+/// Returns whether a number is whole, as 80.0 is: kubectl sends it as 80.
+fn is_integer(value: &Value) -> bool {
+    value.is_i64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+fn join(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
+/// Writes a value as JSON, or its type if that is long.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        scalar => scalar.to_string(),
+    }
+}

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::file;
+use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
 use kubectl_ds::coverage::walk::{Detail, Options, coverage};
 use kubectl_ds::model::selector::LabelSelector;
 use serde_json::Value;
@@ -35,7 +35,8 @@ pub fn items() -> Vec<Value> {
 fn recording() -> Recording {
     let path = path();
     let dump = file::open(path.to_str().unwrap(), &mut io::empty(), None).unwrap();
-    let snapshot = dump.read(&Query { admission: true, ..Query::default() }).unwrap();
+    let scope = CoverageScope { admission: true, ..CoverageScope::default() };
+    let snapshot = dump.read(&Query { wanted: Wanted::Coverage(scope), ..Query::default() }).unwrap();
     let options = Options { detail: Detail::Nodes, node: None, by: None, node_selector: LabelSelector::default() };
     let report = serde_json::to_value(coverage(&snapshot, &options)).unwrap();
     Recording { report, items: items() }

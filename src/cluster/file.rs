@@ -14,7 +14,7 @@ use super::newest_time::newest_time;
 use super::objects::{Objects, Origin};
 use super::suggestions;
 use super::text::{self, STANDARD_INPUT};
-use super::{HistoryQuery, Query};
+use super::{CoverageScope, Query, Wanted};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 
@@ -168,38 +168,19 @@ impl Dump {
     /// another namespace, and where it was handed out before.
     pub fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         let mut snapshot = self.take(query.namespace.as_deref())?;
-        snapshot.unknown_names =
-            suggestions::unknown_names(query, &snapshot.daemon_sets).map_err(|error| self.not_found(error))?;
-        if let Some(node) = &query.node {
-            self.check_node(node, &snapshot)?;
-            snapshot.nodes.retain(|existing| existing.metadata.name == *node);
-            // As from a live cluster: one node's pods, and those that no node has yet.
-            snapshot.pods.retain(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
-        }
-        snapshot.nodes.retain(|node| query.node_selector.matches(&node.metadata.labels));
-        snapshot.daemon_sets.retain(|daemon_set| query.wants(&daemon_set.metadata));
-        Ok(snapshot)
-    }
-
-    /// Hands out DaemonSets with their revisions and pods; see [`super::Source::read_history`].
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Dump::read`] does.
-    pub fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ClusterError> {
-        let mut snapshot = self.take(query.namespace.as_deref())?;
-        let existing: Vec<DaemonSet> = match &query.name {
-            Some(_) => snapshot.daemon_sets_of_any_flavor().cloned().collect(),
-            None => Vec::new(),
-        };
-        query.choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets);
-        match &query.name {
-            Some(name) if snapshot.daemon_sets.is_empty() && snapshot.advanced_daemon_sets.is_empty() => {
-                let namespace = query.namespace.as_deref();
-                Err(self.not_found(suggestions::unknown_daemon_set_of(query.flavors, name, namespace, &existing)))
+        snapshot.unknown_names = query
+            .choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets)
+            .map_err(|error| self.not_found(error))?;
+        if let Wanted::Coverage(CoverageScope { node, node_selector, .. }) = &query.wanted {
+            if let Some(node) = node {
+                self.check_node(node, &snapshot)?;
+                snapshot.nodes.retain(|existing| existing.metadata.name == *node);
+                // As from a live cluster: the node's pods, and those that are not bound.
+                snapshot.pods.retain(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
             }
-            _ => Ok(snapshot),
+            snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
         }
+        Ok(snapshot)
     }
 
     /// Takes the snapshot out, which is possible once.

@@ -1,7 +1,7 @@
 //! Where snapshots come from: a live cluster, or a dump of one.
 //!
-//! A [`Source`] answers a [`Query`] with a [`Snapshot`]. `live` asks an API server and acts as
-//! kubectl does with the same kubeconfig; [`file`](mod@file) reads a dump and works without a client.
+//! A [`Source`] answers a [`Query`] with a [`Snapshot`]. `live` reads an API server, and connects as kubectl does
+//! with the same kubeconfig; [`file`](mod@file) reads a dump and works without a client.
 
 mod dump_header;
 pub mod error;
@@ -28,63 +28,63 @@ use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Snapshot, UnknownName};
 use error::ClusterError;
 
-/// What is asked of a source, so that it reads no more than the question needs.
+/// What to read: which DaemonSets, and what of the cluster beside them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Query {
-    /// The namespace of the DaemonSets; every one where absent.
+    /// The namespace of the DaemonSets; `None` for all.
     pub namespace: Option<String>,
-    /// The names of the DaemonSets; all of them where empty.
+    /// The names of the DaemonSets; empty for all.
     pub names: Vec<String>,
     /// Labels that the DaemonSets must have.
     pub selector: LabelSelector,
-    /// The one node that is asked about; every one where absent.
-    pub node: Option<String>,
-    /// Labels that the nodes must have.
-    pub node_selector: LabelSelector,
-    /// Whether LimitRanges, runtime classes and priority classes are wanted, to simulate new pods.
-    pub admission: bool,
-    /// Whether every pod and every event of the cluster is wanted, for a dump.
-    pub everything: bool,
+    /// Whose DaemonSets; [`Wanted::Everything`] always includes both.
+    pub flavors: Flavors,
+    /// What to read beside them.
+    pub wanted: Wanted,
 }
 
-impl Query {
-    /// Tells whether the query asks for a DaemonSet: by namespace, name and labels.
-    pub fn wants(&self, metadata: &ObjectMeta) -> bool {
-        self.namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace)
-            && (self.names.is_empty() || self.names.contains(&metadata.name))
-            && self.selector.matches(&metadata.labels)
+/// What to read beside DaemonSets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wanted {
+    /// What explains why nodes have no available pod: revisions, nodes, pods, events and leases.
+    Coverage(CoverageScope),
+    /// Revisions, including those of other owners that a selector matches, and the pods of some DaemonSets.
+    History(PodsOf),
+    /// Every object of every kind a snapshot holds, complete, for a dump.
+    Everything,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Wanted::Coverage(CoverageScope::default())
     }
 }
 
-/// What is asked of a source about templates and revisions.
+/// Which nodes coverage is about, and whether new pods are simulated.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct HistoryQuery {
-    /// The namespace of the DaemonSets; every one where absent.
-    pub namespace: Option<String>,
-    /// The name of the DaemonSet; all of them where absent.
-    pub name: Option<String>,
-    /// Labels that the DaemonSets must have.
-    pub selector: LabelSelector,
-    /// Whose DaemonSets.
-    pub flavors: Flavors,
-    /// Of which of them the pods are read, too: of a big DaemonSet they are many.
-    pub pods: PodsOf,
+pub struct CoverageScope {
+    /// The only node; `None` for all.
+    pub node: Option<String>,
+    /// Labels that the nodes must have.
+    pub node_selector: LabelSelector,
+    /// Whether to read LimitRanges, runtime classes and priority classes, to simulate new pods.
+    pub admission: bool,
 }
 
 /// Of which DaemonSets pods are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PodsOf {
-    /// Of all that are read.
+    /// All.
     #[default]
     All,
-    /// Of those whose update strategy is `OnDelete`.
+    /// Those with the update strategy `OnDelete`.
     OnDelete,
-    /// Of none.
+    /// None.
     None,
 }
 
 impl PodsOf {
-    /// Tells whether a DaemonSet's pods are read.
+    /// Returns whether a DaemonSet's pods are read.
     pub fn include(self, daemon_set: &DaemonSet) -> bool {
         match self {
             PodsOf::All => true,
@@ -94,20 +94,20 @@ impl PodsOf {
     }
 }
 
-/// Whose DaemonSets are asked for.
+/// Whose DaemonSets to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flavors {
     /// Kubernetes' own.
-    Apps,
-    /// OpenKruise's.
-    Advanced,
-    /// Both; of a name, Kubernetes' own, and where there is none OpenKruise's.
     #[default]
+    Apps,
+    /// OpenKruise's Advanced DaemonSets.
+    Advanced,
+    /// Both. A name means Kubernetes' own DaemonSet, or OpenKruise's if there is no other.
     Any,
 }
 
 impl Flavors {
-    /// Tells whether DaemonSets of a flavor are asked for.
+    /// Returns whether DaemonSets of a flavor are read.
     pub fn include(self, flavor: Flavor) -> bool {
         match self {
             Flavors::Apps => flavor == Flavor::Apps,
@@ -117,25 +117,55 @@ impl Flavors {
     }
 }
 
-impl HistoryQuery {
-    /// Tells whether the query asks for a DaemonSet: by namespace, name and labels.
+impl Query {
+    /// Returns whether the query includes a DaemonSet, by namespace, name and labels.
     pub fn wants(&self, metadata: &ObjectMeta) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace)
-            && self.name.as_ref().is_none_or(|name| *name == metadata.name)
+            && (self.names.is_empty() || self.names.contains(&metadata.name))
             && self.selector.matches(&metadata.labels)
     }
 
-    /// Keeps of what a name matches the DaemonSets that it means: Kubernetes' own go before OpenKruise's.
-    pub(crate) fn choose(&self, daemon_sets: &mut Vec<DaemonSet>, advanced_daemon_sets: &mut Vec<DaemonSet>) {
+    /// Retains the DaemonSets that the query means, and returns the names that none has. A name means Kubernetes' own
+    /// DaemonSet before OpenKruise's.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no DaemonSet has the only name of the query.
+    fn choose(
+        &self,
+        daemon_sets: &mut Vec<DaemonSet>,
+        advanced_daemon_sets: &mut Vec<DaemonSet>,
+    ) -> Result<Vec<UnknownName>, ClusterError> {
+        let unknown = match (&self.wanted, self.names.as_slice()) {
+            // Only commands about templates take Advanced DaemonSets, and may suggest one.
+            (Wanted::History(_), [name]) => {
+                let existing = || daemon_sets.iter().chain(advanced_daemon_sets.iter());
+                let is_meant = |daemon_set: &DaemonSet| {
+                    self.flavors.include(daemon_set.flavor()) && self.wants(&daemon_set.metadata)
+                };
+                if !existing().any(is_meant) {
+                    let namespace = self.namespace.as_deref();
+                    return Err(suggestions::unknown_daemon_set_of(self.flavors, name, namespace, existing()));
+                }
+                Vec::new()
+            }
+            _ => suggestions::unknown_names(self, daemon_sets)?,
+        };
+        let flavors = if self.wanted == Wanted::Everything { Flavors::Any } else { self.flavors };
         for daemon_sets in [&mut *daemon_sets, &mut *advanced_daemon_sets] {
-            daemon_sets
-                .retain(|daemon_set| self.flavors.include(daemon_set.flavor()) && self.wants(&daemon_set.metadata));
+            daemon_sets.retain(|daemon_set| flavors.include(daemon_set.flavor()) && self.wants(&daemon_set.metadata));
         }
-        if self.name.is_some() {
-            let namespaces: BTreeSet<_> = daemon_sets.iter().map(|own| own.metadata.namespace.clone()).collect();
-            advanced_daemon_sets.retain(|advanced| !namespaces.contains(&advanced.metadata.namespace));
+        if !self.names.is_empty() {
+            let own: BTreeSet<_> = daemon_sets.iter().map(|own| key(&own.metadata)).collect();
+            advanced_daemon_sets.retain(|advanced| !own.contains(&key(&advanced.metadata)));
         }
+        Ok(unknown)
     }
+}
+
+/// Returns what identifies an object of a kind.
+fn key(metadata: &ObjectMeta) -> (&str, &str) {
+    (&metadata.namespace, &metadata.name)
 }
 
 /// Where snapshots come from.
@@ -149,14 +179,14 @@ pub enum Source {
 }
 
 impl Source {
-    /// Reads what the query asks for, and no more than it needs.
+    /// Reads what the query wants.
     ///
     /// What the server forbids and what the dump lacks become gaps of the snapshot.
     ///
     /// # Errors
     ///
-    /// Fails where the source cannot be read at all, the DaemonSets are forbidden, or a DaemonSet or
-    /// node that is asked for by name is not there.
+    /// Fails if the source cannot be read at all, if the DaemonSets are forbidden, and if a DaemonSet or
+    /// node of the query does not exist.
     pub async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         match self {
             #[cfg(feature = "live")]
@@ -175,29 +205,13 @@ impl Source {
         }
     }
 
-    /// Reads DaemonSets with their revisions, with their pods where the query wants them, and nothing else.
+    /// Adds every pod on these nodes to the snapshot, so that their free resources can be computed.
     ///
-    /// Revisions that only match a DaemonSet's selector are there too, whosever they are.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the source cannot be read at all, the DaemonSets are forbidden, or the one that is asked
-    /// for by name is not there.
-    pub async fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ClusterError> {
-        match self {
-            #[cfg(feature = "live")]
-            Source::Live(live) => Box::pin(live.read_history(query)).await,
-            Source::File(dump) => dump.read_history(query),
-        }
-    }
-
-    /// Adds every pod of these nodes to the snapshot, so that free room on them can be computed.
-    ///
-    /// A dump has no more pods than it has, so that nothing happens there.
+    /// Does nothing for a dump, whose snapshot already has every pod.
     ///
     /// # Errors
     ///
-    /// Fails where the server cannot be read; pods that it forbids become a gap.
+    /// Fails if the server cannot be read; pods that it forbids become a gap.
     pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ClusterError> {
         match self {
             #[cfg(feature = "live")]

@@ -64,11 +64,7 @@ pub fn unknown_daemon_set_of<'a>(
 
 /// Returns whether a pod is on a node or meant for it: the node has existed then.
 pub fn is_for_node(pod: &Pod, node: &str) -> bool {
-    let names_node = || {
-        let terms = pod.spec.required_node_affinity().into_iter().flat_map(|affinity| &affinity.node_selector_terms);
-        terms.flat_map(|term| &term.match_fields).any(|field| field.values.iter().any(|value| value == node))
-    };
-    pod.spec.node_name == node || (pod.spec.node_name.is_empty() && names_node())
+    pod.nodes().any(|named| named == node)
 }
 
 /// Returns the error for a node that does not exist.

@@ -11,7 +11,7 @@ use super::Failure;
 use super::parse::{Named, parse_duration, parse_name};
 use super::session::{GlobalArgs, Session};
 use crate::cluster::write::Sending;
-use crate::cluster::{Flavors, HistoryQuery, PodsOf};
+use crate::cluster::{Flavors, PodsOf, Query, Wanted};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
@@ -136,11 +136,11 @@ pub async fn run(
             .into());
     }
     let session = target.open(io).await?;
-    let query = HistoryQuery {
-        name: Some(settings.name.clone()),
+    let query = Query {
+        names: vec![settings.name.clone()],
         flavors: settings.flavors,
-        pods: PodsOf::OnDelete,
-        ..HistoryQuery::default()
+        wanted: Wanted::History(PodsOf::OnDelete),
+        ..Query::default()
     };
     let snapshot = session.read_history(query, io).await?;
     let daemon_set = only_one(&snapshot, &settings.name)?;
@@ -271,11 +271,11 @@ impl Change<'_> {
     }
 
     async fn read_again(&self, io: &mut Io<'_>) -> Result<DaemonSet, Failure> {
-        let query = HistoryQuery {
-            name: Some(self.settings.name.clone()),
+        let query = Query {
+            names: vec![self.settings.name.clone()],
             flavors: self.flavors(),
-            pods: PodsOf::None,
-            ..HistoryQuery::default()
+            wanted: Wanted::History(PodsOf::None),
+            ..Query::default()
         };
         let snapshot = self.session.read_history(query, io).await?;
         Ok(only_one(&snapshot, &self.settings.name)?.clone())
@@ -379,12 +379,12 @@ impl Change<'_> {
         patience: Duration,
     ) -> Result<Option<Outcome>, Failure> {
         let metadata = &self.daemon_set.metadata;
-        let query = HistoryQuery {
+        let query = Query {
             namespace: Some(metadata.namespace.clone()),
-            name: Some(metadata.name.clone()),
+            names: vec![metadata.name.clone()],
             flavors: self.flavors(),
-            pods: PodsOf::None,
-            ..HistoryQuery::default()
+            wanted: Wanted::History(PodsOf::None),
+            ..Query::default()
         };
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
         let made = Template::new(object.pointer("/spec/template").cloned().unwrap_or_default());

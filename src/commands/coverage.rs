@@ -10,7 +10,7 @@ use super::gate;
 use super::output::{self, Output};
 use super::parse::{Named, parse_name, parse_node, parse_selector};
 use super::session::{GlobalArgs, Target};
-use crate::cluster::{Flavors, Query, manifest};
+use crate::cluster::{CoverageScope, Flavors, Query, Wanted, manifest};
 use crate::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
 use crate::coverage::what_if::what_if;
 use crate::error::{CommandError, Exit};
@@ -179,7 +179,12 @@ async fn run_coverage(
         None if nodes || is_data => Detail::Nodes,
         None => Detail::Groups,
     };
-    let query = Query { names, node: node.clone(), node_selector: node_selector.selector.clone(), ..Query::default() };
+    let wanted = Wanted::Coverage(CoverageScope {
+        node: node.clone(),
+        node_selector: node_selector.selector.clone(),
+        admission: false,
+    });
+    let query = Query { names, wanted, ..Query::default() };
     let session = target.open(io).await?;
     let needs_all_pods_on = |snapshot: &Snapshot| match &node {
         Some(node) => BTreeSet::from([node.clone()]),
@@ -225,8 +230,11 @@ async fn run_what_if(
         manifest::read_daemon_set(manifest, io.input, session.namespace.as_deref(), &session.default_namespace)?;
     let query = Query {
         namespace: Some(proposed.metadata.namespace.clone()),
-        node_selector: node_selector.selector.clone(),
-        admission: true,
+        wanted: Wanted::Coverage(CoverageScope {
+            node: None,
+            node_selector: node_selector.selector.clone(),
+            admission: true,
+        }),
         ..Query::default()
     };
     let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();

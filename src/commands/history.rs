@@ -9,7 +9,7 @@ use super::external_diff;
 use super::output::{self, Output};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, Target};
-use crate::cluster::{Flavors, HistoryQuery, PodsOf, manifest};
+use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -206,7 +206,8 @@ async fn answer(
     }
     let session = target.open(io).await?;
     let pods = if matches!(question, Question::Table) { PodsOf::All } else { PodsOf::None };
-    let query = HistoryQuery { name: name.clone(), flavors, pods, ..HistoryQuery::default() };
+    let names = name.iter().cloned().collect();
+    let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
     let snapshot = session.read_history(query, io).await?;
     let view = View::new(io.width(), target.ascii);
     let (sides, unified) = match question {

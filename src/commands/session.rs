@@ -16,7 +16,7 @@ use super::parse::{parse_duration, parse_selector};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{self, ConnectOptions};
 use crate::cluster::write::Sending;
-use crate::cluster::{HistoryQuery, Query, Source, file};
+use crate::cluster::{Query, Source, file};
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::io::Io;
@@ -393,9 +393,9 @@ impl Session {
     /// # Errors
     ///
     /// Fails where the source cannot be read.
-    pub async fn read_history(&self, query: HistoryQuery, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
-        let query = HistoryQuery { namespace: self.namespace.clone(), selector: self.selector.clone(), ..query };
-        let work = self.source.read_history(&query);
+    pub async fn read_history(&self, query: Query, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
+        let query = Query { namespace: self.namespace.clone(), selector: self.selector.clone(), ..query };
+        let work = self.source.read(&query);
         let snapshot = show_progress(work, &self.progress, io).await?;
         self.hand_on_warnings(io)?;
         Ok(snapshot)
@@ -425,14 +425,14 @@ impl Session {
     /// Fails where the source cannot be read.
     pub async fn watch<T>(
         &self,
-        query: &HistoryQuery,
+        query: &Query,
         patience: Duration,
         answer: impl Fn(&Snapshot) -> Option<T>,
     ) -> Result<Option<T>, Failure> {
         let end = tokio::time::Instant::now() + patience;
         let mut pause = Duration::from_millis(50);
         loop {
-            if let Some(found) = answer(&self.source.read_history(query).await?) {
+            if let Some(found) = answer(&self.source.read(query).await?) {
                 return Ok(Some(found));
             }
             if tokio::time::Instant::now() + pause > end {

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 
 use super::Failure;
 use super::session::GlobalArgs;
-use crate::cluster::Query;
 use crate::cluster::text::Format;
 use crate::cluster::write_dump::{WriteOptions, write_dump, write_dump_file};
+use crate::cluster::{Query, Wanted};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -82,7 +82,7 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let Settings { format, file, redact } = arguments.resolve();
     let session = target.resolve(io)?.open(io).await?;
-    let query = Query { admission: true, everything: true, ..Query::default() };
+    let query = Query { wanted: Wanted::Everything, ..Query::default() };
     let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
     let options = WriteOptions { format, namespace: session.namespace.clone(), redact };
     match &file {

@@ -5,7 +5,7 @@
 //! which is all that the rules and the analyses ever see.
 
 #[macro_use]
-mod wire;
+pub(crate) mod wire;
 pub mod controller_revision;
 pub mod daemon_set;
 pub mod event;

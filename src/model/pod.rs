@@ -268,6 +268,15 @@ impl Pod {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
     }
 
+    /// Returns the node that the pod is bound to, or those that its node affinity names.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        let bound = Some(self.spec.node_name.as_str()).filter(|node| !node.is_empty());
+        let affinity = self.spec.required_node_affinity().filter(|_| bound.is_none());
+        let terms = affinity.into_iter().flat_map(|affinity| &affinity.node_selector_terms);
+        let named = terms.flat_map(|term| &term.match_fields).flat_map(|field| &field.values);
+        bound.into_iter().chain(named.map(String::as_str))
+    }
+
     /// Returns whether the pod has ended: phase `Succeeded` or `Failed`.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::live::{ConnectOptions, connect};
-use kubectl_ds::cluster::{Query, Source};
+use kubectl_ds::cluster::{CoverageScope, Query, Source, Wanted};
 use kubectl_ds::model::event::Event;
 use kubectl_ds::model::snapshot::{GapCause, Kind, PodsComplete, Snapshot};
 use serde::de::DeserializeOwned;
@@ -61,7 +61,11 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn everything() -> Query {
-    Query { everything: true, admission: true, ..Query::default() }
+    Query { wanted: Wanted::Everything, ..Query::default() }
+}
+
+fn on_node(name: &str) -> Wanted {
+    Wanted::Coverage(CoverageScope { node: Some(name.to_owned()), ..CoverageScope::default() })
 }
 
 fn in_team(name: &str) -> Query {
@@ -147,7 +151,7 @@ fn a_daemon_set_is_read_with_what_belongs_to_it(control_plane: &ControlPlane) {
 }
 
 fn one_node_is_read_with_all_that_runs_on_it(control_plane: &ControlPlane) {
-    let query = Query { node: Some("n1".to_owned()), ..Query::default() };
+    let query = Query { wanted: on_node("n1"), ..Query::default() };
     let (snapshot, _) = read(control_plane, "admin", &query).unwrap();
     assert_eq!(names(&snapshot).into_iter().collect::<BTreeSet<_>>(), ["agent-run1", "agent-wait", "web-1"].into());
     assert_eq!(snapshot.nodes.len(), 1);
@@ -181,7 +185,7 @@ fn a_name_that_is_not_there_comes_with_near_ones(control_plane: &ControlPlane) {
     let error = read(control_plane, "admin", &in_team("agnet")).unwrap_err();
     assert_eq!(error.to_string(), "Error from server (NotFound): daemonsets.apps \"agnet\" not found");
     assert_eq!(error.hints(), ["similar names in namespace \"team\": agent"]);
-    let query = Query { node: Some("node-1".to_owned()), ..in_team("agent") };
+    let query = Query { wanted: on_node("node-1"), ..in_team("agent") };
     let error = read(control_plane, "admin", &query).unwrap_err();
     assert_eq!(error.to_string(), "Error from server (NotFound): nodes \"node-1\" not found");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kubectl_ds::cluster::live::ConnectOptions;
-use kubectl_ds::cluster::{Query, Source};
+use kubectl_ds::cluster::{CoverageScope, Flavors, PodsOf, Query, Source, Wanted};
 use kubectl_ds::error::{CommandError, Exit};
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::json;
@@ -15,6 +15,10 @@ use super::{
     JSON, agent, all, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list, read, refusal,
     shown,
 };
+
+fn on_node(name: &str) -> Wanted {
+    Wanted::Coverage(CoverageScope { node: Some(name.to_owned()), ..CoverageScope::default() })
+}
 
 fn names(snapshot: &Snapshot) -> (Vec<&str>, Vec<&str>) {
     let nodes = snapshot.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
@@ -30,11 +34,11 @@ fn one_daemon_set_is_asked_for_with_no_more_than_belongs_to_it() {
     assert_eq!(snapshot.gaps, []);
     let asked: BTreeSet<String> = server.asked().into_iter().map(|asked| asked.target).collect();
     let expected = [
-        "/api/v1/namespaces/team/events?fieldSelector=involvedObject.kind%3DDaemonSet%2CinvolvedObject.name%3Dagent",
-        "/api/v1/namespaces/team/events?fieldSelector=involvedObject.kind%3DPod%2Ctype%21%3DNormal",
-        "/api/v1/namespaces/team/pods?labelSelector=app%3Dagent&resourceVersion=0",
-        "/api/v1/nodes?resourceVersion=0",
-        "/apis/apps/v1/namespaces/team/controllerrevisions?labelSelector=app%3Dagent",
+        "/api/v1/namespaces/team/events?&fieldSelector=involvedObject.kind%3DDaemonSet%2CinvolvedObject.name%3Dagent",
+        "/api/v1/namespaces/team/events?&fieldSelector=involvedObject.kind%3DPod%2Ctype%21%3DNormal",
+        "/api/v1/namespaces/team/pods?&labelSelector=app%3Dagent",
+        "/api/v1/nodes?",
+        "/apis/apps/v1/namespaces/team/controllerrevisions?&labelSelector=app%3Dagent",
         "/apis/apps/v1/namespaces/team/daemonsets/agent",
         "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager",
     ];
@@ -57,15 +61,15 @@ fn every_daemon_set_is_asked_for_with_all_pods() {
 #[test]
 fn one_node_is_asked_for_with_its_pods_and_those_that_no_node_has() {
     let server = Server::start(cluster);
-    let query = Query { node: Some("n1".to_owned()), ..all() };
+    let query = Query { wanted: on_node("n1"), ..all() };
     let (snapshot, _) = read(&options(&server), &query).unwrap();
     assert_eq!(snapshot.pods_complete, PodsComplete::On(["n1".to_owned()].into()));
     let asked: BTreeSet<String> = server.asked().into_iter().map(|asked| asked.target).collect();
     for target in [
-        "/api/v1/nodes?fieldSelector=metadata.name%3Dn1&resourceVersion=0",
-        "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&resourceVersion=0",
-        "/api/v1/namespaces/team/pods?labelSelector=app%3Dagent&fieldSelector=spec.nodeName%3D&resourceVersion=0",
-        "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind%3DNode%2CinvolvedObject.name%3Dn1",
+        "/api/v1/nodes?&fieldSelector=metadata.name%3Dn1",
+        "/api/v1/pods?&fieldSelector=spec.nodeName%3Dn1",
+        "/api/v1/namespaces/team/pods?&fieldSelector=spec.nodeName%3D&labelSelector=app%3Dagent",
+        "/api/v1/namespaces/default/events?&fieldSelector=involvedObject.kind%3DNode%2CinvolvedObject.name%3Dn1",
     ] {
         assert!(asked.contains(target), "{target} is not among {asked:#?}");
     }
@@ -74,12 +78,12 @@ fn one_node_is_asked_for_with_its_pods_and_those_that_no_node_has() {
 #[test]
 fn a_node_that_is_not_there_comes_with_near_ones() {
     let server = Server::start(|asked| match asked.target.as_str() {
-        target if target.starts_with("/api/v1/nodes?fieldSelector") => {
+        target if target.starts_with("/api/v1/nodes?&fieldSelector") => {
             protobuf_list("NodeList", &Vec::<kubectl_ds::model::node::Node>::new(), "")
         }
         _ => cluster(asked),
     });
-    let query = Query { node: Some("n3".to_owned()), ..agent() };
+    let query = Query { wanted: on_node("n3"), ..agent() };
     let error = read(&options(&server), &query).unwrap_err();
     assert_eq!(
         shown(error),
@@ -115,9 +119,9 @@ fn json_in_answer_to_a_question_for_protobuf_gives_the_same_objects() {
 #[test]
 fn pages_are_read_to_the_last_one() {
     let server = Server::start(|asked| match asked.target.as_str() {
-        "/api/v1/nodes?resourceVersion=0" => protobuf_list("NodeList", &[node("n1")], "page/2"),
-        "/api/v1/nodes?continue=page%2F2" => protobuf_list("NodeList", &[node("n2")], "page/3"),
-        "/api/v1/nodes?continue=page%2F3" => protobuf_list("NodeList", &[node("n3")], ""),
+        "/api/v1/nodes?" => protobuf_list("NodeList", &[node("n1")], "page/2"),
+        "/api/v1/nodes?&continue=page%2F2" => protobuf_list("NodeList", &[node("n2")], "page/3"),
+        "/api/v1/nodes?&continue=page%2F3" => protobuf_list("NodeList", &[node("n3")], ""),
         _ => cluster(asked),
     });
     let (snapshot, _) = read(&options(&server), &agent()).unwrap();
@@ -128,10 +132,10 @@ fn pages_are_read_to_the_last_one() {
 fn pages_whose_version_is_gone_are_read_again_from_the_first() {
     let rounds = AtomicUsize::new(0);
     let server = Server::start(move |asked| match asked.target.as_str() {
-        "/api/v1/nodes?resourceVersion=0" if rounds.fetch_add(1, Ordering::SeqCst) == 0 => {
+        "/api/v1/nodes?" if rounds.fetch_add(1, Ordering::SeqCst) == 0 => {
             protobuf_list("NodeList", &[node("old")], "gone")
         }
-        "/api/v1/nodes?continue=gone" => refusal(410, "Expired", "the provided continue parameter is too old"),
+        "/api/v1/nodes?&continue=gone" => refusal(410, "Expired", "the provided continue parameter is too old"),
         _ => cluster(asked),
     });
     let (snapshot, _) = read(&options(&server), &agent()).unwrap();
@@ -243,7 +247,7 @@ fn a_list_that_ends_in_the_middle_is_no_shorter_list() {
     });
     assert_eq!(
         shown(read(&options(&server), &agent()).unwrap_err()),
-        "cannot read the server's answer to list nodes: it ends in the middle\n\
+        "cannot read the server's answer to list nodes: it is truncated\n\
          hint: check that the server is a Kubernetes API server, and that no proxy changes its answers"
     );
 }
@@ -338,14 +342,14 @@ fn pods_of_few_nodes_are_read_node_by_node_and_of_many_at_once() {
         assert_eq!(snapshot.pods_complete, PodsComplete::On(two.clone()));
         let mut asked: Vec<_> = server.asked().drain(before..).map(|asked| asked.target).collect();
         asked.sort();
-        let target = |node: &str| format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&resourceVersion=0");
+        let target = |node: &str| format!("/api/v1/pods?&fieldSelector=spec.nodeName%3D{node}");
         assert_eq!(asked, [target("n1"), target("n2")]);
 
         source.read_pods_on(&mut snapshot, &two).await.unwrap();
         assert_eq!(server.asked().len(), before + 2, "what is known is not asked for again");
         let many: BTreeSet<String> = (0..50).map(|number| format!("node-{number}")).collect();
         source.read_pods_on(&mut snapshot, &many).await.unwrap();
-        assert_eq!(server.asked().last().unwrap().target, "/api/v1/pods?resourceVersion=0");
+        assert_eq!(server.asked().last().unwrap().target, "/api/v1/pods?");
         assert_eq!(snapshot.pods_complete, PodsComplete::Everywhere);
     });
 }
@@ -376,8 +380,141 @@ fn a_daemon_set_of_the_wrong_shape_is_told_by_the_field() {
         _ => cluster(asked),
     });
     let error = read(&options(&server), &agent()).unwrap_err().to_string();
+    assert_eq!(error, "cannot read the server's answer to get daemonsets: invalid type: string \"soon\", expected i64");
+}
+
+#[test]
+fn lists_are_the_most_recent_ones() {
+    let server = Server::start(cluster);
+    for query in [agent(), all(), Query { wanted: Wanted::Everything, ..all() }] {
+        read(&options(&server), &query).unwrap();
+    }
+    let from_cache: Vec<_> =
+        server.asked().into_iter().filter(|asked| asked.target.contains("resourceVersion")).collect();
+    assert!(from_cache.is_empty(), "{from_cache:?}");
+}
+
+#[test]
+fn a_node_that_is_created_while_lists_are_read_is_not_gone() {
+    let server = Server::start(|asked| match asked.target.as_str() {
+        "/api/v1/pods?" => {
+            let pods = [pod("agent-a", "agent", "n1"), pod("agent-b", "agent", "new"), pod("agent-c", "agent", "gone")];
+            protobuf_list("PodList", &pods, "")
+        }
+        "/api/v1/nodes?&fieldSelector=metadata.name%3Dnew" => protobuf_list("NodeList", &[node("new")], ""),
+        target if target.starts_with("/api/v1/nodes?&fieldSelector") => {
+            protobuf_list("NodeList", &Vec::<kubectl_ds::model::node::Node>::new(), "")
+        }
+        _ => cluster(asked),
+    });
+    let (snapshot, _) = read(&options(&server), &all()).unwrap();
+    assert_eq!(names(&snapshot).0, ["n1", "n2", "new"]);
+}
+
+#[test]
+fn a_built_in_kind_that_is_not_found_is_not_an_empty_list() {
+    let kinds = ["nodes", "pods", "events", "controllerrevisions", "daemonsets", "limitranges"];
+    for missing in kinds {
+        let server = Server::start(move |asked| match asked.path() {
+            path if path.ends_with(missing) => Reply::of(404, "text/plain", "404 page not found"),
+            _ => cluster(asked),
+        });
+        let everything = Query { wanted: Wanted::Everything, ..all() };
+        for query in [Query { namespace: Some("team".to_owned()), ..everything.clone() }, everything] {
+            let error = read(&options(&server), &query).unwrap_err().to_string();
+            assert!(error.starts_with("Error from server (NotFound): "), "{missing}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_later_page_that_is_not_found_does_not_end_the_list() {
+    let server = Server::start(|asked| match asked.target.as_str() {
+        "/api/v1/namespaces/team/pods?&labelSelector=app%3Dagent" => {
+            protobuf_list("PodList", &[pod("agent-a", "agent", "n1")], "next")
+        }
+        target if target.contains("continue") => refusal(404, "NotFound", "no such page"),
+        _ => cluster(asked),
+    });
     assert_eq!(
-        error,
-        "cannot read the server's answer to list daemonsets: invalid type: string \"soon\", expected i64"
+        read(&options(&server), &agent()).unwrap_err().to_string(),
+        "cannot read the server's answer to list pods: a page after the first was not found: no such page"
     );
+}
+
+#[test]
+fn a_list_without_an_end_is_refused() {
+    let server = Server::start(|asked| match asked.path() {
+        "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1")], "next"),
+        _ => cluster(asked),
+    });
+    assert_eq!(
+        read(&options(&server), &agent()).unwrap_err().to_string(),
+        "cannot read the server's answer to list nodes: it has more than 1000 pages"
+    );
+}
+
+#[test]
+fn lists_in_json_are_complete_or_refused() {
+    let answer = |text: &'static str| {
+        let server = Server::start(move |asked| match asked.path() {
+            "/api/v1/nodes" => Reply::of(200, JSON, text),
+            _ => cluster(asked),
+        });
+        match read(&options(&server), &agent()) {
+            Ok((snapshot, _)) => Ok(snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect::<Vec<_>>()),
+            Err(error) => Err(error.to_string().replace("cannot read the server's answer to list nodes: ", "")),
+        }
+    };
+    let one = Ok(vec!["n1".to_owned()]);
+    assert_eq!(answer(r#"{"kind": "NodeList", "items": [{"metadata": {"name": "n1"}}], "metadata": null}"#), one);
+    assert_eq!(answer(r#"{"kind": "NodeList", "\u0069tems": [{"metadata": {"name": "n1"}}]}"#), one);
+    assert_eq!(answer(r#"{"items": null, "kind": "NodeList"}"#), Ok(vec![]));
+    for (text, problem) in [
+        (r#"{"kind": "NodeList", "items": [null]}"#, "an item is null"),
+        (
+            r#"{"kind": "NodeList", "items": [{}, 5]}"#,
+            "invalid type: integer `5`, expected struct Node at line 1 column 1",
+        ),
+        (r#"{"kind": "NodeList"}"#, "missing field `items` at line 1 column 20"),
+        (r#"{"kind": "NodeList", "items": [], "items": []}"#, "duplicate field `items` at line 1 column 41"),
+        (r#"{"kind": "Node", "items": []}"#, "it is not a list"),
+        (r#"{"items": []}"#, "it is not a list"),
+        (r#"{"kind": "NodeList", "items": [{}"#, "it is truncated"),
+        (r#"{"kind": "NodeList", "items": []"#, "it is truncated"),
+        ("", "it is truncated"),
+        ("<html>", "expected value at line 1 column 1"),
+    ] {
+        assert_eq!(answer(text), Err(problem.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn advanced_daemon_sets_are_read_to_the_last_page_in_the_version_served() {
+    let advanced = |name: &str| {
+        let mut object = daemon_set(name);
+        object.as_object_mut().unwrap().retain(|key, _| key != "kind" && key != "apiVersion");
+        object
+    };
+    let list = move |name: &str, next: &str| {
+        let list = json!({"kind": "DaemonSetList", "metadata": {"continue": next}, "items": [advanced(name)]});
+        Reply::of(200, JSON, list.to_string())
+    };
+    let server = Server::start(move |asked| match asked.target.as_str() {
+        "/apis/apps.kruise.io" => {
+            let versions = json!({"versions": [{"groupVersion": "apps.kruise.io/v1alpha1", "version": "v1alpha1"}]});
+            Reply::of(200, JSON, versions.to_string())
+        }
+        "/apis/apps.kruise.io/v1alpha1/daemonsets?" => list("one", "next"),
+        "/apis/apps.kruise.io/v1alpha1/daemonsets?&continue=next" => list("two", ""),
+        _ => cluster(asked),
+    });
+    let query = Query { flavors: Flavors::Advanced, wanted: Wanted::History(PodsOf::None), ..all() };
+    let (snapshot, _) = read(&options(&server), &query).unwrap();
+    let found: Vec<_> = snapshot
+        .advanced_daemon_sets
+        .iter()
+        .map(|daemon_set| (daemon_set.metadata.name.as_str(), daemon_set.api_version()))
+        .collect();
+    assert_eq!(found, [("one", "apps.kruise.io/v1alpha1"), ("two", "apps.kruise.io/v1alpha1")]);
 }

@@ -1,8 +1,8 @@
 use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
-use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::file::open;
+use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
 use kubectl_ds::error::CommandError;
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::json;
@@ -18,6 +18,11 @@ fn names(snapshot: &Snapshot) -> Vec<String> {
 
 fn yaml(value: &serde_json::Value) -> String {
     serde_saphyr::to_string(value).unwrap()
+}
+
+fn on_node(name: &str) -> Query {
+    let scope = CoverageScope { node: Some(name.to_owned()), ..CoverageScope::default() };
+    Query { wanted: Wanted::Coverage(scope), ..Query::default() }
 }
 
 #[test]
@@ -164,7 +169,7 @@ fn a_query_picks_daemon_sets_and_offers_near_names() {
         "standard input: daemonsets.apps \"agnet\" not found\nhint: similar names: agent"
     );
     assert_eq!(
-        complaint(Query { node: Some("worker-2".to_owned()), ..Query::default() }),
+        complaint(on_node("worker-2")),
         "standard input: nodes \"worker-2\" not found\nhint: similar names: worker-1"
     );
 }
@@ -206,13 +211,15 @@ fn one_node_is_read_with_its_pods() {
     unbound["spec"]["nodeName"] = json!("");
     let text =
         list(&[daemon_set("x", "agent"), node("a"), node("b"), pod("x", "here", "DaemonSet"), elsewhere, unbound]);
-    let query = Query { node: Some("a".to_owned()), ..Query::default() };
+    let query = on_node("a");
     let snapshot = read(text.to_string()).unwrap().read(&query).unwrap();
     assert_eq!(names(&snapshot), ["ds agent", "node a", "pod here", "pod unbound"]);
-    let query = Query { node_selector: "kubernetes.io/hostname=b".parse().unwrap(), ..Query::default() };
+    let scope =
+        CoverageScope { node_selector: "kubernetes.io/hostname=b".parse().unwrap(), ..CoverageScope::default() };
+    let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
     assert_eq!(read(text.to_string()).unwrap().read(&query).unwrap().nodes.len(), 1);
     let error = read(daemon_set("x", "agent").to_string()).unwrap();
-    let error = error.read(&Query { node: Some("a".to_owned()), ..Query::default() }).unwrap_err();
+    let error = error.read(&on_node("a")).unwrap_err();
     assert_eq!(error.to_string(), "standard input: has no nodes, so that nothing is known of \"a\"");
 }
 

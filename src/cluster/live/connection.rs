@@ -171,7 +171,7 @@ fn headers(user: &User) -> Result<HeaderMap, ClusterError> {
     }
     for (key, values) in &user.as_user_extra {
         let mut name = "impersonate-extra-".to_owned();
-        list::escape(key, &mut name);
+        name.push_str(&list::escape(key));
         for value in values {
             add(&name, value)?;
         }

@@ -1,32 +1,44 @@
-//! Lists objects of a kind, item by item as their bytes arrive, in protobuf where there are many.
+//! Lists objects of a kind: item by item as bytes arrive in protobuf, page by page in JSON.
 
+use kube::api::ListParams;
+use kube::core::Request;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::progress::Tally;
+use super::protobuf;
 use super::transport::{JSON, PROTOBUF_OR_JSON, Response, Transport};
-use super::{json_items, protobuf};
 use crate::cluster::error::ClusterError;
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{Kind, LimitRange, PriorityClass, RuntimeClass};
+use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
+
+/// The most pages a list may have. No API server pages a list without a limit; a proxy might.
+const MAX_PAGES: usize = 1_000;
+
+/// The most bytes a page in JSON may have: lists that can be larger come in protobuf.
+pub(super) const MAX_JSON: usize = protobuf::MAX_ITEM;
 
 /// An object that a list can hold.
 pub(super) trait Item: Sized {
-    /// What to ask the server for.
+    /// The media types to request.
     const ACCEPT: &'static str;
 
-    /// Reads an item of a list in protobuf.
+    /// Decodes an item in protobuf.
     fn from_protobuf(bytes: &[u8]) -> Result<Self, String>;
 
-    /// Reads an item of a list in JSON.
-    fn from_json(bytes: &[u8]) -> Result<Self, String>;
+    /// Decodes an item in JSON.
+    fn from_json(list: &List, text: &str) -> Result<Self, String>;
 }
 
-/// Reads JSON, with the error in words.
-fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 macro_rules! items_in_both_forms {
@@ -38,121 +50,157 @@ macro_rules! items_in_both_forms {
                 prost::Message::decode(bytes).map_err(|error| error.to_string())
             }
 
-            fn from_json(bytes: &[u8]) -> Result<Self, String> {
-                json(bytes)
+            fn from_json(_: &List, text: &str) -> Result<Self, String> {
+                decode_json(text)
             }
         }
     )+ };
 }
 
 macro_rules! items_in_json {
-    ($($name:ident)+) => { $(
+    ($($name:ident: $decode:expr,)+) => { $(
         impl Item for $name {
             const ACCEPT: &'static str = JSON;
 
             fn from_protobuf(_: &[u8]) -> Result<Self, String> {
-                Err("it came in protobuf, and JSON was asked for".to_owned())
+                Err("it came in protobuf, and JSON was requested".to_owned())
             }
 
-            fn from_json(bytes: &[u8]) -> Result<Self, String> {
-                json(bytes)
+            fn from_json(list: &List, text: &str) -> Result<Self, String> {
+                $decode(list, text)
             }
         }
     )+ };
 }
 
 items_in_both_forms!(Node Pod Event);
-items_in_json!(LimitRange RuntimeClass PriorityClass Value);
+items_in_json!(
+    Lease: |_, text| decode_json(text),
+    LimitRange: |_, text| decode_json(text),
+    RuntimeClass: |_, text| decode_json(text),
+    PriorityClass: |_, text| decode_json(text),
+    DaemonSet: |list: &List, text| {
+        DaemonSet::from_object(list.with_type(decode_json(text)?)).map_err(|error| error.to_string())
+    },
+    ControllerRevision: |list: &List, text| {
+        ControllerRevision::from_object(list.with_type(decode_json(text)?)).map_err(|error| error.to_string())
+    },
+);
 
 /// What to list.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct List {
-    /// The namespace; every one where absent.
+    /// The kind.
+    pub kind: Kind,
+    /// The group and version to read the kind in.
+    pub api_version: &'static str,
+    /// The namespace; `None` for all.
     pub namespace: Option<String>,
     /// Labels that the objects must have.
     pub label_selector: String,
     /// Fields that the objects must have.
     pub field_selector: String,
-    /// Whether what the server has in its cache will do: faster, and some milliseconds old.
-    pub from_cache: bool,
 }
 
 impl List {
+    /// Lists a kind in all namespaces, in the version that every supported release serves.
+    pub(super) fn of(kind: Kind) -> Self {
+        let (api_version, ..) = kind.api_names();
+        List { kind, api_version, namespace: None, label_selector: String::new(), field_selector: String::new() }
+    }
+
+    /// Returns the path of the kind's objects in the namespace, or in all.
+    pub(super) fn collection(&self) -> String {
+        let List { kind, api_version, namespace, .. } = self;
+        let root = if api_version.contains('/') { "apis" } else { "api" };
+        let resource = plural(*kind);
+        match namespace {
+            Some(namespace) => format!("/{root}/{api_version}/namespaces/{}/{resource}", escape(namespace)),
+            None => format!("/{root}/{api_version}/{resource}"),
+        }
+    }
+
+    /// Returns the path of one object of the kind.
+    pub(super) fn object(&self, name: &str) -> String {
+        format!("{}/{}", self.collection(), escape(name))
+    }
+
     /// Returns the path and query of a page.
-    fn path(&self, kind: Kind, page: Option<&str>) -> String {
-        let mut path = collection(kind, self.namespace.as_deref());
-        let mut parameters = vec![
-            ("labelSelector", self.label_selector.as_str()),
-            ("fieldSelector", self.field_selector.as_str()),
-            ("continue", page.unwrap_or_default()),
-        ];
-        // A page goes on with the version of the first one.
-        if self.from_cache && page.is_none() {
-            parameters.push(("resourceVersion", "0"));
+    fn page(&self, page: Option<&str>) -> Result<String, ClusterError> {
+        let parameters = ListParams {
+            label_selector: some(&self.label_selector),
+            field_selector: some(&self.field_selector),
+            continue_token: page.map(str::to_owned),
+            ..ListParams::default()
+        };
+        path_of(Request::new(self.collection()).list(&parameters))
+    }
+
+    /// Describes the request for errors, such as `list pods`.
+    fn request(&self) -> String {
+        format!("list {}", self.kind.resource())
+    }
+
+    /// Adds what items of a list leave out: their type.
+    pub(super) fn with_type(&self, mut object: Value) -> Value {
+        if let Value::Object(fields) = &mut object {
+            fields.entry("apiVersion").or_insert_with(|| self.api_version.into());
+            fields.entry("kind").or_insert_with(|| self.kind.api_names().1.into());
         }
-        let mut separator = '?';
-        for (name, value) in parameters.into_iter().filter(|(_, value)| !value.is_empty()) {
-            path.push(separator);
-            path.push_str(name);
-            path.push('=');
-            escape(value, &mut path);
-            separator = '&';
-        }
-        path
+        object
     }
 }
 
-/// Returns the path of a kind's objects in a namespace, or everywhere.
-pub(super) fn collection(kind: Kind, namespace: Option<&str>) -> String {
-    let (api_version, _, resource) = kind.api_names();
-    let mut path = match api_version {
-        "v1" => "/api/v1".to_owned(),
-        group => format!("/apis/{group}"),
-    };
-    if let Some(namespace) = namespace {
-        path.push_str("/namespaces/");
-        escape(namespace, &mut path);
-    }
-    path.push('/');
-    path.push_str(resource);
-    path
+/// Returns the resource without its group.
+fn plural(kind: Kind) -> &'static str {
+    kind.resource().split('.').next().unwrap_or_default()
 }
 
-/// Appends text to a path or query, with what has a meaning there escaped.
-pub(super) fn escape(text: &str, into: &mut String) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            into.push(char::from(byte));
-        } else {
-            into.push('%');
-            into.push(char::from(HEX[usize::from(byte >> 4)]));
-            into.push(char::from(HEX[usize::from(byte & 15)]));
-        }
+/// Returns the permission that listing a kind takes, in the words of `kubectl auth can-i`.
+pub(super) fn permission(kind: Kind) -> String {
+    let (api_version, ..) = kind.api_names();
+    match api_version.split_once('/') {
+        Some((group, _)) => format!("list {}.{group}", plural(kind)),
+        None => format!("list {}", plural(kind)),
     }
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+fn path_of(request: Result<http::Request<Vec<u8>>, kube::core::request::Error>) -> Result<String, ClusterError> {
+    match request {
+        Ok(request) => Ok(request.uri().to_string()),
+        Err(error) => Err(ClusterError::config(format!("cannot build the request: {error}"))),
+    }
+}
+
+/// Escapes a segment of a path. `kube` puts names and namespaces into paths as they are.
+pub(super) fn escape(segment: &str) -> String {
+    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(segment, RESERVED).to_string()
 }
 
 /// A list whose first page has begun to arrive.
 #[derive(Debug)]
 pub(super) struct Opened<'a> {
     transport: &'a Transport,
-    kind: Kind,
     list: List,
     first: Response<'a>,
 }
 
-/// Asks for a list of a kind, and returns once the server begins to answer.
+/// Requests a list, and returns once the server begins to answer.
+///
+/// No resource version is requested, so that the list is the most recent one. Two lists at version 0 may come
+/// from servers that are minutes apart.
 ///
 /// # Errors
 ///
-/// Fails where the server cannot be reached, or refuses.
-pub(super) async fn open<T: Item>(transport: &Transport, kind: Kind, list: List) -> Result<Opened<'_>, ClusterError> {
-    let first = transport.get(&request(kind), &list.path(kind, None), T::ACCEPT).await?;
-    Ok(Opened { transport, kind, list, first })
-}
-
-fn request(kind: Kind) -> String {
-    format!("list {}", kind.resource())
+/// Fails if the server cannot be reached, or refuses.
+pub(super) async fn open<T: Item>(transport: &Transport, list: List) -> Result<Opened<'_>, ClusterError> {
+    let first = transport.get(&list.request(), &list.page(None)?, T::ACCEPT).await?;
+    Ok(Opened { transport, list, first })
 }
 
 impl Opened<'_> {
@@ -160,66 +208,107 @@ impl Opened<'_> {
     ///
     /// # Errors
     ///
-    /// Fails where the connection is lost, or the answer is no list.
+    /// Fails if the connection is lost, if the answer is not a list, and if the list does not end.
     pub(super) async fn collect<T: Item, U>(
         self,
         tally: &Tally,
         keep: impl Fn(T) -> Option<U>,
     ) -> Result<Vec<U>, ClusterError> {
-        let Opened { transport, kind, list, first } = self;
-        let (request, mut answer, mut kept, mut restarted) = (request(kind), first, Vec::new(), false);
-        while let Some(page) = read_page(&mut answer, kind, tally, &keep, &mut kept).await? {
-            answer = match transport.get(&request, &list.path(kind, Some(&page)), T::ACCEPT).await {
+        let Opened { transport, list, first } = self;
+        let (request, mut answer, mut items, mut restarted) = (list.request(), first, Vec::new(), false);
+        for _ in 0..MAX_PAGES {
+            let ListMeta { continue_ } = read_page(&mut answer, &list, tally, &keep, &mut items).await?;
+            if continue_.is_empty() {
+                items.shrink_to_fit();
+                return Ok(items);
+            }
+            answer = match transport.get(&request, &list.page(Some(&continue_))?, T::ACCEPT).await {
                 Ok(next) => next,
-                // The pages' common version is gone: another round, once.
+                // The version that all pages share is gone: start over, once.
                 Err(ClusterError::Api { code: 410, .. }) if !restarted => {
-                    (restarted, kept) = (true, Vec::new());
-                    transport.get(&request, &list.path(kind, None), T::ACCEPT).await?
+                    (restarted, items) = (true, Vec::new());
+                    transport.get(&request, &list.page(None)?, T::ACCEPT).await?
+                }
+                // The first page was there: nothing is known about the kind, rather than that none exist.
+                Err(ClusterError::Api { code: 404, message, .. }) => {
+                    let problem = format!("a page after the first was not found: {message}");
+                    return Err(ClusterError::Answer { request, problem });
                 }
                 Err(error) => return Err(error),
             };
         }
-        kept.shrink_to_fit();
-        Ok(kept)
+        Err(answer.broken(format!("it has more than {MAX_PAGES} pages")))
     }
 }
 
-/// Reads one page, and returns where the next begins, nothing where it was the last.
+/// `metav1.ListMeta`, in both wire forms.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ListMeta {
+    /// Where the next page begins; empty on the last one.
+    #[prost(string, tag = 3)]
+    #[serde(rename = "continue", deserialize_with = "crate::model::wire::null_is_default")]
+    pub continue_: String,
+}
+
+/// Reads one page, and returns what it says about the list.
 async fn read_page<T: Item, U>(
     answer: &mut Response<'_>,
-    kind: Kind,
+    list: &List,
     tally: &Tally,
     keep: &impl Fn(T) -> Option<U>,
-    kept: &mut Vec<U>,
-) -> Result<Option<String>, ClusterError> {
-    enum Decoder {
-        Protobuf(protobuf::ListDecoder),
-        Json(json_items::ListDecoder),
+    items: &mut Vec<U>,
+) -> Result<ListMeta, ClusterError> {
+    match answer.content_type.as_str() {
+        "application/vnd.kubernetes.protobuf" => {
+            let mut decoder = protobuf::ListDecoder::new();
+            while let Some(bytes) = answer.next().await? {
+                let mut objects = 0;
+                let pushed = decoder.push(&bytes, &mut |item| {
+                    objects += 1;
+                    items.extend(keep(T::from_protobuf(item)?));
+                    Ok(())
+                });
+                pushed.map_err(|problem| answer.broken(problem))?;
+                tally.add(list.kind, objects, bytes.len());
+            }
+            decoder.finish().map_err(|problem| answer.broken(problem))
+        }
+        "application/json" => {
+            let text = answer.text(MAX_JSON).await?;
+            let JsonPage { kind, metadata, items: texts } =
+                serde_json::from_str(&text).map_err(|error| answer.broken(json_problem(&error)))?;
+            if !kind.ends_with("List") {
+                return Err(answer.broken(protobuf::NOT_A_LIST));
+            }
+            let texts = texts.unwrap_or_default();
+            tally.add(list.kind, texts.len(), text.len());
+            for text in texts {
+                if text.get() == "null" {
+                    return Err(answer.broken("an item is null"));
+                }
+                items.extend(keep(T::from_json(list, text.get()).map_err(|problem| answer.broken(problem))?));
+            }
+            Ok(metadata)
+        }
+        other => Err(answer.broken(format!("it is of type {other:?}, neither protobuf nor JSON"))),
     }
-    let mut decoder = match answer.content_type.as_str() {
-        "application/vnd.kubernetes.protobuf" => Decoder::Protobuf(protobuf::ListDecoder::new()),
-        "application/json" => Decoder::Json(json_items::ListDecoder::default()),
-        other => return Err(answer.broken(format!("it is of type {other:?}, neither protobuf nor JSON"))),
-    };
-    while let Some(bytes) = answer.next().await? {
-        let mut objects = 0;
-        let mut take = |item: T| {
-            objects += 1;
-            kept.extend(keep(item));
-            Ok(())
-        };
-        let pushed = match &mut decoder {
-            Decoder::Protobuf(decoder) => decoder.push(&bytes, &mut |item| take(T::from_protobuf(item)?)),
-            Decoder::Json(decoder) => decoder.push(&bytes, &mut |item| take(T::from_json(item)?)),
-        };
-        pushed.map_err(|problem| answer.broken(problem))?;
-        tally.add(kind, objects, bytes.len());
-    }
-    let finished = match decoder {
-        Decoder::Protobuf(decoder) => decoder.finish(),
-        Decoder::Json(decoder) => decoder.finish(),
-    };
-    finished.map_err(|problem| answer.broken(problem))
+}
+
+/// A page in JSON, whose items are decoded one by one.
+#[derive(Deserialize)]
+struct JsonPage<'a> {
+    #[serde(default)]
+    kind: String,
+    #[serde(default, deserialize_with = "crate::model::wire::null_is_default")]
+    metadata: ListMeta,
+    /// Go writes a list that was never filled as `null`; the field itself is always there.
+    #[serde(borrow, deserialize_with = "Option::deserialize")]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+pub(super) fn json_problem(error: &serde_json::Error) -> String {
+    if error.is_eof() { protobuf::TRUNCATED.to_owned() } else { error.to_string() }
 }
 
 #[cfg(test)]
@@ -232,17 +321,18 @@ mod tests {
         let list = List {
             namespace: Some("kube-system".to_owned()),
             label_selector: "a=b,c in (d,e)".to_owned(),
-            from_cache: true,
-            ..List::default()
+            ..List::of(Kind::ControllerRevisions)
         };
+        let collection = "/apis/apps/v1/namespaces/kube-system/controllerrevisions";
+        assert_eq!(list.page(None).unwrap(), format!("{collection}?&labelSelector=a%3Db%2Cc+in+%28d%2Ce%29"));
         assert_eq!(
-            list.path(Kind::ControllerRevisions, None),
-            "/apis/apps/v1/namespaces/kube-system/controllerrevisions?labelSelector=a%3Db%2Cc%20in%20%28d%2Ce%29&resourceVersion=0"
+            list.page(Some("to+ken")).unwrap(),
+            format!("{collection}?&labelSelector=a%3Db%2Cc+in+%28d%2Ce%29&continue=to%2Bken")
         );
-        assert_eq!(
-            list.path(Kind::Pods, Some("to+ken")),
-            "/api/v1/namespaces/kube-system/pods?labelSelector=a%3Db%2Cc%20in%20%28d%2Ce%29&continue=to%2Bken"
-        );
-        assert_eq!(List::default().path(Kind::Nodes, None), "/api/v1/nodes");
+        assert_eq!(list.object("a/b?c"), format!("{collection}/a%2Fb%3Fc"));
+        assert_eq!(List::of(Kind::Nodes).collection(), "/api/v1/nodes");
+        let elsewhere = List { namespace: Some("x/../y".to_owned()), ..List::of(Kind::Pods) };
+        assert_eq!(elsewhere.collection(), "/api/v1/namespaces/x%2F..%2Fy/pods");
+        assert_eq!(List::of(Kind::AdvancedDaemonSets).collection(), "/apis/apps.kruise.io/v1beta1/daemonsets");
     }
 }

@@ -3,7 +3,7 @@
 //! [`connect`] turns flags and environment into a connection: `kubeconfig` chooses cluster and user (from
 //! `kubeconfig_file`, checked by `kubeconfig_check`), `credentials` authenticates requests (with an `exec_plugin` that
 //! `kuberc` allows), `proxy` chooses the way, `connection` makes the client (with `tls` and `resolver`).
-//! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`, `json_items`)
+//! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`)
 //! over a `transport` that retries, and `prune` drops what no report uses; `history` requests revisions alone, and
 //! `advanced` OpenKruise's DaemonSets. `write` sends patches. `failure` words errors.
 #![expect(clippy::disallowed_types, reason = "this is the one place that talks to an API server")]
@@ -14,7 +14,6 @@ mod credentials;
 mod exec_plugin;
 mod failure;
 mod history;
-mod json_items;
 mod kubeconfig;
 mod kubeconfig_check;
 mod kubeconfig_file;
@@ -41,7 +40,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::error::ClusterError;
-use super::{HistoryQuery, Query};
+use super::{CoverageScope, Query, Wanted};
 use crate::model::snapshot::Snapshot;
 use progress::Tally;
 use transport::Transport;
@@ -98,14 +97,14 @@ impl Live {
         Ok(version.git_version)
     }
 
-    /// Reads what the query asks for; see [`super::Source::read`].
+    /// Reads what the query wants; see [`super::Source::read`].
     pub(super) async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
-        reader::Reader::new(self, query).snapshot().await
-    }
-
-    /// Reads DaemonSets with their revisions and pods; see [`super::Source::read_history`].
-    pub(super) async fn read_history(&self, query: &HistoryQuery) -> Result<Snapshot, ClusterError> {
-        history::read(self, query).await
+        let reader = reader::Reader::new(self, query);
+        match &query.wanted {
+            Wanted::Coverage(scope) => reader.coverage(scope).await,
+            Wanted::Everything => reader.coverage(&CoverageScope { admission: true, ..CoverageScope::default() }).await,
+            Wanted::History(pods) => reader.history(*pods).await,
+        }
     }
 
     /// Adds every pod of these nodes; see [`super::Source::read_pods_on`].

@@ -1,29 +1,23 @@
-//! Takes a list apart while its protobuf bytes arrive: one item at a time, nothing kept.
+//! Decodes a list while its protobuf bytes arrive, one item at a time.
 //!
 //! A body is the magic `k8s\0` and a `runtime.Unknown` {typeMeta = 1, raw = 2}; `raw` is the list
 //! {metadata = 1, items = 2}, as k8s.io/apimachinery/pkg/runtime/serializer/protobuf writes it.
 
 use bytes::{Buf, BytesMut};
 
-/// The bytes that every body begins with.
-const MAGIC: &[u8] = b"k8s\0";
+use super::list::ListMeta;
 
-/// The wire type of fields that say how long they are.
+/// The bytes that every body begins with.
+pub(super) const MAGIC: &[u8] = b"k8s\0";
+
+/// The wire type of fields that begin with their length.
 const LENGTH_DELIMITED: u64 = 2;
 
-/// The most bytes that anything but an item may have: all of it is kept until it is whole.
-const SMALL: usize = 1 << 20;
+/// The most bytes a field other than an item may have: fields are buffered until they are complete.
+const MAX_FIELD: usize = 1 << 20;
 
-/// The most bytes that an item may have; etcd takes 1.5 MB by default.
-const LARGE: usize = 1 << 28;
-
-/// `metav1.ListMeta`, as far as it matters.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct ListMeta {
-    /// Where the next page begins; empty on the last one.
-    #[prost(string, tag = 3)]
-    pub continue_: String,
-}
+/// The most bytes an item may have; etcd accepts 1.5 MB by default.
+pub(super) const MAX_ITEM: usize = 1 << 28;
 
 /// `runtime.TypeMeta`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -41,7 +35,7 @@ enum Place {
     Start,
     /// Between fields of `runtime.Unknown`.
     Envelope,
-    /// Between fields of the list, of which so many bytes are to come.
+    /// Between fields of the list, with the bytes left.
     List(usize),
 }
 
@@ -66,11 +60,11 @@ impl ListDecoder {
         }
     }
 
-    /// Takes the next bytes, and hands every item that they complete to `item`.
+    /// Decodes the next bytes, and calls `item` for each item that they complete.
     ///
     /// # Errors
     ///
-    /// Fails where the bytes are no list, or `item` fails.
+    /// Fails if the bytes are not a list, or `item` fails.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -93,14 +87,14 @@ impl ListDecoder {
                     let Some(field) = Field::read(&self.buffer)? else { return Ok(()) };
                     if field.number == 2 && field.wire_type == LENGTH_DELIMITED {
                         if !self.is_list {
-                            return Err("it is no list".to_owned());
+                            return Err(NOT_A_LIST.to_owned());
                         }
                         self.seen_list = true;
                         self.buffer.advance(field.header);
                         self.place = Place::List(field.length);
                         continue;
                     }
-                    let Some(body) = field.body(&self.buffer, SMALL)? else { return Ok(()) };
+                    let Some(body) = field.body(&self.buffer, MAX_FIELD)? else { return Ok(()) };
                     if field.number == 1 {
                         let type_meta: TypeMeta = prost::Message::decode(body).map_err(|error| error.to_string())?;
                         self.is_list = type_meta.kind.ends_with("List");
@@ -115,7 +109,7 @@ impl ListDecoder {
                         return Err("an item is longer than the list".to_owned());
                     }
                     let is_item = field.number == 2 && field.wire_type == LENGTH_DELIMITED;
-                    let Some(body) = field.body(&self.buffer, if is_item { LARGE } else { SMALL })? else {
+                    let Some(body) = field.body(&self.buffer, if is_item { MAX_ITEM } else { MAX_FIELD })? else {
                         return Ok(());
                     };
                     if is_item {
@@ -130,24 +124,27 @@ impl ListDecoder {
         }
     }
 
-    /// Returns where the next page begins, nothing on the last one, once all bytes have been taken.
+    /// Returns what the list says about itself, once all bytes have been pushed.
     ///
     /// # Errors
     ///
-    /// Fails where bytes are missing.
-    pub(super) fn finish(self) -> Result<Option<String>, String> {
+    /// Fails if bytes are missing.
+    pub(super) fn finish(self) -> Result<ListMeta, String> {
         let complete = match self.place {
             Place::Start | Place::List(1..) => false,
             Place::Envelope | Place::List(0) => self.buffer.is_empty() && self.seen_list,
         };
-        if complete { Ok(Some(self.meta.continue_).filter(|next| !next.is_empty())) } else { Err(TRUNCATED.to_owned()) }
+        if complete { Ok(self.meta) } else { Err(TRUNCATED.to_owned()) }
     }
 }
 
-/// What is said of a body that ends too soon.
-pub(super) const TRUNCATED: &str = "it ends in the middle";
+/// The problem of a body that ends early.
+pub(super) const TRUNCATED: &str = "it is truncated";
 
-/// A field's header: its number, and where its body lies.
+/// The problem of a body that is something else.
+pub(super) const NOT_A_LIST: &str = "it is not a list";
+
+/// A field's header.
 struct Field {
     number: u64,
     wire_type: u64,
@@ -158,7 +155,7 @@ struct Field {
 }
 
 impl Field {
-    /// Reads a header, or nothing where bytes of it are still to come.
+    /// Reads a header; `None` if it is not complete yet.
     fn read(bytes: &[u8]) -> Result<Option<Field>, String> {
         let Some((key, key_length)) = varint(bytes)? else { return Ok(None) };
         let (number, wire_type) = (key >> 3, key & 7);
@@ -177,21 +174,21 @@ impl Field {
                 None => return Ok(None),
             },
             5 => (key_length, 4),
-            other => return Err(format!("wire type {other} is not known")),
+            other => return Err(format!("unknown wire type {other}")),
         };
         Ok(Some(Field { number, wire_type, header, length }))
     }
 
-    /// Returns the body, or nothing where bytes of it are still to come.
-    fn body<'a>(&self, bytes: &'a [u8], most: usize) -> Result<Option<&'a [u8]>, String> {
-        if self.length > most {
+    /// Returns the body; `None` if it is not complete yet.
+    fn body<'a>(&self, bytes: &'a [u8], max: usize) -> Result<Option<&'a [u8]>, String> {
+        if self.length > max {
             return Err(format!("a field of {} bytes is too long", self.length));
         }
         Ok(bytes.get(self.header..self.header + self.length))
     }
 }
 
-/// Reads a variable-length number and how many bytes it has, or nothing where some are still to come.
+/// Reads a variable-length number and its length in bytes; `None` if it is not complete yet.
 fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, String> {
     let mut value = 0_u64;
     for (index, byte) in bytes.iter().take(10).enumerate() {
@@ -233,7 +230,7 @@ pub(super) mod tests {
         Node { metadata, ..Node::default() }
     }
 
-    fn decode(bytes: &[u8], chunk: usize) -> Result<(Vec<Node>, Option<String>), String> {
+    fn decode(bytes: &[u8], chunk: usize) -> Result<(Vec<Node>, String), String> {
         let mut decoder = ListDecoder::new();
         let mut nodes = Vec::new();
         for chunk in bytes.chunks(chunk) {
@@ -242,7 +239,7 @@ pub(super) mod tests {
                 Ok(())
             })?;
         }
-        Ok((nodes, decoder.finish()?))
+        Ok((nodes, decoder.finish()?.continue_))
     }
 
     #[test]
@@ -250,31 +247,31 @@ pub(super) mod tests {
         let nodes = [node("a"), node(&"long".repeat(100)), node("")];
         let bytes = encode("NodeList", &nodes, "next");
         for chunk in [1, 2, 3, 7, 64, bytes.len()] {
-            assert_eq!(decode(&bytes, chunk).unwrap(), (nodes.to_vec(), Some("next".to_owned())), "{chunk}");
+            assert_eq!(decode(&bytes, chunk).unwrap(), (nodes.to_vec(), "next".to_owned()), "{chunk}");
         }
     }
 
     #[test]
     fn an_empty_list_is_a_list() {
-        assert_eq!(decode(&encode("NodeList", &[] as &[Node], ""), 5).unwrap(), (Vec::new(), None));
+        assert_eq!(decode(&encode("NodeList", &[] as &[Node], ""), 5).unwrap(), (Vec::new(), String::new()));
     }
 
     #[test]
-    fn every_body_that_ends_too_soon_is_noticed() {
+    fn every_truncated_body_is_refused() {
         let nodes = [node("a"), node("b")];
         let bytes = encode("NodeList", &nodes, "");
-        // The two empty fields after the list may be missing: nobody needs them.
+        // The two empty fields after the list may be missing.
         for end in 0..bytes.len() - 4 {
-            assert_eq!(decode(&bytes[..end], 16).unwrap_err(), "it ends in the middle", "{end}");
+            assert_eq!(decode(&bytes[..end], 16).unwrap_err(), "it is truncated", "{end}");
         }
-        assert_eq!(decode(&bytes[..bytes.len() - 3], 16).unwrap_err(), "it ends in the middle");
+        assert_eq!(decode(&bytes[..bytes.len() - 3], 16).unwrap_err(), "it is truncated");
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn other_bodies_are_refused() {
         assert_eq!(decode(b"<html>", 3).unwrap_err(), "it is not in Kubernetes' protobuf format");
-        assert_eq!(decode(&encode("Node", &[node("a")], ""), 9).unwrap_err(), "it is no list");
-        assert_eq!(decode(b"k8s\0\x0f", 9).unwrap_err(), "wire type 7 is not known");
+        assert_eq!(decode(&encode("Node", &[node("a")], ""), 9).unwrap_err(), "it is not a list");
+        assert_eq!(decode(b"k8s\0\x0f", 9).unwrap_err(), "unknown wire type 7");
         assert_eq!(
             decode(&[b"k8s\0".as_slice(), &[0xff; 11]].concat(), 99).unwrap_err(),
             "a number has too many bytes"

@@ -23,7 +23,7 @@ const STEPS: [&str; 4] = ["PodScheduled", "Initialized", "ContainersReady", "Pod
 
 /// Which pods besides the DaemonSets' own are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Others {
+pub(super) enum ForeignPods {
     /// None of them.
     Drop,
     /// Those that take room on a node, and of them no more than arithmetic needs.
@@ -34,23 +34,23 @@ pub(super) enum Others {
 
 /// The DaemonSets that were asked for, as far as it takes to know what is theirs.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
+pub(super) struct DaemonSetMatcher {
     /// Whether their pods are kept whole even where they are fine.
     whole: bool,
     uids: BTreeSet<String>,
     by_namespace: BTreeMap<String, Vec<(String, LabelSelector)>>,
 }
 
-impl Owners {
+impl DaemonSetMatcher {
     /// Remembers what it takes; `whole` tells whether pods that are fine are kept whole, too.
-    pub(super) fn new(daemon_sets: &[DaemonSet], whole: bool) -> Self {
-        let mut owners = Owners { whole, ..Owners::default() };
+    pub(super) fn new(daemon_sets: &[&DaemonSet], whole: bool) -> Self {
+        let mut matcher = DaemonSetMatcher { whole, ..DaemonSetMatcher::default() };
         for DaemonSet { metadata, spec, .. } in daemon_sets {
-            owners.uids.insert(metadata.uid.clone());
-            let namespace = owners.by_namespace.entry(metadata.namespace.clone()).or_default();
+            matcher.uids.insert(metadata.uid.clone());
+            let namespace = matcher.by_namespace.entry(metadata.namespace.clone()).or_default();
             namespace.push((metadata.name.clone(), spec.selector.clone()));
         }
-        owners
+        matcher
     }
 
     /// Returns the namespaces of the DaemonSets.
@@ -73,15 +73,15 @@ impl Owners {
     }
 
     /// Returns what is kept of a pod, nothing where it is of no use.
-    pub(super) fn keep_pod(&self, pod: Pod, others: Others) -> Option<Pod> {
-        if others == Others::Whole {
+    pub(super) fn keep_pod(&self, pod: Pod, foreign: ForeignPods) -> Option<Pod> {
+        if foreign == ForeignPods::Whole {
             return Some(pod);
         }
         if self.may_own(&pod.metadata) {
             return Some(if self.whole || !is_fine(&pod) { pod } else { fine_pod(pod) });
         }
         let takes_room = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
-        (others == Others::ForArithmetic && takes_room && !pod.is_terminal()).then(|| other_pod(pod))
+        (foreign == ForeignPods::ForArithmetic && takes_room && !pod.is_terminal()).then(|| other_pod(pod))
     }
 
     /// Tells whether a revision is one of the DaemonSets', or could be adopted by one. Whoever wants everything is also
@@ -261,18 +261,18 @@ fn other_container(container: Container) -> Container {
 mod tests {
     use serde_json::json;
 
-    use super::{Others, Owners};
+    use super::{DaemonSetMatcher, ForeignPods};
     use crate::model::daemon_set::DaemonSet;
     use crate::model::event::Event;
     use crate::model::pod::Pod;
     use crate::model::quantity::Quantity;
 
-    fn owners() -> Owners {
+    fn matcher() -> DaemonSetMatcher {
         let daemon_set = DaemonSet::from_object(json!({
             "metadata": {"name": "agent", "namespace": "team", "uid": "u1"},
             "spec": {"selector": {"matchLabels": {"app": "agent"}}},
         }));
-        Owners::new(&[daemon_set.unwrap()], false)
+        DaemonSetMatcher::new(&[&daemon_set.unwrap()], false)
     }
 
     fn pod(metadata: serde_json::Value) -> Pod {
@@ -295,7 +295,7 @@ mod tests {
             json!({"name": "b", "namespace": "team", "labels": {"app": "agent"}}),
         ] {
             let pod = pod(metadata);
-            assert_eq!(owners().keep_pod(pod.clone(), Others::Drop), Some(pod));
+            assert_eq!(matcher().keep_pod(pod.clone(), ForeignPods::Drop), Some(pod));
         }
     }
 
@@ -320,7 +320,7 @@ mod tests {
             }))
             .unwrap()
         };
-        let kept = owners().keep_pod(fine(0), Others::Drop).unwrap();
+        let kept = matcher().keep_pod(fine(0), ForeignPods::Drop).unwrap();
         assert_eq!((kept.spec.tolerations.len(), kept.spec.node_selector.len()), (0, 0));
         assert_eq!((kept.metadata.labels.len(), kept.spec.containers[0].resources.requests.len()), (1, 1));
         let conditions: Vec<&str> = kept.status.conditions.iter().map(|condition| condition.type_.as_str()).collect();
@@ -328,11 +328,11 @@ mod tests {
         assert_eq!(kept.status.container_statuses, []);
         let mut resized = fine(0);
         resized.status.container_statuses[0].allocated_resources.insert("cpu".to_owned(), Quantity::new("3"));
-        let kept = owners().keep_pod(resized.clone(), Others::Drop).unwrap();
+        let kept = matcher().keep_pod(resized.clone(), ForeignPods::Drop).unwrap();
         assert_eq!(kept.status.container_statuses, resized.status.container_statuses);
-        assert_eq!(owners().keep_pod(fine(1), Others::Drop), Some(fine(1)), "it has a story");
-        let whole = Owners { whole: true, ..owners() };
-        assert_eq!(whole.keep_pod(fine(0), Others::Drop), Some(fine(0)));
+        assert_eq!(matcher().keep_pod(fine(1), ForeignPods::Drop), Some(fine(1)), "it has a story");
+        let whole = DaemonSetMatcher { whole: true, ..matcher() };
+        assert_eq!(whole.keep_pod(fine(0), ForeignPods::Drop), Some(fine(0)));
     }
 
     #[test]
@@ -343,9 +343,9 @@ mod tests {
             json!({"name": "b", "namespace": "other", "labels": {"app": "agent"}}),
         ] {
             let pod = pod(metadata);
-            assert_eq!(owners().keep_pod(pod.clone(), Others::Drop), None);
-            assert_eq!(owners().keep_pod(pod.clone(), Others::Whole), Some(pod.clone()));
-            let kept = owners().keep_pod(pod.clone(), Others::ForArithmetic).unwrap();
+            assert_eq!(matcher().keep_pod(pod.clone(), ForeignPods::Drop), None);
+            assert_eq!(matcher().keep_pod(pod.clone(), ForeignPods::Whole), Some(pod.clone()));
+            let kept = matcher().keep_pod(pod.clone(), ForeignPods::ForArithmetic).unwrap();
             assert_eq!((&kept.metadata.name, kept.metadata.labels.len()), (&pod.metadata.name, 0));
             assert_eq!(kept.metadata.controller(), pod.metadata.controller());
             let container = &kept.spec.containers[0];
@@ -359,10 +359,10 @@ mod tests {
     fn others_pods_that_take_no_room_are_dropped() {
         let mut ended = pod(json!({"name": "a", "namespace": "team"}));
         ended.status.phase = "Succeeded".to_owned();
-        assert_eq!(owners().keep_pod(ended, Others::ForArithmetic), None);
+        assert_eq!(matcher().keep_pod(ended, ForeignPods::ForArithmetic), None);
         let mut unbound = pod(json!({"name": "a", "namespace": "team"}));
         unbound.spec.node_name.clear();
-        assert_eq!(owners().keep_pod(unbound, Others::ForArithmetic), None);
+        assert_eq!(matcher().keep_pod(unbound, ForeignPods::ForArithmetic), None);
     }
 
     #[test]
@@ -379,7 +379,7 @@ mod tests {
                 "involvedObject": {"kind": kind, "namespace": namespace, "name": name},
             }))
             .unwrap();
-            assert_eq!(owners().concerns(&event), kept, "{kind} {namespace}/{name}");
+            assert_eq!(matcher().concerns(&event), kept, "{kind} {namespace}/{name}");
         }
         assert!(super::is_generated_from(&format!("{}x7k2p", "a".repeat(58)), &"a".repeat(63)));
     }

@@ -1,141 +1,90 @@
-//! Asks for what a query needs, all at once, and makes gaps of what the server forbids.
+//! Reads what coverage and dumps need, all at once.
 
 use std::collections::BTreeSet;
 
-use futures::future::{join_all, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
-use serde_json::Value;
 
 use super::Live;
-use super::advanced;
-use super::list::{self, Item, List};
-use super::prune::{Others, Owners, keep_node};
-use super::reader::{
-    AT_ONCE, ONE_BY_ONE, Reader, add_missing_pods, add_missing_revisions, broken, complete, is_forbidden, permission,
-};
-use crate::cluster::Query;
+use super::list::{self, Item, List, permission};
+use super::prune::{DaemonSetMatcher, ForeignPods, keep_node};
+use super::reader::{AT_ONCE, Reader, add_missing, is_forbidden};
 use crate::cluster::error::ClusterError;
-use crate::cluster::suggestions;
-use crate::model::controller_revision::ControllerRevision;
+use crate::cluster::{CoverageScope, suggestions};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{
-    Gap, GapCause, Kind, Lease, LimitRange, PodsComplete, PriorityClass, RuntimeClass, Snapshot, UnknownName,
+    Gap, GapCause, Kind, Lease, LimitRange, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
 };
 
-/// The most nodes whose pods are asked for node by node; beyond that all pods are.
+/// The most nodes to read, or to read the pods of, one by one; beyond that a whole list costs less.
 const NODE_BY_NODE: usize = 20;
 
-/// The lease that the controller manager keeps, and its namespace.
+/// The namespace and name of the lease that the controller manager holds.
 const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manager");
 
 impl Reader<'_> {
-    /// Reads the snapshot. Whatever needs no DaemonSet to be asked for is asked for at once.
-    pub(super) async fn snapshot(self) -> Result<Snapshot, ClusterError> {
+    /// Reads the snapshot of [`crate::cluster::Wanted::Coverage`] or [`crate::cluster::Wanted::Everything`].
+    pub(super) async fn coverage(self, scope: &CoverageScope) -> Result<Snapshot, ClusterError> {
         let mut snapshot = Snapshot::empty((self.live.clock)());
+        // Objects are kept whole for a dump, and to explain one node.
+        let whole = self.everything() || scope.node.is_some();
         let of_daemon_sets = async {
-            let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods())?;
-            let owners = Owners::new(&daemon_sets, self.is_whole());
+            let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods(scope))?;
+            let (own, advanced) = &daemon_sets;
+            let own: Vec<&DaemonSet> = own.iter().collect();
+            let all: Vec<&DaemonSet> = own.iter().copied().chain(advanced).collect();
+            let (own_matcher, matcher) = (DaemonSetMatcher::new(&own, whole), DaemonSetMatcher::new(&all, whole));
             let (pods, revisions, events, limit_ranges) = futures::try_join!(
-                self.pods(&daemon_sets, &owners, pods),
-                self.controller_revisions(&daemon_sets, &owners),
-                self.events(&owners),
-                self.limit_ranges(&owners),
+                self.pods(&own, &own_matcher, pods, scope),
+                self.controller_revisions(&all, &matcher),
+                self.events(&own_matcher, scope),
+                self.limit_ranges(&own_matcher, scope),
             )?;
             Ok((daemon_sets, pods, revisions, events, limit_ranges))
         };
         let (of_daemon_sets, nodes, leases, runtime_classes, priority_classes) = futures::try_join!(
             of_daemon_sets,
-            self.nodes(),
+            self.nodes(scope, whole),
             self.leases(),
-            self.classes::<RuntimeClass>(Kind::RuntimeClasses),
-            self.classes::<PriorityClass>(Kind::PriorityClasses),
+            self.classes::<RuntimeClass>(Kind::RuntimeClasses, scope),
+            self.classes::<PriorityClass>(Kind::PriorityClasses, scope),
         )?;
-        let (pods, limit_ranges);
-        (snapshot.daemon_sets, pods, snapshot.controller_revisions, snapshot.events, limit_ranges) = of_daemon_sets;
+        let (daemon_sets, pods, limit_ranges);
+        (daemon_sets, pods, snapshot.controller_revisions, snapshot.events, limit_ranges) = of_daemon_sets;
+        (snapshot.daemon_sets, snapshot.advanced_daemon_sets) = daemon_sets;
         (snapshot.pods, snapshot.pods_complete) = pods;
         (snapshot.nodes, snapshot.leases, snapshot.limit_ranges) = (nodes, leases, limit_ranges);
         (snapshot.runtime_classes, snapshot.priority_classes) = (runtime_classes, priority_classes);
-        if self.query.everything {
-            snapshot.advanced_daemon_sets = advanced::list(&self).await?;
-            let owners = Owners::new(&snapshot.advanced_daemon_sets, true);
-            let revisions = self.controller_revisions(&snapshot.advanced_daemon_sets, &owners).await?;
-            add_missing_revisions(&mut snapshot.controller_revisions, revisions);
-        }
         snapshot.gaps = self.take_gaps();
         snapshot.unknown_names = self.unknown_names.take();
-        self.check_node(&snapshot).await?;
+        self.check_node(&snapshot, scope).await?;
+        if scope.node.is_none() && scope.node_selector.is_empty() && snapshot.gap(Kind::Nodes, "").is_none() {
+            let keep = |node| Some(keep_node(node, whole));
+            let nodes = self.live.nodes_created_since(&snapshot, keep).await?;
+            snapshot.nodes.extend(nodes);
+        }
         Ok(snapshot)
     }
 
-    /// Tells whether objects that are fine are wanted whole: for a dump, or to explain one node.
-    fn is_whole(&self) -> bool {
-        self.query.everything || self.query.node.is_some()
+    async fn nodes(&self, scope: &CoverageScope, whole: bool) -> Result<Vec<Node>, ClusterError> {
+        let CoverageScope { node, node_selector, .. } = scope;
+        let field_selector = node.as_deref().map(by_name).unwrap_or_default();
+        let list = List { label_selector: node_selector.to_string(), field_selector, ..List::of(Kind::Nodes) };
+        self.list_or_gap(list, |node| Some(keep_node(node, whole))).await
     }
 
-    /// Reads the DaemonSets: by name where few are named.
-    async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
-        let Query { namespace, names, .. } = self.query;
-        let mut daemon_sets = match namespace {
-            Some(namespace) if (1..=ONE_BY_ONE).contains(&names.len()) => {
-                let unique: BTreeSet<&String> = names.iter().collect();
-                let is_one = unique.len() == 1;
-                let mut daemon_sets = Vec::new();
-                for found in join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name))).await {
-                    match found {
-                        Ok(daemon_set) => daemon_sets.push(daemon_set),
-                        Err(ClusterError::NotFound { name, near, elsewhere, .. }) if !is_one => {
-                            self.unknown_names.borrow_mut().push(UnknownName { name, near, elsewhere });
-                        }
-                        Err(error) => return Err(error),
-                    }
-                }
-                daemon_sets
-            }
-            _ => {
-                let existing = self.list_daemon_sets().await?;
-                self.unknown_names.borrow_mut().extend(suggestions::unknown_names(self.query, &existing)?);
-                existing
-            }
-        };
-        daemon_sets.retain(|daemon_set| self.query.wants(&daemon_set.metadata));
-        daemon_sets.sort_by(|one, other| {
-            let key =
-                |daemon_set: &DaemonSet| (daemon_set.metadata.namespace.clone(), daemon_set.metadata.name.clone());
-            key(one).cmp(&key(other))
-        });
-        Ok(daemon_sets)
-    }
-
-    async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
-        let Query { node, node_selector, .. } = self.query;
-        let field_selector = node.as_ref().map(|node| format!("metadata.name={node}")).unwrap_or_default();
-        let list =
-            List { label_selector: node_selector.to_string(), field_selector, from_cache: true, ..List::default() };
-        let keep = |node| Some(keep_node(node, self.is_whole()));
-        let nodes = match self.live.list(Kind::Nodes, list, keep).await {
-            Err(error) if is_forbidden(&error) => {
-                self.note_forbidden(Kind::Nodes, None);
-                return Ok(Vec::new());
-            }
-            nodes => nodes?,
-        };
-        Ok(nodes)
-    }
-
-    /// Checks that the node that was asked for exists, or that pods have outlived it.
-    async fn check_node(&self, snapshot: &Snapshot) -> Result<(), ClusterError> {
-        let Some(node) = &self.query.node else { return Ok(()) };
+    /// Checks that the only node of the query exists, or that pods have outlived it.
+    async fn check_node(&self, snapshot: &Snapshot, scope: &CoverageScope) -> Result<(), ClusterError> {
+        let Some(node) = &scope.node else { return Ok(()) };
         let is_known = !snapshot.nodes.is_empty()
             || snapshot.gap(Kind::Nodes, "").is_some()
             || snapshot.pods.iter().any(|pod| suggestions::is_for_node(pod, node));
         if is_known {
             return Ok(());
         }
-        let list = List { from_cache: true, ..List::default() };
-        let all = self.live.list(Kind::Nodes, list, |node: Node| Some(node.metadata.name)).await;
+        let all = self.live.list(List::of(Kind::Nodes), |node: Node| Some(node.metadata.name)).await;
         let existing: Vec<String> = all.unwrap_or_default();
         if existing.contains(node) {
             return Ok(());
@@ -143,18 +92,16 @@ impl Reader<'_> {
         Err(suggestions::unknown_node(node, existing.iter().map(String::as_str)))
     }
 
-    /// Asks for all pods of the cluster, or of the one node, where the query needs them.
+    /// Requests all pods of the cluster, or of the one node, if the query needs them.
     ///
-    /// They begin to arrive while the DaemonSets do, without which none can be kept or dropped.
-    async fn open_all_pods(&self) -> Result<Option<list::Opened<'_>>, ClusterError> {
-        let Query { namespace, node, everything, .. } = self.query;
-        let field_selector = match node {
-            Some(node) if !everything => format!("spec.nodeName={node}"),
-            _ if *everything || namespace.is_none() => String::new(),
-            _ => return Ok(None),
+    /// They begin to arrive together with the DaemonSets, which decide what is kept of them.
+    async fn open_all_pods(&self, scope: &CoverageScope) -> Result<Option<list::Opened<'_>>, ClusterError> {
+        let field_selector = match &scope.node {
+            Some(node) => format!("spec.nodeName={node}"),
+            None if self.everything() || self.query.namespace.is_none() => String::new(),
+            None => return Ok(None),
         };
-        let list = List { field_selector, from_cache: true, ..List::default() };
-        match list::open::<Pod>(&self.live.transport, Kind::Pods, list).await {
+        match list::open::<Pod>(&self.live.transport, List { field_selector, ..List::of(Kind::Pods) }).await {
             Ok(opened) => Ok(Some(opened)),
             Err(error) if is_forbidden(&error) => {
                 let cause = GapCause::ForbiddenElsewhere(permission(Kind::Pods));
@@ -167,80 +114,48 @@ impl Reader<'_> {
 
     async fn pods(
         &self,
-        daemon_sets: &[DaemonSet],
-        owners: &Owners,
+        daemon_sets: &[&DaemonSet],
+        matcher: &DaemonSetMatcher,
         all: Option<list::Opened<'_>>,
+        scope: &CoverageScope,
     ) -> Result<(Vec<Pod>, PodsComplete), ClusterError> {
-        let others = if self.query.everything { Others::Whole } else { Others::ForArithmetic };
-        let all_arrive = async {
-            match all {
-                Some(all) => all.collect(&self.live.tally, |pod| owners.keep_pod(pod, others)).await.map(Some),
-                None => Ok(None),
-            }
+        let Some(all) = all else {
+            return Ok((self.own_pods(daemon_sets, matcher, "").await?, PodsComplete::On(BTreeSet::new())));
         };
-        let one_node = self.query.node.as_ref().filter(|_| !self.query.everything);
-        match (one_node, all_arrive.await?) {
-            (Some(node), Some(mut pods)) => {
-                // The pods that no node has yet are no node's: they are asked for apart.
-                let unbound = self.own_pods(daemon_sets, owners, "spec.nodeName=").await?;
-                add_missing_pods(&mut pods, unbound);
+        let foreign = if self.everything() { ForeignPods::Whole } else { ForeignPods::ForArithmetic };
+        let mut pods = all.collect(&self.live.tally, |pod| matcher.keep_pod(pod, foreign)).await?;
+        match &scope.node {
+            Some(node) => {
+                let unbound = self.own_pods(daemon_sets, matcher, "spec.nodeName=").await?;
+                add_missing(&mut pods, unbound, |pod| &pod.metadata);
                 Ok((pods, PodsComplete::On(BTreeSet::from([node.clone()]))))
             }
-            (None, Some(pods)) => Ok((pods, PodsComplete::Everywhere)),
-            (_, None) => Ok((self.own_pods(daemon_sets, owners, "").await?, PodsComplete::On(BTreeSet::new()))),
+            None => Ok((pods, PodsComplete::Everywhere)),
         }
     }
 
-    async fn controller_revisions(
-        &self,
-        daemon_sets: &[DaemonSet],
-        owners: &Owners,
-    ) -> Result<Vec<ControllerRevision>, ClusterError> {
-        let keep = |object: Value| match ControllerRevision::from_object(complete(object, Kind::ControllerRevisions)) {
-            Ok(revision) => owners.keeps_revision(&revision).then_some(Ok(revision)),
-            Err(error) => Some(Err(broken(Kind::ControllerRevisions, &error))),
-        };
-        let found = if self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE {
-            let lists = daemon_sets.iter().map(|DaemonSet { metadata, spec, .. }| {
-                let (namespace, label_selector) = (Some(metadata.namespace.clone()), spec.selector.to_string());
-                self.list_or_gap(Kind::ControllerRevisions, List { namespace, label_selector, ..List::default() }, keep)
-            });
-            try_join_all(lists).await?.into_iter().flatten().collect()
-        } else {
-            self.list_scope(Kind::ControllerRevisions, List::default(), owners, keep).await?
-        };
-        let mut revisions = Vec::new();
-        // Selectors may overlap.
-        add_missing_revisions(&mut revisions, found.into_iter().collect::<Result<_, _>>()?);
-        Ok(revisions)
-    }
-
-    /// Reads the events: those about the DaemonSets, and the warnings about their pods; all about the
-    /// pods where one node is asked about, and about that node.
-    async fn events(&self, owners: &Owners) -> Result<Vec<Event>, ClusterError> {
-        let Query { names, node, everything, .. } = self.query;
-        let list = |field_selector: String| List { field_selector, ..List::default() };
-        if *everything {
-            return self.list_scope(Kind::Events, list(String::new()), owners, Some).await;
+    /// Reads events: those about the DaemonSets, and warnings about their pods; for one node all about the
+    /// pods, and those about the node.
+    async fn events(&self, matcher: &DaemonSetMatcher, scope: &CoverageScope) -> Result<Vec<Event>, ClusterError> {
+        let list = |field_selector: String| List { field_selector, ..List::of(Kind::Events) };
+        if self.everything() {
+            return self.list_scope(list(String::new()), matcher, Some).await;
         }
-        let keep = |event| owners.concerns(&event).then_some(event);
-        let about_daemon_sets = match names.as_slice() {
+        let keep = |event| matcher.concerns(&event).then_some(event);
+        let about_daemon_sets = match self.query.names.as_slice() {
             [name] => format!("involvedObject.kind=DaemonSet,involvedObject.name={name}"),
             _ => "involvedObject.kind=DaemonSet".to_owned(),
         };
         let about_pods =
-            if node.is_some() { "involvedObject.kind=Pod" } else { "involvedObject.kind=Pod,type!=Normal" };
+            if scope.node.is_some() { "involvedObject.kind=Pod" } else { "involvedObject.kind=Pod,type!=Normal" };
         let about_node = async {
-            let Some(node) = node else { return Ok(Vec::new()) };
-            let list = List {
-                namespace: Some("default".to_owned()),
-                ..list(format!("involvedObject.kind=Node,involvedObject.name={node}"))
-            };
-            self.list_or_gap(Kind::Events, list, Some).await
+            let Some(node) = &scope.node else { return Ok(Vec::new()) };
+            let list = list(format!("involvedObject.kind=Node,involvedObject.name={node}"));
+            self.list_or_gap(List { namespace: Some("default".to_owned()), ..list }, Some).await
         };
         let (mut events, pods, node) = futures::try_join!(
-            self.list_scope(Kind::Events, list(about_daemon_sets), owners, keep),
-            self.list_scope(Kind::Events, list(about_pods.to_owned()), owners, keep),
+            self.list_scope(list(about_daemon_sets), matcher, keep),
+            self.list_scope(list(about_pods.to_owned()), matcher, keep),
             about_node,
         )?;
         events.extend(pods);
@@ -248,31 +163,34 @@ impl Reader<'_> {
         Ok(events)
     }
 
-    async fn limit_ranges(&self, owners: &Owners) -> Result<Vec<LimitRange>, ClusterError> {
-        if !self.query.admission {
+    async fn limit_ranges(
+        &self,
+        matcher: &DaemonSetMatcher,
+        scope: &CoverageScope,
+    ) -> Result<Vec<LimitRange>, ClusterError> {
+        if !scope.admission {
             return Ok(Vec::new());
         }
-        self.list_scope(Kind::LimitRanges, List::default(), owners, Some).await
+        self.list_scope(List::of(Kind::LimitRanges), matcher, Some).await
     }
 
-    /// Reads a kind of class, where admission is to be simulated.
-    async fn classes<T: Item>(&self, kind: Kind) -> Result<Vec<T>, ClusterError> {
-        if !self.query.admission {
+    /// Reads a kind of class, if admission is simulated.
+    async fn classes<T: Item>(&self, kind: Kind, scope: &CoverageScope) -> Result<Vec<T>, ClusterError> {
+        if !scope.admission {
             return Ok(Vec::new());
         }
-        self.list_or_gap(kind, List::default(), Some).await
+        self.list_or_gap(List::of(kind), Some).await
     }
 
     async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {
         let (namespace, name) = CONTROLLER_MANAGER;
-        let path = format!("{}/{name}", list::collection(Kind::Leases, Some(namespace)));
-        match self.live.transport.get_object("get leases", &path).await {
-            Ok(lease) => Ok(vec![lease]),
-            // Not every cluster's controllers keep this lease.
-            Err(ClusterError::Api { code: 404, .. }) => Ok(Vec::new()),
+        let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Leases) };
+        match self.get(&list, name).await {
+            // The controllers of some clusters hold another lease.
+            Ok(lease) => Ok(lease.into_iter().collect()),
             Err(error) if is_forbidden(&error) => {
                 let cause = GapCause::Forbidden("get leases.coordination.k8s.io".to_owned());
-                let gap = Gap { kind: Kind::Leases, namespace: Some(namespace.to_owned()), cause };
+                let gap = Gap { kind: Kind::Leases, namespace: list.namespace, cause };
                 self.gaps.borrow_mut().push(gap);
                 Ok(Vec::new())
             }
@@ -281,7 +199,39 @@ impl Reader<'_> {
     }
 }
 
-/// Adds every pod of the nodes to a snapshot: node by node while they are few.
+impl Live {
+    /// Returns the nodes that pods of a snapshot are bound to or meant for and that are not in it.
+    ///
+    /// Lists are read at the same time: a node that was created in between is missing, and its pods look as if
+    /// their node were gone. It is gone only if it cannot be found now.
+    pub(super) async fn nodes_created_since(
+        &self,
+        snapshot: &Snapshot,
+        keep: impl Fn(Node) -> Option<Node>,
+    ) -> Result<Vec<Node>, ClusterError> {
+        let known: BTreeSet<&str> = snapshot.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
+        let nodes: BTreeSet<&str> = snapshot.pods.iter().flat_map(Pod::nodes).collect();
+        let missing: BTreeSet<&str> = nodes.difference(&known).copied().collect();
+        if missing.is_empty() {
+            return Ok(Vec::new());
+        }
+        let field_selectors: Vec<String> = if missing.len() <= NODE_BY_NODE {
+            missing.iter().map(|node| by_name(node)).collect()
+        } else {
+            vec![String::new()]
+        };
+        let keep = |node: Node| missing.contains(node.metadata.name.as_str()).then(|| keep(node)).flatten();
+        let lists = field_selectors.into_iter().map(|field_selector| List { field_selector, ..List::of(Kind::Nodes) });
+        futures::stream::iter(lists).map(|list| self.list(list, keep)).buffered(AT_ONCE).try_concat().await
+    }
+}
+
+/// Returns the field selector of the object with a name.
+fn by_name(name: &str) -> String {
+    format!("metadata.name={name}")
+}
+
+/// Adds every pod on the nodes to a snapshot: node by node if they are few.
 pub(super) async fn pods_on(
     live: &Live,
     snapshot: &mut Snapshot,
@@ -291,23 +241,19 @@ pub(super) async fn pods_on(
     if wanted.is_empty() {
         return Ok(());
     }
-    let owners = Owners::new(&snapshot.daemon_sets, false);
-    let keep = |pod| owners.keep_pod(pod, Others::ForArithmetic);
+    let matcher = DaemonSetMatcher::new(&snapshot.daemon_sets.iter().collect::<Vec<_>>(), false);
+    let keep = |pod| matcher.keep_pod(pod, ForeignPods::ForArithmetic);
     let one_by_one = wanted.len() <= NODE_BY_NODE;
     let selectors: Vec<String> = if one_by_one {
         wanted.iter().map(|node| format!("spec.nodeName={node}")).collect()
     } else {
         vec![String::new()]
     };
-    let lists =
-        selectors.into_iter().map(|field_selector| List { field_selector, from_cache: true, ..List::default() });
-    let found = futures::stream::iter(lists)
-        .map(|list| live.list(Kind::Pods, list, keep))
-        .buffer_unordered(AT_ONCE)
-        .try_concat();
+    let lists = selectors.into_iter().map(|field_selector| List { field_selector, ..List::of(Kind::Pods) });
+    let found = futures::stream::iter(lists).map(|list| live.list(list, keep)).buffer_unordered(AT_ONCE).try_concat();
     match found.await {
         Ok(found) => {
-            add_missing_pods(&mut snapshot.pods, found);
+            add_missing(&mut snapshot.pods, found, |pod| &pod.metadata);
             match &mut snapshot.pods_complete {
                 PodsComplete::On(complete) if one_by_one => complete.extend(wanted),
                 complete => *complete = PodsComplete::Everywhere,

@@ -3,26 +3,25 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use futures::future::join_all;
+use futures::future::{join_all, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
-use serde_json::Value;
 
-use super::Live;
-use super::list::{self, Item, List};
-use super::prune::{Others, Owners};
-use crate::cluster::Query;
+use super::list::{self, Item, List, permission};
+use super::prune::{DaemonSetMatcher, ForeignPods};
+use super::transport::JSON;
+use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
-use crate::cluster::suggestions;
+use crate::cluster::{Flavors, Query, Wanted, key, suggestions};
 use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Gap, GapCause, Kind, UnknownName};
 
-/// The most objects that are asked for one by one; beyond that a whole list costs less.
+/// The most objects to read one by one; beyond that a whole list costs less.
 pub(super) const ONE_BY_ONE: usize = 8;
 
-/// How many questions of one kind are under way at once.
+/// How many requests of one kind may be under way at once.
 pub(super) const AT_ONCE: usize = 6;
 
 /// One reading of a cluster.
@@ -38,6 +37,11 @@ impl<'a> Reader<'a> {
         Reader { live, query, gaps: RefCell::default(), unknown_names: RefCell::default() }
     }
 
+    /// Returns whether the query wants every object of every kind, complete.
+    pub(super) fn everything(&self) -> bool {
+        self.query.wanted == Wanted::Everything
+    }
+
     /// Returns what could not be read so far, each gap once.
     pub(super) fn take_gaps(&self) -> Vec<Gap> {
         let mut gaps = self.gaps.take();
@@ -46,50 +50,116 @@ impl<'a> Reader<'a> {
         gaps
     }
 
-    pub(super) async fn list_daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
-        // Near names are looked for among all of them, so that labels are compared here.
-        let label_selector = if self.query.names.is_empty() { self.query.selector.to_string() } else { String::new() };
-        let list = List { namespace: self.query.namespace.clone(), label_selector, ..List::default() };
-        let objects: Vec<Value> = self.live.list(Kind::DaemonSets, list, Some).await?;
-        objects.into_iter().map(daemon_set).collect()
+    /// Reads the DaemonSets, Kubernetes' own and OpenKruise's: by name if few are named.
+    pub(super) async fn daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
+        let Query { namespace, names, .. } = self.query;
+        let (mut own, mut advanced) = match namespace {
+            Some(namespace) if (1..=ONE_BY_ONE).contains(&names.len()) => {
+                let unique: BTreeSet<&String> = names.iter().collect();
+                let is_one = unique.len() == 1;
+                let mut daemon_sets = Vec::new();
+                for found in join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name))).await {
+                    match found {
+                        Ok(daemon_set) => daemon_sets.push(daemon_set),
+                        Err(ClusterError::NotFound { name, near, elsewhere, .. }) if !is_one => {
+                            self.unknown_names.borrow_mut().push(UnknownName { name, near, elsewhere });
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                daemon_sets.into_iter().partition(|daemon_set| daemon_set.flavor() == Flavor::Apps)
+            }
+            _ => {
+                let (mut own, mut advanced) = self.list_daemon_sets().await?;
+                let unknown = self.query.choose(&mut own, &mut advanced)?;
+                self.unknown_names.borrow_mut().extend(unknown);
+                (own, advanced)
+            }
+        };
+        for daemon_sets in [&mut own, &mut advanced] {
+            daemon_sets.retain(|daemon_set| self.query.wants(&daemon_set.metadata));
+            daemon_sets.sort_by(|one, other| key(&one.metadata).cmp(&key(&other.metadata)));
+        }
+        Ok((own, advanced))
     }
 
-    pub(super) async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ClusterError> {
-        let mut path = list::collection(Kind::DaemonSets, Some(namespace));
-        path.push('/');
-        list::escape(name, &mut path);
-        match self.live.transport.get_object("get daemonsets", &path).await {
-            Ok(object) => {
-                self.live.tally.add(Kind::DaemonSets, 1, 0);
-                daemon_set(object)
-            }
-            Err(ClusterError::Api { code: 404, .. }) => {
+    async fn list_daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
+        let flavors = if self.everything() { Flavors::Any } else { self.query.flavors };
+        let own = async {
+            let (namespace, label_selector) = (self.query.namespace.clone(), self.label_selector());
+            let list = List { namespace, label_selector, ..List::of(Kind::DaemonSets) };
+            if flavors.include(Flavor::Apps) { self.live.list(list, Some).await } else { Ok(Vec::new()) }
+        };
+        let advanced =
+            async { if flavors.include(Flavor::Advanced) { advanced::list(self).await } else { Ok(Vec::new()) } };
+        futures::try_join!(own, advanced)
+    }
+
+    /// Returns the labels to list DaemonSets by. Similar names are looked for among all of them.
+    pub(super) fn label_selector(&self) -> String {
+        if self.query.names.is_empty() { self.query.selector.to_string() } else { String::new() }
+    }
+
+    async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ClusterError> {
+        let flavors = self.query.flavors;
+        let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::DaemonSets) };
+        let mut found = None;
+        if flavors.include(Flavor::Apps) {
+            found = self.get(&list, name).await?;
+        }
+        if found.is_none() && flavors.include(Flavor::Advanced) {
+            found = advanced::get(self, namespace, name).await?;
+        }
+        match found {
+            Some(daemon_set) => Ok(daemon_set),
+            None => {
                 // It may be in another namespace.
-                let all: Result<Vec<Value>, _> = self.live.list(Kind::DaemonSets, List::default(), Some).await;
-                let existing = match all {
-                    Ok(all) => all.into_iter().filter_map(|object| daemon_set(object).ok()).collect(),
-                    Err(_) => self.list_daemon_sets().await.unwrap_or_default(),
+                let all = async {
+                    match self.live.list(List::of(Kind::DaemonSets), Some).await {
+                        Ok(all) => all,
+                        Err(_) => self.live.list(list, Some).await.unwrap_or_default(),
+                    }
                 };
-                let existing = existing.iter().map(|daemon_set| &daemon_set.metadata);
-                let unknown = suggestions::unknown_name(name, Some(namespace), existing);
-                Err(suggestions::unknown_daemon_set(Some(namespace), unknown))
+                let own: Vec<DaemonSet> = all.await;
+                // Only commands about templates take Advanced DaemonSets, and may suggest one.
+                Err(if matches!(self.query.wanted, Wanted::History(_)) {
+                    let advanced = advanced::list(self).await.unwrap_or_default();
+                    let existing = own.iter().chain(&advanced);
+                    suggestions::unknown_daemon_set_of(flavors, name, Some(namespace), existing)
+                } else {
+                    let existing = own.iter().map(|daemon_set| &daemon_set.metadata);
+                    let unknown = suggestions::unknown_name(name, Some(namespace), existing);
+                    suggestions::unknown_daemon_set(Some(namespace), unknown)
+                })
             }
-            Err(error) => Err(error),
         }
     }
 
-    /// Reads the DaemonSets' own pods: by selector where few are asked for, else by namespace.
+    /// Reads one object; `None` if it does not exist.
+    pub(super) async fn get<T: Item>(&self, list: &List, name: &str) -> Result<Option<T>, ClusterError> {
+        let request = format!("get {}", list.kind.resource());
+        let mut answer = match self.live.transport.get(&request, &list.object(name), JSON).await {
+            Ok(answer) => answer,
+            Err(ClusterError::Api { code: 404, .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let text = answer.text(list::MAX_JSON).await?;
+        self.live.tally.add(list.kind, 1, text.len());
+        T::from_json(list, &text).map(Some).map_err(|problem| answer.broken(problem))
+    }
+
+    /// Reads the DaemonSets' own pods: by selector if the DaemonSets are few, else by namespace.
     pub(super) async fn own_pods(
         &self,
-        daemon_sets: &[DaemonSet],
-        owners: &Owners,
+        daemon_sets: &[&DaemonSet],
+        matcher: &DaemonSetMatcher,
         field_selector: &str,
     ) -> Result<Vec<Pod>, ClusterError> {
         let list = |namespace: &str, label_selector: String| List {
             namespace: Some(namespace.to_owned()),
             label_selector,
             field_selector: field_selector.to_owned(),
-            from_cache: true,
+            ..List::of(Kind::Pods)
         };
         let lists: Vec<List> = if daemon_sets.len() <= ONE_BY_ONE {
             daemon_sets
@@ -97,39 +167,68 @@ impl<'a> Reader<'a> {
                 .map(|daemon_set| list(&daemon_set.metadata.namespace, daemon_set.spec.selector.to_string()))
                 .collect()
         } else {
-            owners.namespaces().map(|namespace| list(namespace, String::new())).collect()
+            matcher.namespaces().map(|namespace| list(namespace, String::new())).collect()
         };
-        let keep = |pod| owners.keep_pod(pod, if self.query.everything { Others::Whole } else { Others::Drop });
+        let foreign = if self.everything() { ForeignPods::Whole } else { ForeignPods::Drop };
+        let keep = |pod| matcher.keep_pod(pod, foreign);
         let mut pods = Vec::new();
-        let mut found =
-            futures::stream::iter(lists).map(|list| self.list_or_gap(Kind::Pods, list, keep)).buffered(AT_ONCE);
+        let mut found = futures::stream::iter(lists).map(|list| self.list_or_gap(list, keep)).buffered(AT_ONCE);
         while let Some(found) = found.try_next().await? {
             // Selectors may overlap.
-            add_missing_pods(&mut pods, found);
+            add_missing(&mut pods, found, |pod| &pod.metadata);
         }
         Ok(pods)
     }
 
-    /// Lists a kind in the query's namespace, or everywhere; where that is forbidden, in each namespace
+    /// Reads revisions: those that a selector matches if the DaemonSets are few, else all in scope.
+    pub(super) async fn controller_revisions(
+        &self,
+        daemon_sets: &[&DaemonSet],
+        matcher: &DaemonSetMatcher,
+    ) -> Result<Vec<ControllerRevision>, ClusterError> {
+        let keep = |revision| matcher.keeps_revision(&revision).then_some(revision);
+        let few = match self.query.wanted {
+            Wanted::History(_) => daemon_sets.len() <= 1,
+            Wanted::Coverage(_) | Wanted::Everything => {
+                self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE
+            }
+        };
+        if !few {
+            return self.list_scope(List::of(Kind::ControllerRevisions), matcher, keep).await;
+        }
+        let lists = daemon_sets.iter().map(|DaemonSet { metadata, spec, .. }| {
+            let (namespace, label_selector) = (Some(metadata.namespace.clone()), spec.selector.to_string());
+            self.list_or_gap(List { namespace, label_selector, ..List::of(Kind::ControllerRevisions) }, keep)
+        });
+        let mut revisions = Vec::new();
+        for found in try_join_all(lists).await? {
+            // Selectors may overlap.
+            add_missing(&mut revisions, found, |revision| &revision.metadata);
+        }
+        Ok(revisions)
+    }
+
+    /// Lists a kind in the query's namespace, or in all; if that is forbidden, in each namespace
     /// that has a DaemonSet.
     pub(super) async fn list_scope<T: Item, U>(
         &self,
-        kind: Kind,
         list: List,
-        owners: &Owners,
+        matcher: &DaemonSetMatcher,
         keep: impl Fn(T) -> Option<U>,
     ) -> Result<Vec<U>, ClusterError> {
-        let namespace = self.query.namespace.clone().filter(|_| !(self.query.everything && kind == Kind::Events));
+        // Events about nodes are in the namespace `default`.
+        let all_namespaces = self.everything() && list.kind == Kind::Events;
+        let namespace = self.query.namespace.clone().filter(|_| !all_namespaces);
         if namespace.is_some() {
-            return self.list_or_gap(kind, List { namespace, ..list }, keep).await;
+            return self.list_or_gap(List { namespace, ..list }, keep).await;
         }
-        match self.live.list(kind, list.clone(), &keep).await {
+        match self.live.list(list.clone(), &keep).await {
             Err(error) if is_forbidden(&error) => {}
             found => return found,
         }
-        let lists = owners.namespaces().map(|namespace| {
-            self.list_or_gap(kind, List { namespace: Some(namespace.clone()), ..list.clone() }, &keep)
-        });
+        let lists = matcher
+            .namespaces()
+            .map(|namespace| self.list_or_gap(List { namespace: Some(namespace.clone()), ..list.clone() }, &keep));
         let mut found = Vec::new();
         for part in join_all(lists).await {
             found.extend(part?);
@@ -137,26 +236,22 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// Lists a kind, or notes that it is forbidden. A kind that the server does not know is empty.
+    /// Lists a kind, or notes that it is forbidden. A kind that a cluster need not serve is empty if it does not.
     pub(super) async fn list_or_gap<T: Item, U>(
         &self,
-        kind: Kind,
         list: List,
         keep: impl Fn(T) -> Option<U>,
     ) -> Result<Vec<U>, ClusterError> {
-        let namespace = list.namespace.clone();
-        match self.live.list(kind, list, keep).await {
+        let (kind, namespace) = (list.kind, list.namespace.clone());
+        match self.live.list(list, keep).await {
             Err(error) if is_forbidden(&error) => {
-                self.note_forbidden(kind, namespace);
+                let cause = GapCause::Forbidden(permission(kind));
+                self.gaps.borrow_mut().push(Gap { kind, namespace, cause });
                 Ok(Vec::new())
             }
-            Err(ClusterError::Api { code: 404, .. }) => Ok(Vec::new()),
+            Err(ClusterError::Api { code: 404, .. }) if is_optional(kind) => Ok(Vec::new()),
             found => found,
         }
-    }
-
-    pub(super) fn note_forbidden(&self, kind: Kind, namespace: Option<String>) {
-        self.gaps.borrow_mut().push(Gap { kind, namespace, cause: GapCause::Forbidden(permission(kind)) });
     }
 }
 
@@ -164,25 +259,26 @@ impl Live {
     /// Lists a kind, and returns what `keep` makes of each object.
     pub(super) async fn list<T: Item, U>(
         &self,
-        kind: Kind,
         list: List,
         keep: impl Fn(T) -> Option<U>,
     ) -> Result<Vec<U>, ClusterError> {
-        list::open::<T>(&self.transport, kind, list).await?.collect(&self.tally, keep).await
+        list::open::<T>(&self.transport, list).await?.collect(&self.tally, keep).await
     }
 }
 
-/// Adds the pods that are not there yet.
-pub(super) fn add_missing_pods(pods: &mut Vec<Pod>, found: Vec<Pod>) {
-    add_missing_by(|pod| &pod.metadata, pods, found);
+/// Returns whether clusters need not serve a kind: a custom resource, or an API group that can be turned off. From
+/// any other kind, 404 is the answer of something that is not an API server.
+fn is_optional(kind: Kind) -> bool {
+    match kind {
+        Kind::AdvancedDaemonSets | Kind::RuntimeClasses | Kind::PriorityClasses | Kind::Leases => true,
+        Kind::DaemonSets | Kind::ControllerRevisions | Kind::Nodes | Kind::Pods | Kind::Events | Kind::LimitRanges => {
+            false
+        }
+    }
 }
 
-/// Adds the revisions that are not there yet.
-pub(super) fn add_missing_revisions(revisions: &mut Vec<ControllerRevision>, found: Vec<ControllerRevision>) {
-    add_missing_by(|revision| &revision.metadata, revisions, found);
-}
-
-fn add_missing_by<T>(metadata: impl Fn(&T) -> &ObjectMeta, objects: &mut Vec<T>, found: Vec<T>) {
+/// Adds the objects that are not in the list yet.
+pub(super) fn add_missing<T>(objects: &mut Vec<T>, found: Vec<T>, metadata: impl Fn(&T) -> &ObjectMeta) {
     let key = |object: &T| (metadata(object).namespace.clone(), metadata(object).name.clone());
     let mut known: BTreeSet<_> = objects.iter().map(key).collect();
     objects.extend(found.into_iter().filter(|object| known.insert(key(object))));
@@ -190,31 +286,4 @@ fn add_missing_by<T>(metadata: impl Fn(&T) -> &ObjectMeta, objects: &mut Vec<T>,
 
 pub(super) fn is_forbidden(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Api { code: 403, .. })
-}
-
-/// Returns the permission that listing a kind takes, as `kubectl auth can-i` takes it.
-pub(super) fn permission(kind: Kind) -> String {
-    let (api_version, _, resource) = kind.api_names();
-    match api_version.split_once('/') {
-        Some((group, _)) => format!("list {resource}.{group}"),
-        None => format!("list {resource}"),
-    }
-}
-
-fn daemon_set(object: Value) -> Result<DaemonSet, ClusterError> {
-    DaemonSet::from_object(complete(object, Kind::DaemonSets)).map_err(|error| broken(Kind::DaemonSets, &error))
-}
-
-/// Adds what items of a list leave out: their kind.
-pub(super) fn complete(mut object: Value, kind: Kind) -> Value {
-    let (api_version, kind, _) = kind.api_names();
-    if let Value::Object(fields) = &mut object {
-        fields.entry("apiVersion").or_insert_with(|| api_version.into());
-        fields.entry("kind").or_insert_with(|| kind.into());
-    }
-    object
-}
-
-pub(super) fn broken(kind: Kind, error: &serde_json::Error) -> ClusterError {
-    ClusterError::Answer { request: format!("list {}", kind.resource()), problem: error.to_string() }
 }

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use super::connection::Connector;
 use super::credentials::{CredentialSource, Credentials};
-use super::failure;
 use super::tls::Identity;
+use super::{failure, list};
 use crate::cluster::error::ClusterError;
 
 /// How often a request is retried after the time that the server asks for; as often as client-go does.
@@ -389,11 +389,24 @@ impl Response<'_> {
 
     /// Reads the body as one object in JSON.
     async fn object<T: serde::de::DeserializeOwned>(mut self) -> Result<T, ClusterError> {
+        let text = self.text(list::MAX_JSON).await?;
+        serde_json::from_str(&text).map_err(|error| self.broken(list::json_problem(&error)))
+    }
+
+    /// Reads the rest of the body as text.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection is lost, and if the text is not UTF-8 or longer than `max` bytes.
+    pub(super) async fn text(&mut self, max: usize) -> Result<String, ClusterError> {
         let mut text = Vec::new();
         while let Some(bytes) = self.next().await? {
+            if text.len() + bytes.len() > max {
+                return Err(self.broken(format!("it is longer than {max} bytes")));
+            }
             text.extend_from_slice(&bytes);
         }
-        serde_json::from_slice(&text).map_err(|error| self.broken(error.to_string()))
+        String::from_utf8(text).map_err(|error| self.broken(error.to_string()))
     }
 
     /// Returns the error of a response that is not what was requested.

@@ -13,10 +13,8 @@ const FIELD_MANAGER: &str = "kubectl-ds";
 impl Live {
     /// Sends a change; see [`super::super::Source::write`].
     pub(in crate::cluster) async fn write(&self, write: &Write, sending: Sending) -> Result<Value, ClusterError> {
-        let mut path = format!("/apis/{}/namespaces/", write.api_version);
-        list::escape(&write.namespace, &mut path);
-        path.push_str("/daemonsets/");
-        list::escape(&write.name, &mut path);
+        let (namespace, name) = (list::escape(&write.namespace), list::escape(&write.name));
+        let mut path = format!("/apis/{}/namespaces/{namespace}/daemonsets/{name}", write.api_version);
         path.push_str("?fieldManager=");
         path.push_str(FIELD_MANAGER);
         if sending == Sending::DryRun {

@@ -19,7 +19,11 @@ pub enum Exit {
     TimedOut = 4,
     /// Done; the answer is partial, so the question remains open.
     Partial = 5,
-    /// Somebody pressed Ctrl-C.
+    /// A change was applied, and the controller was not seen to act on it.
+    NotObserved = 6,
+    /// A change was sent, and whether it was applied is not known.
+    OutcomeUnknown = 7,
+    /// Ctrl-C was pressed, or the process was told to end.
     Interrupted = 130,
 }
 

@@ -34,6 +34,11 @@ impl Interrupt {
         !held
     }
 
+    /// Tells whether the command has to end.
+    pub(crate) fn is_requested(&self) -> bool {
+        *self.0.requested.borrow()
+    }
+
     /// Returns once the command has to end.
     pub(crate) async fn requested(&self) {
         let mut requested = self.0.requested.subscribe();

@@ -122,15 +122,20 @@ impl ClusterError {
         matches!(self, ClusterError::Api { code: 409, .. })
     }
 
-    /// Tells whether a change that ended so may have been made all the same.
+    /// Tells whether a change that failed in this way may have been applied.
     pub fn outcome_unknown(&self) -> bool {
         matches!(
             self,
             ClusterError::Connection { .. }
                 | ClusterError::TimedOut { .. }
                 | ClusterError::Answer { .. }
-                | ClusterError::Api { code: 500..=599, .. }
+                | ClusterError::Api { code: 408 | 500..=599, .. }
         )
+    }
+
+    /// Tells whether the same request may succeed a moment later.
+    pub fn is_transient(&self) -> bool {
+        self.outcome_unknown() || matches!(self, ClusterError::Api { code: 429, .. })
     }
 
     /// Tells whether the message is printed as it is, without `error: ` before it.

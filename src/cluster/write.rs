@@ -1,33 +1,42 @@
-//! Sends plans to where snapshots come from.
+//! Sends the steps of plans to where snapshots come from.
 
 use serde_json::Value;
 
 use super::Source;
 use super::error::ClusterError;
-use crate::plan::Write;
-
-/// How a change is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sending {
-    /// It takes effect.
-    ForReal,
-    /// The server does all but keep it: admission, defaults and validation run, and nothing is changed.
-    DryRun,
-}
+use crate::model::daemon_set::DaemonSet;
+use crate::plan::DaemonSetPatch;
 
 impl Source {
-    /// Sends a change, once, and returns the object that the server made of it.
+    /// Sends a patch once, and returns the server's answer, unchecked. In a dry run the server does everything but
+    /// persist it.
     ///
     /// # Errors
     ///
-    /// Fails where the object is no longer the version that the change is locked on (a conflict, see
-    /// [`ClusterError::is_conflict`]), where the server refuses it or cannot be reached, and for a dump.
-    pub async fn write(&self, write: &Write, sending: Sending) -> Result<Value, ClusterError> {
+    /// Fails if the object has another resource version (see [`ClusterError::is_conflict`]), if the server refuses the
+    /// patch or cannot be reached, and for a dump.
+    pub async fn patch_daemon_set(&self, patch: &DaemonSetPatch, is_dry_run: bool) -> Result<Value, ClusterError> {
         match self {
             #[cfg(feature = "live")]
-            Source::Live(live) => live.write(write, sending).await,
+            Source::Live(live) => live.patch_daemon_set(patch, is_dry_run).await,
             Source::File(dump) => {
-                let _ = (write, sending);
+                let _ = (patch, is_dry_run);
+                Err(dump.refuse_write())
+            }
+        }
+    }
+
+    /// Reads the DaemonSet that a patch is for; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached, and for a dump.
+    pub async fn read_daemon_set(&self, patch: &DaemonSetPatch) -> Result<Option<DaemonSet>, ClusterError> {
+        match self {
+            #[cfg(feature = "live")]
+            Source::Live(live) => live.read_daemon_set(patch).await,
+            Source::File(dump) => {
+                let _ = patch;
                 Err(dump.refuse_write())
             }
         }

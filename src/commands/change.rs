@@ -1,49 +1,47 @@
-//! How a change of a template is carried out, the same for every command that makes one: shown, sent locked on
-//! what was read, and watched until it is a revision.
+//! Carries out a change of a template: shows it, applies it, waits for the controller, and reports the outcome.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use super::Failure;
+use super::api_server::ApiServer;
 use super::parse::{Named, parse_duration, parse_name};
 use super::session::{GlobalArgs, Session};
-use crate::cluster::write::Sending;
+use super::{Failure, interrupted};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::sanitize::sanitize;
+use crate::encode::shell::quote;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
-use crate::plan::Write as Plan;
-use crate::render::change as words;
-use crate::render::changes;
+use crate::plan::{Action, Plan, Step};
+use crate::render;
 use crate::render::view::View;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
-use crate::rollout::concurrent_edit;
+use crate::rollout::apply::{Application, Refusal, apply};
 use crate::rollout::difference::difference;
-use crate::rollout::revisions::{Revisions, name_of};
-
-/// How often a change is locked anew on an object of which only the status has changed.
-const MOST_LOCKS: usize = 20;
+use crate::rollout::observed::AppliedChange;
+use crate::rollout::planned::Planned;
+use crate::rollout::revisions::Revisions;
 
 /// The flags of a command that changes a template.
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
-    /// Show what would be done: `client` sends nothing, `server` has the server try it out and keep nothing
+    /// Show what would be done: `client` sends nothing, `server` sends it without persisting it
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
     dry_run: DryRun,
-    /// How to print: name, json or yaml for the DaemonSet as it became, plan for the plan and its outcome in JSON
+    /// Output format: name, json or yaml for the changed DaemonSet, plan for the plan and its outcome in JSON
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
-    /// Do not wait until the controller has made a revision of it
+    /// Do not wait until the controller has created a revision of the new template
     #[arg(long)]
     no_wait: bool,
     /// How long to wait for the controller, such as `30s` or `5m`
@@ -54,35 +52,20 @@ pub struct ChangeArgs {
 /// What `--dry-run` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum DryRun {
-    /// The change is made.
     #[default]
-    None,
-    /// Nothing is sent.
+    #[value(name = "none")]
+    Off,
     Client,
-    /// The server tries it out.
     Server,
 }
 
 /// What `-o` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// The DaemonSet's name.
     Name,
-    /// The DaemonSet as it became, in JSON.
     Json,
-    /// The DaemonSet as it became, in YAML.
     Yaml,
-    /// The plan and its outcome, in JSON.
     Plan,
-}
-
-/// What a change is called once it is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
-    /// It went back to a revision.
-    RolledBack,
-    /// It restarts.
-    Restarted,
 }
 
 /// What the flags mean.
@@ -93,21 +76,21 @@ pub struct Settings {
     name: String,
     dry_run: DryRun,
     output: Option<Output>,
-    /// How long to wait for the controller; nothing where nobody waits.
+    /// How long to wait for the controller; `None` if not waiting.
     patience: Option<Duration>,
 }
 
 impl ChangeArgs {
-    /// Makes sense of the flags, for the DaemonSet that is named.
+    /// Resolves the flags, for the DaemonSet that is named.
     ///
     /// # Errors
     ///
-    /// Fails where something else than a DaemonSet is named.
+    /// Fails if something other than a DaemonSet is named.
     pub fn resolve(self, name: &str) -> Result<Settings, CommandError> {
         let ChangeArgs { dry_run, output, no_wait, timeout } = self;
         let Named { flavors, namespace, name } = parse_name(name)?;
-        // Whoever asks for the object has it with the server's answer.
-        let waits = !no_wait && dry_run == DryRun::None && matches!(output, None | Some(Output::Plan));
+        // The server's answer has the object already.
+        let waits = !no_wait && dry_run == DryRun::Off && matches!(output, None | Some(Output::Plan));
         Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout) })
     }
 }
@@ -116,14 +99,13 @@ impl ChangeArgs {
 ///
 /// # Errors
 ///
-/// Fails where there is no plan, the change is refused, or the output cannot be written.
+/// Fails if there is no plan, the change is not applied or its outcome is not known, or the output cannot be written.
 pub async fn run(
     settings: &Settings,
     target: GlobalArgs,
     io: &mut Io<'_>,
     out: &mut dyn Write,
-    changed: Changed,
-    make_plan: impl Fn(&Revisions<'_>, &Snapshot) -> Result<(ChangePlan, Option<Plan>), CommandError>,
+    make_plan: impl Fn(&Revisions<'_>, &Snapshot) -> Result<Planned, CommandError>,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
     target.enter(settings.namespace.clone())?;
@@ -145,38 +127,85 @@ pub async fn run(
     let snapshot = session.read_history(query, io).await?;
     let daemon_set = only_one(&snapshot, &settings.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
-    let (mut plan, write) = make_plan(&revisions, &snapshot)?;
-    let view = View::new(io.width(), target.ascii);
+    let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
     let unread = unread(&snapshot, daemon_set);
-    let mut change = Change { settings, session: &session, view, daemon_set, changed, unread };
-    let Some(write) = write else {
-        change.say_not_needed(&plan, out)?;
+    let mut change =
+        Change { settings, session: &session, ascii: target.ascii, before: &revisions, plan: &plan, report, unread };
+    let Some(step) = plan.steps.first() else {
+        change.print_not_needed(io, out)?;
         return Ok(Exit::Success);
     };
-    change.show(&plan, io, out)?;
+    change.show(io, out).map_err(not_shown)?;
     match settings.dry_run {
         DryRun::Client => {
-            let object = write.applied_to(&daemon_set.object);
+            let object = plan.applied_to(&daemon_set.object);
             let object = object.map_err(|error| CommandError::new("cannot make the change").because(error))?;
-            change.print_result(&plan, &object, out)?;
+            change.print_result(&object, io, out)?;
             Ok(Exit::Success)
         }
         DryRun::Server => {
-            let object = change.send(&write, Sending::DryRun, io).await?;
-            plan.outcome.stage = Stage::TriedOut;
-            note_what_the_server_made(&mut plan, &write, daemon_set, &object);
+            let object = change.apply(step, io, out).await?;
+            change.note_applied(Stage::TriedOut, step, &object);
             if settings.output.is_none() {
-                words::made_by_server(&plan, &change.view, out)?;
+                render::change::made_by_server(&change.report, &change.view(io), out)?;
             }
-            change.print_result(&plan, &object, out)?;
+            change.print_result(&object, io, out)?;
             Ok(Exit::Success)
         }
-        DryRun::None => {
-            let object = change.send(&write, Sending::ForReal, io).await?;
-            plan.outcome.stage = Stage::Applied;
-            note_what_the_server_made(&mut plan, &write, daemon_set, &object);
-            change.finish(&mut plan, &revisions, &snapshot, &object, out).await
+        DryRun::Off => {
+            let object = change.apply(step, io, out).await?;
+            change.note_applied(Stage::Applied, step, &object);
+            let mut out = OutAfterChange { out, failure: None };
+            let finished = change.finish(&snapshot, &object, io, &mut out).await;
+            let Some(error) = out.failure else { return finished };
+            // The change must not go unnoticed.
+            writeln!(io.err, "{}", change.applied())?;
+            match finished {
+                Ok(_) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    let message = "the change was applied, and the output cannot be written";
+                    Err(CommandError { exit: Exit::NotObserved, ..CommandError::new(message) }.because(error).into())
+                }
+                finished => finished,
+            }
         }
+    }
+}
+
+/// Makes the error of a plan that could not be shown: it must not be carried out unseen.
+fn not_shown(failure: Failure) -> Failure {
+    match failure {
+        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            CommandError::new("the output was closed before the change was shown; nothing was sent").into()
+        }
+        failure => failure,
+    }
+}
+
+/// Standard output after a change was applied: that it cannot be written does not end the command.
+struct OutAfterChange<'a> {
+    out: &'a mut dyn Write,
+    failure: Option<io::Error>,
+}
+
+impl OutAfterChange<'_> {
+    fn note(&mut self, result: io::Result<()>) {
+        if let (Err(error), None) = (result, &self.failure) {
+            self.failure = Some(error);
+        }
+    }
+}
+
+impl Write for OutAfterChange<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write_all(bytes);
+        self.note(written);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.out.flush();
+        self.note(flushed);
+        Ok(())
     }
 }
 
@@ -193,7 +222,7 @@ fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a DaemonSet, Com
     }
 }
 
-/// Returns what could not be read of what is said about pods, which is something only under OnDelete.
+/// Returns what could not be read about pods, which only a plan under OnDelete mentions.
 fn unread(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Incomplete> {
     let mut unread = incomplete_for_history(snapshot, &daemon_set.metadata.namespace);
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
@@ -201,240 +230,235 @@ fn unread(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Incomplete> {
     unread
 }
 
-/// Notes how the server's own template differs from what was asked for, through webhooks and defaults.
-fn note_what_the_server_made(plan: &mut ChangePlan, write: &Plan, daemon_set: &DaemonSet, made: &Value) {
-    let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
-    let planned = write.applied_to(&daemon_set.object).ok().and_then(|object| template(&object));
-    if let (Some(planned), Some(made)) = (planned, template(made)) {
-        plan.outcome.made_by_server = difference(&planned, &made);
-    }
-}
-
 /// One change on its way.
 struct Change<'a> {
     settings: &'a Settings,
     session: &'a Session,
-    view: View,
-    daemon_set: &'a DaemonSet,
-    changed: Changed,
+    ascii: bool,
+    before: &'a Revisions<'a>,
+    plan: &'a Plan,
+    report: ChangePlan,
     unread: Vec<Incomplete>,
 }
 
 impl Change<'_> {
-    /// Shows what is about to happen: the changes, and what to know before.
-    fn show(&mut self, plan: &ChangePlan, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+    fn view(&self, io: &Io<'_>) -> View {
+        View::new(io.width(), self.ascii)
+    }
+
+    /// Shows what is about to happen: the changes, and the warnings.
+    fn show(&self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+        let view = self.view(io);
         if self.settings.output.is_none() {
-            words::plan(plan, &self.view, out)?;
+            render::change::plan(&self.report, &view, out)?;
             out.flush()?;
         }
-        Ok(words::warnings(plan, &self.unread, &self.view, io.err)?)
+        Ok(render::change::warnings(&self.report, &self.unread, &view, io.err)?)
     }
 
-    /// Sends the change. Where only the status has changed since the object was read, it is locked on the newer
-    /// version and sent again.
-    async fn send(&self, write: &Plan, sending: Sending, io: &mut Io<'_>) -> Result<Value, Failure> {
-        let mut write = write.clone();
-        for _ in 0..MOST_LOCKS {
-            let answer = self.session.write(&write, sending, io).await;
-            match answer.map_err(|failure| self.not_known(failure, sending))? {
-                Ok(object) => return Ok(object),
-                Err(error) if error.is_conflict() => {
-                    let now = self.read_again(io).await?;
-                    if let Some(refusal) = self.what_stands_against(&now) {
-                        return Err(refusal.into());
-                    }
-                    write = write.locked_on(&now.metadata.resource_version);
-                }
-                Err(error) if error.outcome_unknown() => {
-                    return Err(self.not_known(CommandError::from(error).into(), sending));
-                }
-                Err(error) => return Err(CommandError::from(error).into()),
-            }
+    /// Applies the step, and returns the object as it became.
+    async fn apply(&mut self, step: &Step, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Value, Failure> {
+        let is_dry_run = self.settings.dry_run == DryRun::Server;
+        let interrupt = io.interrupt.clone();
+        if interrupt.is_requested() {
+            return Err(interrupted().into());
         }
-        Err(CommandError::new(format!("{} changes faster than it can be written", name_of(self.daemon_set).title()))
-            .hint("nothing was changed; look at who writes its status, and try again")
-            .into())
-    }
-
-    /// Adds to a failure on the way that nobody knows whether the change was made.
-    fn not_known(&self, failure: Failure, sending: Sending) -> Failure {
-        let again = match self.changed {
-            Changed::RolledBack => "run the command again: what is done already is not done twice",
-            Changed::Restarted => "the newest revision's template in `kubectl ds history` tells when it was restarted",
+        let server = ApiServer { source: &self.session.source, is_dry_run };
+        let application = tokio::select! {
+            biased;
+            application = apply(&server, step, self.before.daemon_set, is_dry_run) => application,
+            () = interrupt.requested(), if !is_dry_run => Application::Unknown(interrupted()),
         };
-        match failure {
-            Failure::Error(error) if sending == Sending::ForReal => {
-                error.hint(format!("whether the change was made is not known; {again}")).into()
+        self.session.print_warnings(io)?;
+        let title = self.report.daemon_set.title();
+        let (stage, error) = match application {
+            Application::Applied(object) => return Ok(object),
+            Application::Refused(Refusal::Changed { by, changes }) => {
+                render::change::concurrent_edit(&title, &changes, &self.view(io), io.err)?;
+                let by = match by.is_empty() {
+                    true => "somebody else".to_owned(),
+                    false => by.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and "),
+                };
+                self.report.outcome.changed_by_others = changes;
+                let message = format!("{title} was changed by {by} after it was read; this change was not applied");
+                let hint = "review that change, and run the command again if you still want yours";
+                (Stage::Refused, CommandError::new(message).hint(hint))
             }
-            failure => failure,
-        }
-    }
-
-    async fn read_again(&self, io: &mut Io<'_>) -> Result<DaemonSet, Failure> {
-        let query = Query {
-            names: vec![self.settings.name.clone()],
-            flavors: self.flavors(),
-            wanted: Wanted::History(PodsOf::None),
-            ..Query::default()
+            Application::Refused(Refusal::Deleted) => {
+                (Stage::Refused, CommandError::new(format!("{title} was deleted after it was read")))
+            }
+            Application::Refused(Refusal::Contended) => {
+                let message = format!("{title} changes faster than it can be patched; this change was not applied");
+                (Stage::Refused, CommandError::new(message).hint("find out what keeps writing its status"))
+            }
+            Application::Refused(Refusal::ByServer(error)) => (Stage::Refused, error),
+            Application::Refused(Refusal::NotApplied(error)) => {
+                let hint = format!("{title} was read again, and the change was not applied; {}", self.repeat());
+                (Stage::Refused, error.hint(hint))
+            }
+            Application::Recreated => {
+                let message =
+                    format!("{title} was deleted and recreated after it was read; this change was not applied");
+                (Stage::Refused, CommandError::new(message).hint("review the new DaemonSet before you change it"))
+            }
+            Application::Unknown(error) => {
+                let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
+                let hint = format!("it is not known whether the change was applied; {}", self.repeat());
+                (Stage::Unknown, CommandError { exit, ..error }.hint(hint))
+            }
         };
-        let snapshot = self.session.read_history(query, io).await?;
-        Ok(only_one(&snapshot, &self.settings.name)?.clone())
+        self.report.outcome.stage = stage;
+        if self.settings.output == Some(Output::Plan) {
+            // The error is more important than that nobody reads the plan.
+            let _ = json::indented(&self.report, out).and_then(|()| out.flush());
+        }
+        Err(error.into())
     }
 
-    /// Returns why the change must not be made to the object as it is by now.
-    fn what_stands_against(&self, now: &DaemonSet) -> Option<CommandError> {
-        let name = name_of(self.daemon_set).title();
-        if now.metadata.uid != self.daemon_set.metadata.uid {
-            let message = format!("{name} was deleted and made anew in the meantime; nothing was changed");
-            return Some(CommandError::new(message).hint("look at it again before you change it"));
+    /// Returns how to find out about the change, or to repeat it without doing more than was asked for.
+    fn repeat(&self) -> String {
+        let daemon_set = &self.report.daemon_set;
+        let name = daemon_set.short();
+        let (name, namespace) = (quote(&name), quote(&daemon_set.namespace));
+        match self.plan.action {
+            Action::Undo { to_revision } => {
+                format!("to repeat it: kubectl ds undo {name} -n {namespace} --to-revision={to_revision}")
+            }
+            Action::Restart => format!(
+                "before you restart again, see whether the template was changed: kubectl ds history {name} \
+                 -n {namespace} --diff"
+            ),
         }
-        let meanwhile = concurrent_edit::changes(&self.daemon_set.object, &now.object);
-        if meanwhile.is_empty() {
-            return None;
-        }
-        let mut lines = Vec::new();
-        // Errors are text of their own, without colour and as wide as they are.
-        let _ = changes::write(&meanwhile, &View::new(None, self.view.ascii), &mut lines);
-        let lines = anstream::adapter::strip_str(&String::from_utf8_lossy(&lines)).to_string();
-        let message =
-            format!("{name} was changed by somebody else in the meantime; nothing was changed by you:\n{lines}");
-        Some(
-            CommandError::new(message.trim_end())
-                .hint("look at that change, and run the command again if you still want it"),
-        )
     }
 
-    /// Prints what the server answered with, or a sentence.
-    fn print_result(&self, plan: &ChangePlan, object: &Value, out: &mut dyn Write) -> Result<(), Failure> {
+    /// Notes that a step was applied, and how the server's template differs from the planned one, through webhooks and
+    /// defaults.
+    fn note_applied(&mut self, stage: Stage, step: &Step, object: &Value) {
+        self.report.outcome.stage = stage;
+        let Step::PatchDaemonSet(patch) = step;
+        let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
+        let planned = patch.applied_to(&self.before.daemon_set.object).ok().and_then(|object| template(&object));
+        if let (Some(planned), Some(made)) = (planned, template(object)) {
+            self.report.outcome.made_by_server = difference(&planned, &made);
+        }
+    }
+
+    /// Returns the sentence that the change was made, as kubectl prints it.
+    fn applied(&self) -> String {
+        let verb = match self.plan.action {
+            Action::Undo { .. } => "rolled back",
+            Action::Restart => "restarted",
+        };
+        format!("{} {verb}", sanitize(&self.report.daemon_set.full()))
+    }
+
+    /// Prints the object or the plan, or the sentence that the change was made.
+    fn print_result(&self, object: &Value, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
         let dry_run = match self.settings.dry_run {
-            DryRun::None => "",
+            DryRun::Off => "",
             DryRun::Client => " (dry run)",
             DryRun::Server => " (server dry run)",
         };
-        let result = match self.settings.output {
-            None => writeln!(out, "{} {}{dry_run}", self.view.show(&plan.daemon_set.full()), self.verb()),
-            Some(output) => print_object(output, plan, object, out),
-        };
-        Ok(result?)
-    }
-
-    fn say_not_needed(&self, plan: &ChangePlan, out: &mut dyn Write) -> std::io::Result<()> {
         match self.settings.output {
-            None => words::not_needed(plan, &self.view, out),
-            Some(output) => print_object(output, plan, &self.daemon_set.object, out),
+            None => writeln!(out, "{}{dry_run}", self.view(io).show(&self.applied())),
+            Some(output) => print_object(output, &self.report, object, out),
         }
     }
 
-    /// Says that it is done, waits for the controller, and says what became of the revision.
+    fn print_not_needed(&self, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
+        match self.settings.output {
+            None => render::change::not_needed(&self.report, &self.view(io), out),
+            Some(output) => print_object(output, &self.report, &self.before.daemon_set.object, out),
+        }
+    }
+
+    /// Prints that the change was applied, waits for the controller, and prints what became of the revision.
     async fn finish(
-        &self,
-        plan: &mut ChangePlan,
-        before: &Revisions<'_>,
+        &mut self,
         snapshot: &Snapshot,
         object: &Value,
+        io: &Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        // Whoever may not read revisions cannot wait for one, and of what is being deleted there will be none.
-        let knows_revisions = snapshot.gap(Kind::ControllerRevisions, &plan.daemon_set.namespace).is_none();
-        let comes = knows_revisions && !self.daemon_set.metadata.is_terminating();
-        let Some(patience) = self.settings.patience.filter(|_| comes) else {
-            self.print_result(plan, object, out)?;
+        // Without the permission to list revisions the new one cannot be seen, and what is being deleted gets none.
+        let sees_revisions = snapshot.gap(Kind::ControllerRevisions, &self.report.daemon_set.namespace).is_none();
+        let gets_revision = sees_revisions && !self.before.daemon_set.metadata.is_terminating();
+        let Some(patience) = self.settings.patience.filter(|_| gets_revision) else {
+            self.print_result(object, io, out)?;
+            out.flush()?;
             return Ok(Exit::Success);
         };
-        let speaks = self.settings.output.is_none();
-        if speaks {
-            // It is done, whatever becomes of the waiting.
-            let done = format!("{} {}", self.view.show(&plan.daemon_set.full()), self.verb());
-            write!(out, "{done}").and_then(|()| out.flush())?;
+        let is_text = self.settings.output.is_none();
+        if is_text {
+            write!(out, "{}", self.view(io).show(&self.applied()))?;
+            out.flush()?;
         }
-        let seen = self.wait(plan, before, object, patience).await;
-        if speaks && !matches!(seen, Ok(Some(_))) {
-            writeln!(out).and_then(|()| out.flush())?;
-        }
-        let Some(outcome) = seen? else {
-            if !speaks {
-                self.print_result(plan, object, out)?;
+        let error = match self.wait(object, patience, io).await {
+            Ok(Some(outcome)) => {
+                self.report.outcome = outcome;
+                None
             }
-            let message =
-                format!("the change is made, and no controller has acted on it within {} s", patience.as_secs());
-            return Err(CommandError { exit: Exit::TimedOut, ..CommandError::new(message) }
-                .hint("does the controller manager run? `kubectl ds coverage` says what it sees of it")
-                .into());
+            Ok(None) => {
+                let seconds = patience.as_secs();
+                let message =
+                    format!("the change was applied, and no controller was seen to act on it within {seconds} s");
+                Some(
+                    CommandError::new(message)
+                        .hint("check that the controller manager runs: `kubectl ds coverage` shows it"),
+                )
+            }
+            Err(error) => Some(CommandError {
+                message: format!("the change was applied, and waiting for the controller failed: {}", error.message),
+                ..error
+            }),
         };
-        plan.outcome = outcome;
-        if speaks {
-            words::outcome(plan, &self.view, out)?;
+        if is_text && error.is_none() {
+            render::change::outcome(&self.report, &self.view(io), out)?;
+        } else if is_text {
+            writeln!(out)?;
         } else {
-            self.print_result(plan, object, out)?;
+            self.print_result(object, io, out)?;
         }
-        Ok(Exit::Success)
+        out.flush()?;
+        match error {
+            None => Ok(Exit::Success),
+            Some(error) if error.exit == Exit::Interrupted => Err(error.into()),
+            Some(error) => Err(CommandError { exit: Exit::NotObserved, stands_alone: false, ..error }.into()),
+        }
     }
 
-    /// Waits until the controller has made a revision of the new template; returns nothing where it does not in time.
-    async fn wait(
-        &self,
-        plan: &ChangePlan,
-        before: &Revisions<'_>,
-        object: &Value,
-        patience: Duration,
-    ) -> Result<Option<Outcome>, Failure> {
-        let metadata = &self.daemon_set.metadata;
+    /// Waits until the controller has created a revision of the new template; returns `None` if it has not in time.
+    async fn wait(&self, object: &Value, patience: Duration, io: &Io<'_>) -> Result<Option<Outcome>, CommandError> {
+        let metadata = &self.before.daemon_set.metadata;
+        let flavors = match self.before.daemon_set.flavor() {
+            Flavor::Apps => Flavors::Apps,
+            Flavor::Advanced => Flavors::Advanced,
+        };
         let query = Query {
             namespace: Some(metadata.namespace.clone()),
             names: vec![metadata.name.clone()],
-            flavors: self.flavors(),
+            flavors,
             wanted: Wanted::History(PodsOf::None),
             ..Query::default()
         };
-        let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-        let made = Template::new(object.pointer("/spec/template").cloned().unwrap_or_default());
-        let target = plan.to_revision.and_then(|number| before.number(number));
-        let target = target.map(|target| target.object.metadata.name.clone());
-        let seen = self.session.watch(&query, patience, |snapshot| {
-            let now = snapshot.daemon_sets_of_any_flavor().next()?;
-            let after = Revisions::of(now, snapshot);
-            if now.status.observed_generation < generation {
-                return None;
-            }
-            // The newest is the one that was made of the template, unless somebody has changed it again.
-            let newest = after.all.first()?;
-            let is_it = newest.template.as_ref().is_ok_and(|template| template.same_meaning(&made));
-            if !is_it && now.metadata.generation == generation {
-                return None;
-            }
-            let kept = |number: i64| after.number(number).is_some();
-            Some(Outcome {
-                stage: Stage::Observed,
-                revision: Some(newest.number()),
-                is_target: target.as_deref() == Some(newest.object.metadata.name.as_str()),
-                changed_again: now.metadata.generation > generation,
-                can_return: plan.from_revision.is_some_and(kept),
-                made_by_server: plan.outcome.made_by_server.clone(),
-            })
-        });
-        seen.await
-    }
-
-    fn verb(&self) -> &'static str {
-        match self.changed {
-            Changed::RolledBack => "rolled back",
-            Changed::Restarted => "restarted",
-        }
-    }
-
-    fn flavors(&self) -> Flavors {
-        match self.daemon_set.flavor() {
-            Flavor::Apps => Flavors::Apps,
-            Flavor::Advanced => Flavors::Advanced,
+        let applied = AppliedChange::new(&self.report, object, self.before);
+        let outcome = |snapshot: &Snapshot| {
+            let daemon_set = snapshot.daemon_sets_of_any_flavor().next()?;
+            applied.outcome(daemon_set, snapshot)
+        };
+        tokio::select! {
+            biased;
+            outcome = self.session.poll_until(&query, patience, outcome) => Ok(outcome?),
+            () = io.interrupt.requested() => Err(interrupted()),
         }
     }
 }
 
-fn print_object(output: Output, plan: &ChangePlan, object: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+fn print_object(output: Output, plan: &ChangePlan, object: &Value, out: &mut dyn Write) -> io::Result<()> {
     let shown = || {
         let mut object = object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            // As kubectl does: they are the server's accounts, and long.
+            // As kubectl does.
             metadata.remove("managedFields");
         }
         object

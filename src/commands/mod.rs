@@ -3,6 +3,7 @@
 //! [`run`] parses the command line, hands the subcommand what every one has in common
 //! ([`session`]), and prints what goes wrong.
 
+mod api_server;
 mod change;
 mod child;
 mod complete;

@@ -1,20 +1,23 @@
-//! `restart`: every pod anew, from the same template.
+//! `restart`: restarts all pods.
 
 use std::io::Write;
 
 use clap::Args;
 
 use super::Failure;
-use super::change::{self, ChangeArgs, Changed};
+use super::change::{self, ChangeArgs};
 use super::session::GlobalArgs;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::rollout::restart::restart;
 
-/// Make every pod anew, at the pace of the update strategy
+/// Restart all pods, following the update strategy
 ///
-/// The time is noted in the template, under the annotation that kubectl uses, which makes a new revision. Under
+/// The time is written into the annotation of the template that kubectl uses, which creates a new revision. Under
 /// OnDelete nothing restarts until pods are deleted; their nodes are listed.
+///
+/// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
+/// it is not known whether it was applied.
 #[derive(Debug, Args)]
 pub struct RestartArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
@@ -27,7 +30,7 @@ pub struct RestartArgs {
 ///
 /// # Errors
 ///
-/// Fails where the DaemonSet is not there, the change is refused, or the output cannot be written.
+/// Fails if the DaemonSet does not exist, the change is not applied, or the output cannot be written.
 pub async fn run(
     arguments: RestartArgs,
     target: GlobalArgs,
@@ -36,13 +39,13 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let RestartArgs { name, change } = arguments;
     let settings = change.resolve(&name)?;
-    change::run(&settings, target, io, out, Changed::Restarted, |revisions, snapshot| {
-        let (plan, write) = restart(revisions, snapshot);
-        if write.is_none() {
-            let message = "a restart was asked for within this very second already";
-            return Err(CommandError::new(message).hint("ask again in a second if you mean another one"));
+    change::run(&settings, target, io, out, |revisions, snapshot| {
+        let planned = restart(revisions, snapshot);
+        if planned.plan.steps.is_empty() {
+            let message = "the DaemonSet was restarted within this second already";
+            return Err(CommandError::new(message).hint("to restart it once more, run the command again"));
         }
-        Ok((plan, write))
+        Ok(planned)
     })
     .await
 }

@@ -9,20 +9,18 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use jiff::Timestamp;
-use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Failure;
 use super::parse::{parse_duration, parse_selector};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{self, ConnectOptions};
-use crate::cluster::write::Sending;
 use crate::cluster::{Query, Source, file};
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
-use crate::plan::Write;
 use crate::render::progress::{Progress, ProgressLine};
 
 /// When output is coloured.
@@ -186,7 +184,7 @@ enum Scope {
 
 /// A source that is open, and the namespace to look in.
 pub struct Session {
-    source: Source,
+    pub(super) source: Source,
     progress: Progress,
     selector: LabelSelector,
     /// The namespace that is asked about, or nothing for every one.
@@ -382,7 +380,7 @@ impl Session {
             Ok(snapshot)
         };
         let snapshot = show_progress(work, &self.progress, io).await?;
-        self.hand_on_warnings(io)?;
+        self.print_warnings(io)?;
         Ok(snapshot)
     }
 
@@ -397,53 +395,45 @@ impl Session {
         let query = Query { namespace: self.namespace.clone(), selector: self.selector.clone(), ..query };
         let work = self.source.read(&query);
         let snapshot = show_progress(work, &self.progress, io).await?;
-        self.hand_on_warnings(io)?;
+        self.print_warnings(io)?;
         Ok(snapshot)
     }
 
-    /// Sends a change, and returns the object that the server made of it, or why it refused.
+    /// Reads what a query asks for again and again until it is found; returns `None` if it is not in time. Transient
+    /// failures do not end the wait.
     ///
     /// # Errors
     ///
-    /// Fails where somebody interrupts.
-    pub async fn write(
-        &self,
-        write: &Write,
-        sending: Sending,
-        io: &mut Io<'_>,
-    ) -> Result<Result<Value, ClusterError>, Failure> {
-        let answer = self.source.write(write, sending).await;
-        self.hand_on_warnings(io)?;
-        Ok(answer)
-    }
-
-    /// Reads what a query asks for again and again until there is an answer; returns nothing
-    /// where there is none in time.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the source cannot be read.
-    pub async fn watch<T>(
+    /// Fails if the server refuses, and if it answers none of the requests in time.
+    pub(super) async fn poll_until<T>(
         &self,
         query: &Query,
         patience: Duration,
-        answer: impl Fn(&Snapshot) -> Option<T>,
-    ) -> Result<Option<T>, Failure> {
-        let end = tokio::time::Instant::now() + patience;
+        find: impl Fn(&Snapshot) -> Option<T>,
+    ) -> Result<Option<T>, ClusterError> {
+        let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(50);
+        let mut last = Err(ClusterError::TimedOut { message: "the server did not answer in time".to_owned() });
         loop {
-            if let Some(found) = answer(&self.source.read(query).await?) {
-                return Ok(Some(found));
+            match timeout_at(end, self.source.read(query)).await {
+                Ok(Ok(snapshot)) => match find(&snapshot) {
+                    Some(found) => return Ok(Some(found)),
+                    None => last = Ok(None),
+                },
+                Ok(Err(error)) if error.is_transient() => last = Err(error),
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return last,
             }
-            if tokio::time::Instant::now() + pause > end {
-                return Ok(None);
+            if Instant::now() + pause > end {
+                return last;
             }
-            tokio::time::sleep(pause).await;
+            sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
 
-    fn hand_on_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
+    /// Prints what the server or the dump has warned of.
+    pub(super) fn print_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         let warnings = match &self.source {
             Source::Live(live) => {
                 let warnings = live.take_warnings();
@@ -496,7 +486,7 @@ async fn show_progress<T>(
     }
     let mut work = pin!(work);
     // Operations under 500 ms show no progress.
-    let start = tokio::time::Instant::now() + Duration::from_millis(500);
+    let start = Instant::now() + Duration::from_millis(500);
     let mut ticks = tokio::time::interval_at(start, Duration::from_millis(100));
     let mut line = ProgressLine::new(io.err);
     loop {

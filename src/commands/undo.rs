@@ -1,11 +1,11 @@
-//! `undo`: back to the template of a revision.
+//! `undo`: rolls back to the template of a revision.
 
 use std::io::Write;
 
 use clap::Args;
 
 use super::Failure;
-use super::change::{self, ChangeArgs, Changed};
+use super::change::{self, ChangeArgs};
 use super::history::existing;
 use super::session::GlobalArgs;
 use crate::coverage::gaps::incomplete_for_history;
@@ -15,16 +15,19 @@ use crate::model::snapshot::Kind;
 use crate::rollout::revisions::{Revisions, name_of};
 use crate::rollout::undo::{NoTarget, undo};
 
-/// Go back to the template of a revision
+/// Roll back to the template of a revision
 ///
-/// Without --to-revision: to the newest revision whose template means something else than the live one. What changes
-/// is shown before it is sent. It is sent as one patch that takes effect only on the very object that was shown:
-/// what somebody else has changed meanwhile is never overwritten. The template alone goes back, as with kubectl.
+/// Without --to-revision: to the newest revision whose template differs in meaning from the live one. The changes are
+/// shown before they are sent, as one patch that applies only to the object that was shown: a concurrent edit is never
+/// overwritten. Only the template is changed, as with kubectl.
+///
+/// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
+/// it is not known whether it was applied.
 #[derive(Debug, Args)]
 pub struct UndoArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
-    /// The revision to go back to; 0 for the newest that differs from the live template
+    /// The revision to roll back to; 0 for the newest that differs from the live template
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     to_revision: i64,
     #[command(flatten)]
@@ -52,7 +55,7 @@ impl UndoArgs {
 ///
 /// # Errors
 ///
-/// Fails where the revision is not there, the change is refused, or the output cannot be written.
+/// Fails if there is no such revision, the change is not applied, or the output cannot be written.
 pub async fn run(
     arguments: UndoArgs,
     target: GlobalArgs,
@@ -60,7 +63,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Settings { to_revision, change } = arguments.resolve()?;
-    change::run(&change, target, io, out, Changed::RolledBack, |revisions, snapshot| {
+    change::run(&change, target, io, out, |revisions, snapshot| {
         let namespace = &revisions.daemon_set.metadata.namespace;
         let gaps = incomplete_for_history(snapshot, namespace);
         match undo(revisions, to_revision, snapshot) {
@@ -77,7 +80,7 @@ pub async fn run(
     .await
 }
 
-/// Puts into words that there is nothing to go back to.
+/// Builds the error of an undo that has no target.
 fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
     let name = name_of(revisions.daemon_set).title();
     match none {

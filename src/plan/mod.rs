@@ -1,21 +1,53 @@
-//! Writes as data: what `--dry-run` shows, and what is sent, are the same value.
+//! Writes as data: what `--dry-run` shows and what is sent are the same value.
 //!
-//! A plan is made from what was read ([`undo`], [`restart`]) and holds the version of the object that was
-//! read, so that it can only be applied to that very version: whatever another has changed meanwhile is
-//! never overwritten.
+//! A [`Plan`] is an [`Action`] that is carried out in [`Step`]s. Each step has a precondition, the version of the
+//! object that it was made for, so that a concurrent edit is never overwritten.
 
-pub mod restart;
-pub mod undo;
+mod restart;
+mod undo;
 
+use jiff::Timestamp;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
+use crate::model::template::Template;
 
-/// A change of one DaemonSet, locked on the version of it that was read.
+/// The name under which the API server records the fields that this tool has changed.
+pub const FIELD_MANAGER: &str = "kubectl-ds";
+
+/// What is done to a DaemonSet, and how.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Write {
+pub struct Plan {
+    /// What is done.
+    pub action: Action,
+    /// How, in this order; empty if there is nothing to do.
+    pub steps: Vec<Step>,
+}
+
+/// What is done to a DaemonSet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Its template becomes that of a revision again.
+    Undo {
+        /// The number of the revision.
+        to_revision: i64,
+    },
+    /// All pods restart.
+    Restart,
+}
+
+/// One request that changes one object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Patches the DaemonSet, if nothing but its status has changed since it was read.
+    PatchDaemonSet(DaemonSetPatch),
+}
+
+/// A patch of the template of one DaemonSet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DaemonSetPatch {
     /// The group and version, such as `apps/v1`.
     pub api_version: String,
     /// The namespace.
@@ -27,10 +59,37 @@ pub struct Write {
     operations: Vec<PatchOperation>,
 }
 
-impl Write {
+impl Plan {
+    /// Plans to give a DaemonSet the template of a revision; there is nothing to do if it has that template.
+    pub fn undo(daemon_set: &DaemonSet, to_revision: i64, template: &Template) -> Self {
+        let needed = !template.same_meaning(&daemon_set.template());
+        let steps = needed.then(|| Step::PatchDaemonSet(undo::undo(daemon_set, template)));
+        Plan { action: Action::Undo { to_revision }, steps: steps.into_iter().collect() }
+    }
+
+    /// Plans to restart all pods; there is nothing to do if a restart was requested within the same second.
+    pub fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Self {
+        let steps = restart::restart(daemon_set, now).map(Step::PatchDaemonSet);
+        Plan { action: Action::Restart, steps: steps.into_iter().collect() }
+    }
+}
+
+impl Plan {
+    /// Returns what the DaemonSet becomes, as far as that is known without the API server.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the object lacks a field that a step changes.
+    pub fn applied_to(&self, object: &Value) -> Result<Value, json_patch::PatchError> {
+        let patches = self.steps.iter().map(|Step::PatchDaemonSet(patch)| patch);
+        patches.into_iter().try_fold(object.clone(), |object, patch| patch.applied_to(&object))
+    }
+}
+
+impl DaemonSetPatch {
     fn new(daemon_set: &DaemonSet, operations: Vec<PatchOperation>) -> Self {
         let metadata = &daemon_set.metadata;
-        Write {
+        DaemonSetPatch {
             api_version: daemon_set.api_version().to_owned(),
             namespace: metadata.namespace.clone(),
             name: metadata.name.clone(),
@@ -39,26 +98,26 @@ impl Write {
         }
     }
 
-    /// Returns the JSON Patch (RFC 6902) that is sent.
+    /// Returns the JSON Patch (RFC 6902) to send.
     ///
-    /// It begins with the lock: the API server refuses an object that names another version than the stored one
-    /// with a conflict (409), where a failed `test` would give a bare 422.
+    /// It begins with the precondition: the API server refuses an object with another resource version than the
+    /// stored one with a conflict (409), whereas a failed `test` would give a bare 422.
     pub fn patch(&self) -> Patch {
-        let lock = replace(["metadata", "resourceVersion"], self.resource_version.clone());
-        Patch(std::iter::once(lock).chain(self.operations.iter().cloned()).collect())
+        let precondition = replace(["metadata", "resourceVersion"], self.resource_version.clone());
+        Patch(std::iter::once(precondition).chain(self.operations.iter().cloned()).collect())
     }
 
-    /// Returns the same change for another version of the object.
+    /// Returns the same patch for another version of the object.
     #[must_use]
-    pub fn locked_on(&self, resource_version: &str) -> Self {
-        Write { resource_version: resource_version.to_owned(), ..self.clone() }
+    pub fn with_resource_version(&self, resource_version: &str) -> Self {
+        DaemonSetPatch { resource_version: resource_version.to_owned(), ..self.clone() }
     }
 
-    /// Returns what the object becomes, as far as that can be told without the API server.
+    /// Returns what the object becomes, as far as that is known without the API server.
     ///
     /// # Errors
     ///
-    /// Fails where the object lacks a field that the change is about.
+    /// Fails if the object lacks a field that the patch changes.
     pub fn applied_to(&self, object: &Value) -> Result<Value, json_patch::PatchError> {
         let mut object = object.clone();
         json_patch::patch(&mut object, &self.operations)?;

@@ -1,23 +1,23 @@
-//! Makes every pod anew, from the same template.
+//! Restarts all pods by an annotation of the template.
 
 use jiff::Timestamp;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Value, json};
 
-use super::Write;
+use super::DaemonSetPatch;
 use crate::model::daemon_set::DaemonSet;
 
-/// The annotation of the template whose change rolls the pods, the one that kubectl uses.
-pub const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
+/// The annotation whose change restarts the pods, as kubectl sets it.
+const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
 
-/// Plans to note the time of a restart in the template, which rolls every pod, as `defaultObjectRestarter` of
+/// Writes the time of a restart into the template, as `defaultObjectRestarter` of
 /// k8s.io/kubectl/pkg/polymorphichelpers/objectrestarter.go, release 1.36.3, does.
 ///
-/// Returns nothing where the template says that it was restarted within this very second: the change would be none.
-pub fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Option<Write> {
+/// Returns `None` if the template has this time already: it has seconds only.
+pub(super) fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
     let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    // What is there of the way to the annotation stays as it is.
+    // Parents of the annotation that exist stay as they are.
     let mut path = vec!["spec", "template"];
     let mut place = daemon_set.object.pointer("/spec/template");
     for step in ["metadata", "annotations"] {
@@ -36,7 +36,7 @@ pub fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Option<Write> {
     };
     path.push(["metadata", "annotations", RESTARTED_AT_ANNOTATION][path.len() - 2]);
     let add = PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(path), value });
-    Some(Write::new(daemon_set, vec![add]))
+    Some(DaemonSetPatch::new(daemon_set, vec![add]))
 }
 
 #[cfg(test)]
@@ -47,8 +47,8 @@ mod tests {
 
     fn restarted(template: Value) -> Option<Value> {
         let daemon_set = DaemonSet::from_object(json!({"spec": {"template": template}})).unwrap();
-        let write = restart(&daemon_set, "2026-11-21T06:00:00.5Z".parse().unwrap())?;
-        Some(write.applied_to(&daemon_set.object).unwrap()["spec"]["template"].take())
+        let patch = restart(&daemon_set, "2026-11-21T06:00:00.5Z".parse().unwrap())?;
+        Some(patch.applied_to(&daemon_set.object).unwrap()["spec"]["template"].take())
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! Goes back to the template of a revision.
+//! Rolls back to the template of a revision.
 
-use super::{Write, replace};
+use super::{DaemonSetPatch, replace};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::template::Template;
 
-/// Plans to give a DaemonSet the template of a revision, whole: what the revision lacks is gone.
+/// Replaces the template of a DaemonSet by that of a revision as a whole.
 ///
-/// Nothing but the template is changed, as `Rollback` of k8s.io/kubectl/pkg/polymorphichelpers/rollback.go,
-/// release 1.36.3, does; a JSON Patch works for custom resources too, which refuse its strategic merge patch.
-pub fn undo(daemon_set: &DaemonSet, template: &Template) -> Write {
-    Write::new(daemon_set, vec![replace(["spec", "template"], template.value().clone())])
+/// Only the template is changed, as `Rollback` of k8s.io/kubectl/pkg/polymorphichelpers/rollback.go,
+/// release 1.36.3, does; a JSON Patch works for custom resources, too, which do not support its strategic merge patch.
+pub(super) fn undo(daemon_set: &DaemonSet, template: &Template) -> DaemonSetPatch {
+    DaemonSetPatch::new(daemon_set, vec![replace(["spec", "template"], template.value().clone())])
 }
 
 #[cfg(test)]
@@ -27,10 +27,10 @@ mod tests {
         });
         let daemon_set = DaemonSet::from_object(object.clone()).unwrap();
         let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a"}]}});
-        let write = undo(&daemon_set, &Template::new(template.clone()));
-        assert_eq!(write.api_version, "apps.kruise.io/v1alpha1");
+        let patch = undo(&daemon_set, &Template::new(template.clone()));
+        assert_eq!(patch.api_version, "apps.kruise.io/v1alpha1");
         assert_eq!(
-            to_value(write.patch()).unwrap(),
+            to_value(patch.patch()).unwrap(),
             json!([
                 {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
                 {"op": "replace", "path": "/spec/template", "value": template},
@@ -38,7 +38,7 @@ mod tests {
         );
         let mut after = object.clone();
         after["spec"]["template"] = template;
-        assert_eq!(write.applied_to(&object).unwrap(), after);
-        assert_eq!(to_value(write.locked_on("8").patch()).unwrap()[0]["value"], "8");
+        assert_eq!(patch.applied_to(&object).unwrap(), after);
+        assert_eq!(to_value(patch.with_resource_version("8").patch()).unwrap()[0]["value"], "8");
     }
 }

@@ -7,8 +7,9 @@ use super::list::age;
 use super::style;
 use super::text::{some_of, wrap};
 use super::view::View;
+use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
-use crate::report::plan::{ChangePlan, PodLeft, Warning, WarningCode};
+use crate::report::plan::{ChangePlan, PlanKind, PodLeft, Warning, WarningCode};
 
 /// Writes the plan.
 ///
@@ -17,9 +18,12 @@ use crate::report::plan::{ChangePlan, PodLeft, Warning, WarningCode};
 /// Fails if the output cannot be written.
 pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = plan.daemon_set.title();
-    let text = match plan.to_revision {
-        Some(revision) => format!("{name} goes back to revision {revision}{}{}", rolled_out(plan), from(plan)),
-        None => format!("{name} restarts{}", from(plan)),
+    let text = match plan.kind {
+        PlanKind::UndoPlan => {
+            let revision = plan.to_revision.unwrap_or_default();
+            format!("{name} goes back to revision {revision}{}{}", rolled_out(plan), from(plan))
+        }
+        PlanKind::RestartPlan => format!("{name} restarts{}", from(plan)),
     };
     writeln!(out, "{}", style::answer(view.show(&text)))?;
     if let Some(why) = &plan.why {
@@ -38,11 +42,11 @@ fn rolled_out(plan: &ChangePlan) -> String {
 }
 
 fn from(plan: &ChangePlan) -> String {
-    match (plan.from_revision, plan.to_revision) {
-        (Some(from), Some(_)) => format!(" from revision {from}"),
-        (None, Some(_)) => " from a template that is no revision yet".to_owned(),
-        (Some(from), None) => format!(", now on revision {from}"),
-        (None, None) => String::new(),
+    match (plan.kind, plan.from_revision) {
+        (PlanKind::UndoPlan, Some(from)) => format!(" from revision {from}"),
+        (PlanKind::UndoPlan, None) => " from a template that is no revision yet".to_owned(),
+        (PlanKind::RestartPlan, Some(from)) => format!(", now on revision {from}"),
+        (PlanKind::RestartPlan, None) => String::new(),
     }
 }
 
@@ -95,7 +99,20 @@ pub fn made_by_server(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io
     writeln!(out)
 }
 
-/// Writes that no change is needed.
+/// Writes what others have changed in a DaemonSet since it was read.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub fn concurrent_edit(title: &str, changes: &[Change], view: &View, err: &mut dyn Write) -> io::Result<()> {
+    writeln!(err, "changes of {} after it was read:", view.show(title))?;
+    let mut lines = Vec::new();
+    changes::write(changes, view, &mut lines)?;
+    // Standard error has no color.
+    write!(err, "{}", anstream::adapter::strip_str(&String::from_utf8_lossy(&lines)))
+}
+
+/// Writes that there is nothing to do.
 ///
 /// # Errors
 ///
@@ -115,7 +132,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
     let outcome = &plan.outcome;
     if outcome.changed_again {
         writeln!(out)?;
-        return writeln!(out, "{}", style::moving("somebody has changed it again in the meantime"));
+        return writeln!(out, "{}", style::moving("the DaemonSet was changed again in the meantime"));
     }
     let number = outcome.revision.unwrap_or_default();
     match plan.to_revision {
@@ -128,7 +145,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
         made_by_server(plan, view, out)?;
     }
     let (name, namespace) = (plan.daemon_set.short(), &plan.daemon_set.namespace);
-    if plan.to_revision.is_some() {
+    if plan.kind == PlanKind::UndoPlan {
         match plan.from_revision {
             Some(from) if outcome.can_return => {
                 hint("to return:", &format!("kubectl ds undo {name} -n {namespace} --to-revision={from}"), view, out)?;

@@ -8,19 +8,19 @@ use serde_json::Value;
 use super::change::Change;
 use super::history::DaemonSetName;
 
-/// A change of a DaemonSet's template: a rollback (`undo`) or a restart.
+/// A change of a DaemonSet's template: a rollback to a revision (`undo`), or a restart.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {
     /// Always `kubectl-ds/v1`.
     pub api_version: String,
-    /// `UndoPlan` or `RestartPlan`.
-    pub kind: String,
-    /// The DaemonSet.
+    /// What is done.
+    pub kind: PlanKind,
+    /// Whose template is changed.
     pub daemon_set: DaemonSetName,
     /// The time that ages are relative to.
     pub now: Timestamp,
-    /// The revision of the live template; absent if it is not a revision yet.
+    /// The revision that the live template is; absent if it has none yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_revision: Option<i64>,
     /// The revision that the template is taken from; absent for a restart.
@@ -29,16 +29,16 @@ pub struct ChangePlan {
     /// When that revision was last rolled out; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_out_at: Option<Timestamp>,
-    /// Why this revision was chosen, a sentence; absent if the user named it.
+    /// Why that revision was chosen, a sentence; absent if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Whether a change is needed: false if the live template is already equivalent.
+    /// Whether there is anything to do; `false` if the live template already has the same meaning.
     pub needed: bool,
     /// How the template changes.
     pub changes: Vec<Change>,
-    /// The JSON Patch, which only applies to the resource version that was read; empty if no change is needed.
+    /// The JSON Patch that is sent, with the resource version that was read as its precondition; empty if not needed.
     pub patch: Vec<Value>,
-    /// What may revert the change or keep it from having an effect.
+    /// What will prevent the change from having an effect, or revert it.
     pub warnings: Vec<Warning>,
     /// The pods that keep another revision until they are deleted; only under OnDelete.
     pub pods_left: Vec<PodLeft>,
@@ -46,7 +46,16 @@ pub struct ChangePlan {
     pub outcome: Outcome,
 }
 
-/// A warning before the change.
+/// What a plan does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum PlanKind {
+    /// Rolls back to the template of a revision.
+    UndoPlan,
+    /// Restarts all pods.
+    RestartPlan,
+}
+
+/// Something to know before the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Warning {
@@ -115,6 +124,8 @@ pub struct Outcome {
     pub changed_again: bool,
     /// The differences between the plan and the server's result, due to webhooks and defaults.
     pub made_by_server: Vec<Change>,
+    /// What others changed after the DaemonSet was read, so that the plan was not carried out.
+    pub changed_by_others: Vec<Change>,
 }
 
 /// The stages of a change.
@@ -125,10 +136,14 @@ pub enum Stage {
     NotNeeded,
     /// It was planned; nothing was sent.
     Planned,
-    /// The server accepted a dry run.
+    /// The server has processed it without persisting it.
     TriedOut,
-    /// The server has accepted it.
+    /// It was not applied: the server refused it, or the DaemonSet had changed.
+    Refused,
+    /// It was sent, and whether it was applied is not known.
+    Unknown,
+    /// The server has applied it; the controller was not seen to act on it.
     Applied,
-    /// The server has accepted it, and the controller has created its revision.
+    /// The server has applied it, and the controller has created a revision of it.
     Observed,
 }

@@ -15,7 +15,22 @@ const METADATA: [&str; 5] = ["labels", "annotations", "finalizers", "ownerRefere
 /// Annotations that controllers maintain for their own use.
 const ACCOUNTS: [&str; 2] = [TEMPLATE_GENERATION_ANNOTATION, "field.cattle.io/publicEndpoints"];
 
-/// Returns the differences between two versions of a DaemonSet, except in its status and what controllers maintain.
+/// Returns the field managers whose records differ between two versions of an object, except for its status.
+pub(crate) fn managers(before: &Value, after: &Value) -> Vec<String> {
+    let records = |object: &'_ Value| object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
+    let known = records(before).unwrap_or_default();
+    let mut managers: Vec<String> = Vec::new();
+    for record in records(after).unwrap_or_default().iter().filter(|record| !known.contains(record)) {
+        let manager = record.get("manager").and_then(Value::as_str).unwrap_or_default();
+        let is_status = record.get("subresource").and_then(Value::as_str) == Some("status");
+        if !is_status && !manager.is_empty() && !managers.iter().any(|listed| listed == manager) {
+            managers.push(manager.to_owned());
+        }
+    }
+    managers
+}
+
+/// Returns what differs between two versions of a DaemonSet, but for its status and the server's own accounts.
 ///
 /// The status changes all the time during a rollout, which is no conflict.
 pub fn changes(before: &Value, after: &Value) -> Vec<Change> {

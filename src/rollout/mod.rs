@@ -1,12 +1,19 @@
 //! How templates change: a snapshot in, a history or a plan out.
 //!
 //! [`history`] lists [`revisions`]; [`undo`] and [`restart`] plan a change and collect what may go wrong with it
-//! ([`change_warnings`], [`concurrent_edit`]). [`difference`](mod@difference) compares two pod templates by meaning.
+//! ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells
+//! when the controller has acted. [`difference`](mod@difference) compares two pod templates by meaning.
 
+#[cfg(feature = "live")]
+pub(crate) mod apply;
 mod change_warnings;
-pub(crate) mod concurrent_edit;
+#[cfg(feature = "live")]
+mod concurrent_edit;
 pub mod difference;
 pub(crate) mod history;
+#[cfg(feature = "live")]
+pub(crate) mod observed;
+pub mod planned;
 pub(crate) mod restart;
 pub mod revisions;
 pub mod undo;

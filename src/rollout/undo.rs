@@ -1,42 +1,31 @@
-//! Rolling back to a revision.
-
-use serde_json::Value;
+//! Which revision to roll back to, and what that changes.
 
 use super::change_warnings;
 use super::difference::difference;
+use super::planned::{Planned, left_on_delete, outcome_of, patch_of};
 use super::revisions::{Revision, Revisions, name_of};
-use crate::model::daemon_set::UpdateStrategy;
-use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::model::template::Template;
-use crate::plan::{self, Write};
-use crate::report::plan::{ChangePlan, Outcome, PodLeft, Stage, WarningCode};
-use crate::scheduling::daemon_pods;
+use crate::plan::Plan;
+use crate::report::plan::{ChangePlan, PlanKind, WarningCode};
 
-/// Why a rollback is not possible.
+/// Why there is no revision to roll back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoTarget {
-    /// The revision does not exist; also holds the existing ones, the newest first.
+    /// There is no revision with this number; the existing ones, newest first.
     NoSuchRevision(i64, Vec<i64>),
-    /// The revision's template cannot be read, with the problem as a fragment.
+    /// The template of this revision cannot be read, and why.
     Unreadable(i64, String),
-    /// All revisions, of which this is the number, are equivalent to the live template.
+    /// All revisions have the live template; how many there are.
     NoOther(usize),
 }
 
-/// Plans a rollback to a revision; without a number, to the newest one whose template is not equivalent to the
-/// live one.
-///
-/// The second value is what to send; `None` if the live template is already equivalent.
+/// Plans to roll back to a revision; without a number, to the newest whose template differs in meaning from the live
+/// one.
 ///
 /// # Errors
 ///
-/// Fails if the revision does not exist or cannot be read.
-pub fn undo(
-    revisions: &Revisions<'_>,
-    to_revision: Option<i64>,
-    snapshot: &Snapshot,
-) -> Result<(ChangePlan, Option<Write>), NoTarget> {
+/// Fails if there is no such revision, or it cannot be read.
+pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snapshot) -> Result<Planned, NoTarget> {
     let numbers = || revisions.all.iter().map(Revision::number).collect();
     let (target, template, why) = match to_revision {
         Some(number) => {
@@ -52,8 +41,8 @@ pub fn undo(
         }
     };
     let daemon_set = revisions.daemon_set;
-    let needed = !template.same_meaning(&revisions.live);
-    let write = needed.then(|| plan::undo::undo(daemon_set, template));
+    let plan = Plan::undo(daemon_set, target.number(), template);
+    let needed = !plan.steps.is_empty();
     let mut warnings = Vec::new();
     let mut pods_left = Vec::new();
     if needed {
@@ -66,9 +55,9 @@ pub fn undo(
             warnings.retain(|warning| warning.code != WarningCode::OnDelete);
         }
     }
-    let plan = ChangePlan {
+    let report = ChangePlan {
         api_version: "kubectl-ds/v1".to_owned(),
-        kind: "UndoPlan".to_owned(),
+        kind: PlanKind::UndoPlan,
         daemon_set: name_of(daemon_set),
         from_revision: revisions.current().map(Revision::number),
         to_revision: Some(target.number()),
@@ -77,15 +66,15 @@ pub fn undo(
         why,
         needed,
         changes: difference(&revisions.live, template),
-        patch: patch_of(write.as_ref()),
+        patch: patch_of(&plan),
         warnings,
         pods_left,
-        outcome: planned(needed),
+        outcome: outcome_of(&plan),
     };
-    Ok((plan, write))
+    Ok(Planned { plan, report })
 }
 
-/// Explains why a revision was chosen.
+/// Explains the choice of a revision.
 fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let newer = revisions.all.iter().filter(|revision| revision.number() > target.number() && !revision.is_current);
     let skipped: Vec<String> = newer
@@ -96,47 +85,4 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
         .collect();
     let skipped = if skipped.is_empty() { String::new() } else { format!("; {}", skipped.join("; ")) };
     format!("revision {} is the newest whose template differs from the live one{skipped}", target.number())
-}
-
-/// Returns the patch as JSON values.
-pub(super) fn patch_of(write: Option<&Write>) -> Vec<Value> {
-    let operations = write.map(|write| write.patch().0).unwrap_or_default();
-    operations.iter().filter_map(|operation| serde_json::to_value(operation).ok()).collect()
-}
-
-/// Returns the outcome before anything is sent.
-pub(super) fn planned(needed: bool) -> Outcome {
-    let stage = if needed { Stage::Planned } else { Stage::NotNeeded };
-    Outcome { stage, ..Outcome::default() }
-}
-
-/// Returns the pods that keep another template under OnDelete, by node.
-pub(super) fn left_on_delete(
-    revisions: &Revisions<'_>,
-    template: Option<&Template>,
-    snapshot: &Snapshot,
-) -> Vec<PodLeft> {
-    let daemon_set = revisions.daemon_set;
-    if daemon_set.spec.update_strategy != UpdateStrategy::OnDelete {
-        return Vec::new();
-    }
-    let claimed = snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed());
-    let mut left: Vec<PodLeft> = claimed
-        .filter_map(|pod| {
-            let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
-            let revision = revisions.all.iter().find(|revision| revision.object.hash() == hash);
-            let has_it = |revision: &Revision<'_>| {
-                let of_pod = revision.template.as_ref().ok();
-                of_pod.zip(template).is_some_and(|(of_pod, wanted)| of_pod.same_meaning(wanted))
-            };
-            let stays = !pod.metadata.is_terminating() && !revision.is_some_and(has_it);
-            stays.then(|| PodLeft {
-                node: daemon_pods::target_node(pod).unwrap_or_default().to_owned(),
-                pod: pod.metadata.name.clone(),
-                revision: revision.map(Revision::number),
-            })
-        })
-        .collect();
-    left.sort_by(|one, other| (&one.node, &one.pod).cmp(&(&other.node, &other.pod)));
-    left
 }

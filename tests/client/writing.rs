@@ -1,7 +1,11 @@
 //! Changes on a network and a server that misbehave, through the real binary.
 
-use std::process::Command;
+use std::io::Read;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -14,6 +18,8 @@ const PATH: &str = "/apis/apps/v1/namespaces/team/daemonsets/agent";
 /// What a server keeps: one DaemonSet, with the revisions of its two templates.
 struct Store {
     object: Mutex<Value>,
+    /// Whether a controller acts on changes.
+    has_controller: AtomicBool,
 }
 
 impl Store {
@@ -23,7 +29,7 @@ impl Store {
         object["metadata"]["generation"] = 2.into();
         object["status"]["observedGeneration"] = 9.into();
         object["spec"]["template"] = template("agent:2");
-        Store { object: Mutex::new(object) }
+        Store { object: Mutex::new(object), has_controller: AtomicBool::new(false) }
     }
 
     fn image(&self) -> Value {
@@ -34,11 +40,12 @@ impl Store {
     fn read(&self, path: &str) -> Option<Reply> {
         let text = match path.rsplit('/').next().unwrap() {
             "agent" => self.object.lock().unwrap().to_string(),
-            "controllerrevisions" => json!({
-                "kind": "ControllerRevisionList", "apiVersion": "apps/v1",
-                "items": [revision(1, "agent:1"), revision(2, "agent:2")],
-            })
-            .to_string(),
+            "controllerrevisions" => {
+                let is_rolled_back = self.has_controller.load(Ordering::SeqCst) && self.image() == "agent:1";
+                let first = if is_rolled_back { 3 } else { 1 };
+                let items = [revision(first, "agent:1"), revision(2, "agent:2")];
+                json!({"kind": "ControllerRevisionList", "apiVersion": "apps/v1", "items": items}).to_string()
+            }
             "pods" => return Some(json_list(&[])),
             _ => return None,
         };
@@ -54,7 +61,10 @@ impl Store {
                 "message": "the object has been modified; please apply your changes to the latest version"});
             return Reply::of(409, JSON, status.to_string());
         }
-        object["spec"]["template"] = patch[1]["value"].clone();
+        match patch[1]["path"].as_str().unwrap() {
+            "/spec/template" => object["spec"]["template"] = patch[1]["value"].clone(),
+            _ => object["spec"]["template"]["metadata"]["annotations"] = patch[1]["value"].clone(),
+        }
         object["metadata"]["resourceVersion"] = "100".into();
         Reply::of(200, JSON, object.to_string())
     }
@@ -95,14 +105,19 @@ fn store() -> &'static Store {
     Box::leak(Box::new(Store::new()))
 }
 
-fn run(server: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
+fn command(server: &Server, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
+    command
         .args(arguments)
         .args(["-n", "team", "--server", &format!("http://{}", server.address)])
         .env_clear()
         .env("COLUMNS", "100")
-        .output()
-        .unwrap();
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(server: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = command(server, arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -126,7 +141,7 @@ fn pods_are_asked_for_only_where_the_answer_is_about_them() {
         server.asked().iter().filter(|asked| asked.path().ends_with("/pods")).count()
     };
     // No controller acts here: the first waits in vain, and looks more than once.
-    for (arguments, ends) in [(["undo", "agent", "--timeout=1"].as_slice(), 4), (&["restart", "agent", "--no-wait"], 0)]
+    for (arguments, ends) in [(["undo", "agent", "--timeout=1"].as_slice(), 6), (&["restart", "agent", "--no-wait"], 0)]
     {
         assert_eq!(asks_for_pods(false, ends, arguments), 0, "{arguments:?}");
         assert_eq!(asks_for_pods(true, ends, arguments), 1, "{arguments:?}");
@@ -163,7 +178,7 @@ fn a_change_is_one_locked_patch_under_the_tools_own_name() {
 #[test]
 fn a_dry_run_on_the_server_says_so_in_the_request_and_one_here_sends_none() {
     let store = store();
-    let server = serve(store, |_| Some(Reply::of(200, JSON, "{}")));
+    let server = serve(store, |_| None);
     assert_eq!(run(&server, &["undo", "agent", "--dry-run=client"]).0, Some(0));
     assert_eq!(patches(&server), Vec::<Value>::new());
     assert_eq!(run(&server, &["restart", "agent", "--dry-run=server"]).0, Some(0));
@@ -182,28 +197,238 @@ fn a_busy_server_is_sent_the_change_again() {
     assert_eq!((patches(&server).len(), store.image()), (2, "agent:1".into()));
 }
 
+/// The ways in which a change is applied although the answer says otherwise, or is none.
+fn lost_answers() -> [(&'static str, Reply); 6] {
+    let status = |code: u16, reason: &str| refusal(code, reason, "from the proxy");
+    [
+        ("cut", Reply { cut: true, ..Reply::of(200, JSON, "{}") }),
+        ("409", status(409, "Conflict")),
+        ("408", status(408, "Timeout")),
+        ("504", status(504, "Timeout")),
+        ("another answer", Reply::of(200, JSON, r#"{"error": "session expired"}"#)),
+        ("HTML", Reply::of(200, "text/html", "<html>")),
+    ]
+}
+
 #[test]
-fn where_nobody_knows_whether_it_was_made_that_is_said_and_repeating_is_safe() {
+fn a_change_whose_answer_was_lost_is_found_by_reading_again() {
+    for (what, reply) in lost_answers() {
+        for arguments in [["undo", "agent", "--no-wait"], ["restart", "agent", "--no-wait"]] {
+            let (store, reply) = (store(), reply.clone());
+            let applied = std::sync::Arc::new(AtomicUsize::new(0));
+            let count = applied.clone();
+            let server = Server::start(move |asked| {
+                if asked.method == "GET" {
+                    return store.read(asked.path()).unwrap_or_else(|| Reply::of(404, JSON, "{}"));
+                }
+                count.fetch_add(1, Ordering::SeqCst);
+                store.write(&asked.body);
+                reply.clone()
+            });
+            let (code, out, err) = run(&server, &arguments);
+            assert_eq!((code, err.as_str()), (Some(0), ""), "{what}: {out}");
+            let verb = if arguments[0] == "undo" { "rolled back" } else { "restarted" };
+            assert!(out.ends_with(&format!("\ndaemonset.apps/agent {verb}\n")), "{what}: {out}");
+            assert_eq!(applied.load(Ordering::SeqCst), 1, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_change_whose_answer_was_lost_and_that_cannot_be_read_again_is_unknown() {
+    for (what, reply) in lost_answers() {
+        for (arguments, hint) in [
+            (["undo", "agent", "-o", "plan"], "kubectl ds undo agent -n team --to-revision=1\n"),
+            (["restart", "agent", "-o", "plan"], "kubectl ds history agent -n team --diff\n"),
+        ] {
+            let (store, reply, is_down) = (store(), reply.clone(), AtomicBool::new(false));
+            let server = Server::start(move |asked| match asked.method.as_str() {
+                "GET" if is_down.load(Ordering::SeqCst) => refusal(403, "Forbidden", "no more"),
+                "GET" => store.read(asked.path()).unwrap_or_else(|| Reply::of(404, JSON, "{}")),
+                _ => {
+                    is_down.store(true, Ordering::SeqCst);
+                    store.write(&asked.body);
+                    reply.clone()
+                }
+            });
+            let (code, out, err) = run(&server, &arguments);
+            assert_eq!(code, Some(7), "{what}: {out}{err}");
+            assert!(err.contains("\nhint: it is not known whether the change was applied; "), "{what}: {err}");
+            assert!(err.ends_with(hint), "{what}: {err}");
+            assert_eq!(stage(&out), "Unknown", "{what}");
+        }
+    }
+}
+
+fn stage(plan: &str) -> String {
+    let plan: Value = serde_json::from_str(plan).unwrap_or_else(|error| panic!("no plan ({error}): {plan:?}"));
+    plan["outcome"]["stage"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_answer_of_success_that_is_not_the_changed_object_is_none() {
+    let another = |change: fn(&mut Value)| {
+        let mut object = store().object.lock().unwrap().clone();
+        object["spec"]["template"] = template("agent:1");
+        change(&mut object);
+        object.to_string()
+    };
+    for answer in [
+        r#"{"error": "session expired"}"#.to_owned(),
+        another(|object| object["kind"] = "Status".into()),
+        another(|object| object["metadata"]["uid"] = "another".into()),
+        another(|object| object["metadata"]["name"] = "another".into()),
+        another(|object| object["metadata"]["namespace"] = "another".into()),
+        another(|object| object["spec"]["template"] = template("agent:2")),
+        another(|object| object["spec"] = Value::Null),
+    ] {
+        for arguments in
+            [["undo", "agent", "--no-wait"], ["undo", "agent", "--output=name"], ["undo", "agent", "--dry-run=server"]]
+        {
+            let text = answer.clone();
+            let server = serve(store(), move |_| Some(Reply::of(200, JSON, text.clone())));
+            let (code, out, err) = run(&server, &arguments);
+            assert_eq!(code, Some(1), "{arguments:?} {answer}: {out}{err}");
+            assert!(!out.contains("daemonset.apps/agent"), "{arguments:?} {answer}: {out}");
+            assert!(err.starts_with("error: cannot read the server's answer to patch daemonsets: "), "{err}");
+        }
+    }
+}
+
+/// Starts a server that answers what is read after a change with `after`, as long as that is something.
+fn serve_after_change(store: &'static Store, after: impl Fn(usize) -> Option<Reply> + Send + Sync + 'static) -> Server {
+    let (changed, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
+    Server::start(move |asked| match asked.method.as_str() {
+        "GET" => {
+            let fault = match changed.load(Ordering::SeqCst) {
+                true => after(reads.fetch_add(1, Ordering::SeqCst)),
+                false => None,
+            };
+            fault.or_else(|| store.read(asked.path())).unwrap_or_else(|| Reply::of(404, JSON, "{}"))
+        }
+        _ => {
+            changed.store(true, Ordering::SeqCst);
+            store.write(&asked.body)
+        }
+    })
+}
+
+fn faults() -> Vec<(&'static str, Reply)> {
+    vec![
+        ("401", refusal(401, "Unauthorized", "expired")),
+        ("403", refusal(403, "Forbidden", "no more")),
+        ("404", refusal(404, "NotFound", "gone")),
+        ("500", refusal(500, "InternalError", "broken")),
+        ("503", refusal(503, "ServiceUnavailable", "starting")),
+        ("reset", Reply { cut: true, ..Reply::of(200, JSON, "{}") }),
+    ]
+}
+
+#[test]
+fn a_change_that_was_applied_is_reported_whatever_becomes_of_the_wait() {
+    for (what, reply) in faults() {
+        let store = store();
+        store.has_controller.store(true, Ordering::SeqCst);
+        let answer = reply.clone();
+        let server = serve_after_change(store, move |_| Some(answer.clone()));
+        let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan", "--timeout=1"]);
+        assert_eq!((code, stage(&out).as_str()), (Some(6), "Applied"), "{what}: {err}");
+        assert!(err.starts_with("error: the change was applied, and waiting for the controller failed: "), "{err}");
+
+        let server = serve_after_change(store_like(store), move |_| Some(reply.clone()));
+        let (code, out, err) = run(&server, &["undo", "agent", "--timeout=1"]);
+        assert_eq!(code, Some(6), "{what}: {err}");
+        assert!(out.ends_with("\ndaemonset.apps/agent rolled back\n"), "{what}: {out}");
+    }
+}
+
+/// Returns a new store with a controller, if the other has one.
+fn store_like(other: &Store) -> &'static Store {
     let store = store();
-    // The change is made, and its answer is lost on the way.
-    let server = serve(store, move |before| {
-        (before == 0).then(|| {
-            store.object.lock().unwrap()["spec"]["template"] = template("agent:1");
-            Reply { cut: true, ..Reply::of(200, JSON, "{}") }
-        })
+    store.has_controller.store(other.has_controller.load(Ordering::SeqCst), Ordering::SeqCst);
+    store
+}
+
+#[test]
+fn a_transient_error_does_not_end_the_wait() {
+    for (what, reply) in faults().split_off(3) {
+        let store = store();
+        store.has_controller.store(true, Ordering::SeqCst);
+        let server = serve_after_change(store, move |reads| (reads < 2).then(|| reply.clone()));
+        let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan"]);
+        assert_eq!((code, stage(&out).as_str(), err.as_str()), (Some(0), "Observed", ""), "{what}");
+    }
+}
+
+#[test]
+fn the_time_to_wait_is_bounded_although_the_server_stalls() {
+    let server = serve_after_change(store(), |_| {
+        thread::sleep(Duration::from_secs(600));
+        None
     });
-    let (code, out, err) = run(&server, &["undo", "agent", "--to-revision=1"]);
-    assert_eq!(code, Some(1), "{out}{err}");
-    assert!(!out.contains("rolled back"), "{out}");
-    assert!(err.contains("was lost in the answer to patch daemonsets"), "{err}");
-    let hint = "\nhint: whether the change was made is not known; run the command again: what is done already is not done twice\n";
-    assert!(err.ends_with(hint), "{err}");
-    let (code, out, _) = run(&server, &["undo", "agent", "--to-revision=1"]);
-    assert_eq!(
-        (code, out.as_str()),
-        (Some(0), "daemonset.apps/agent has the template of revision 1 already; nothing was changed\n")
-    );
-    assert_eq!(patches(&server).len(), 1);
+    let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan", "--timeout=1"]);
+    assert_eq!((code, stage(&out).as_str()), (Some(6), "Applied"), "{err}");
+    assert!(err.contains("the server did not answer in time"), "{err}");
+}
+
+#[test]
+fn a_signal_while_waiting_does_not_hide_the_change() {
+    for (is_sent, expected) in [(true, "Applied"), (false, "Unknown")] {
+        let store = store();
+        let stalled = std::sync::Arc::new(AtomicBool::new(false));
+        let (note, changed) = (stalled.clone(), AtomicBool::new(false));
+        let server = Server::start(move |asked| {
+            let is_change = asked.method != "GET";
+            if is_change && is_sent {
+                changed.store(true, Ordering::SeqCst);
+                return store.write(&asked.body);
+            }
+            if is_change || changed.load(Ordering::SeqCst) {
+                note.store(true, Ordering::SeqCst);
+                thread::sleep(Duration::from_secs(600));
+            }
+            store.read(asked.path()).unwrap_or_else(|| Reply::of(404, JSON, "{}"))
+        });
+        let mut command = command(&server, &["undo", "agent", "-o", "plan"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !stalled.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{err}");
+        assert_eq!(stage(&String::from_utf8(output.stdout).unwrap()), expected, "{err}");
+        assert!(err.contains("interrupted") && err.contains("applied"), "{err}");
+    }
+}
+
+#[test]
+fn a_plan_that_nobody_can_see_is_not_carried_out() {
+    let server = serve(store(), |_| None);
+    let mut child = command(&server, &["undo", "agent"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert_eq!(err, "error: the output was closed before the change was shown; nothing was sent\n");
+    assert_eq!(patches(&server), Vec::<Value>::new());
+}
+
+#[test]
+fn a_change_is_reported_on_standard_error_if_the_output_was_closed_after_it() {
+    let store = store();
+    let server = serve(store, |_| None);
+    let mut child = command(&server, &["undo", "agent", "-o", "name"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), "daemonset.apps/agent rolled back\n"));
+    assert_eq!(store.image(), "agent:1");
 }
 
 #[test]
@@ -212,6 +437,9 @@ fn a_server_in_trouble_is_not_sent_the_change_again() {
     let (code, _, err) = run(&server, &["undo", "agent"]);
     assert_eq!(code, Some(1));
     assert!(err.starts_with("Error from server (ServiceUnavailable)"), "{err}");
+    let hint = "hint: team/agent was read again, and the change was not applied; \
+                to repeat it: kubectl ds undo agent -n team --to-revision=1\n";
+    assert!(err.ends_with(hint), "{err}");
     assert_eq!(patches(&server).len(), 1);
 }
 
@@ -241,6 +469,10 @@ fn what_somebody_else_changes_meanwhile_is_shown_and_kept() {
         object["metadata"]["resourceVersion"] = "8".into();
         object["spec"]["template"]["spec"]["containers"][0]["image"] = "agent:3".into();
         object["spec"]["minReadySeconds"] = 30.into();
+        object["metadata"]["managedFields"] = json!([
+            {"manager": "kubectl-edit", "operation": "Update"},
+            {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status"},
+        ]);
         None
     });
     let (code, out, err) = run(&server, &["undo", "agent"]);
@@ -249,7 +481,7 @@ fn what_somebody_else_changes_meanwhile_is_shown_and_kept() {
 }
 
 #[test]
-fn an_object_that_was_made_anew_is_left_alone() {
+fn an_object_that_was_recreated_is_left_alone() {
     let store = store();
     let server = serve(store, move |_| {
         let mut object = store.object.lock().unwrap();
@@ -260,7 +492,7 @@ fn an_object_that_was_made_anew_is_left_alone() {
     let (code, _, err) = run(&server, &["restart", "agent"]);
     assert_eq!(code, Some(1));
     assert!(
-        err.starts_with("error: team/agent was deleted and made anew in the meantime; nothing was changed\n"),
+        err.starts_with("error: team/agent was deleted and recreated after it was read; this change was not applied\n"),
         "{err}"
     );
 }
@@ -282,9 +514,12 @@ fn a_controller_that_does_not_act_is_waited_for_no_longer_than_allowed() {
     store.object.lock().unwrap()["status"]["observedGeneration"] = 1.into();
     let server = serve(store, |_| None);
     let (code, out, err) = run(&server, &["undo", "agent", "--timeout=1"]);
-    assert_eq!(code, Some(4));
+    assert_eq!(code, Some(6));
     assert!(out.ends_with("\ndaemonset.apps/agent rolled back\n"), "{out}");
-    assert!(err.starts_with("error: the change is made, and no controller has acted on it within 1 s\n"), "{err}");
+    assert!(
+        err.starts_with("error: the change was applied, and no controller was seen to act on it within 1 s\n"),
+        "{err}"
+    );
 }
 
 #[test]

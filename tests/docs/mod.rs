@@ -32,7 +32,17 @@ pub(crate) fn must_be(name: &str, text: &str) {
 fn every_exit_code_is_documented() {
     use kubectl_ds::error::Exit;
     let document = read("exit-codes.md");
-    for exit in [Exit::Success, Exit::Error, Exit::Usage, Exit::No, Exit::TimedOut, Exit::Partial, Exit::Interrupted] {
+    for exit in [
+        Exit::Success,
+        Exit::Error,
+        Exit::Usage,
+        Exit::No,
+        Exit::TimedOut,
+        Exit::Partial,
+        Exit::NotObserved,
+        Exit::OutcomeUnknown,
+        Exit::Interrupted,
+    ] {
         // A new one must be added here, too.
         let code = match exit {
             Exit::Success
@@ -41,6 +51,8 @@ fn every_exit_code_is_documented() {
             | Exit::No
             | Exit::TimedOut
             | Exit::Partial
+            | Exit::NotObserved
+            | Exit::OutcomeUnknown
             | Exit::Interrupted => exit as u8,
         };
         assert!(document.contains(&format!("| {code} |")), "{exit:?} is not documented");

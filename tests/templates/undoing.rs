@@ -4,6 +4,7 @@ use kubectl_ds::model::controller_revision::ControllerRevision;
 use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::snapshot::Snapshot;
 use kubectl_ds::model::template::Template;
+use kubectl_ds::rollout::planned::Planned;
 use kubectl_ds::rollout::revisions::Revisions;
 use kubectl_ds::rollout::undo::undo;
 use proptest::prelude::*;
@@ -58,10 +59,10 @@ impl Kept {
     fn undo(&mut self, to_revision: Option<i64>) -> Option<i64> {
         let snapshot = self.snapshot()?;
         let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-        let (plan, write) = undo(&revisions, to_revision, &snapshot).ok()?;
-        let target = plan.to_revision?;
-        if let Some(write) = write {
-            self.object = write.applied_to(&self.object).unwrap();
+        let Planned { plan, report } = undo(&revisions, to_revision, &snapshot).ok()?;
+        let target = report.to_revision?;
+        if !plan.steps.is_empty() {
+            self.object = plan.applied_to(&self.object).unwrap();
             let newest = self.revisions.iter().map(|(number, _)| *number).max()?;
             self.revisions.iter_mut().find(|(number, _)| *number == target)?.0 = newest + 1;
         }

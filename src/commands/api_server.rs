@@ -1,0 +1,44 @@
+//! The API server as steps are applied to it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cluster::Source;
+use crate::cluster::error::ClusterError;
+use crate::error::CommandError;
+use crate::model::daemon_set::DaemonSet;
+use crate::plan::DaemonSetPatch;
+use crate::rollout::apply::{Failed, Server};
+
+/// The API server of a session.
+pub(super) struct ApiServer<'a> {
+    pub(super) source: &'a Source,
+    /// Whether the server runs admission, defaults and validation, and persists nothing.
+    pub(super) is_dry_run: bool,
+}
+
+impl Server for ApiServer<'_> {
+    type Error = CommandError;
+
+    async fn patch(&self, patch: &DaemonSetPatch) -> Result<Value, Failed<CommandError>> {
+        let answer = self.source.patch_daemon_set(patch, self.is_dry_run).await;
+        answer.map_err(|error| match error {
+            error if error.is_conflict() => Failed::Conflict(error.into()),
+            error if error.outcome_unknown() => Failed::OutcomeUnknown(error.into()),
+            error => Failed::Refused(error.into()),
+        })
+    }
+
+    async fn read(&self, patch: &DaemonSetPatch) -> Result<Option<DaemonSet>, CommandError> {
+        Ok(self.source.read_daemon_set(patch).await?)
+    }
+
+    async fn pause(&self, pause: Duration) {
+        tokio::time::sleep(pause).await;
+    }
+
+    fn unexpected(&self, problem: &str) -> CommandError {
+        ClusterError::Answer { request: "patch daemonsets".to_owned(), problem: problem.to_owned() }.into()
+    }
+}

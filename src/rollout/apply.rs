@@ -1,0 +1,344 @@
+//! Applies a step, and finds out what became of it: the one place that decides about conflicts and lost answers.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::concurrent_edit;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::template::Template;
+use crate::plan::{DaemonSetPatch, FIELD_MANAGER, Step};
+use crate::report::change::Change;
+
+/// The number of times a patch is sent while the status of its object keeps changing.
+const MAX_CONFLICT_RETRIES: usize = 20;
+
+/// The pauses before the object is read again after a lost answer: the server may still be working on the request.
+const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(300), Duration::from_millis(700)];
+
+/// What applying a step needs of an API server.
+pub(crate) trait Server {
+    /// Why a request failed.
+    type Error;
+
+    /// Sends a patch once, and returns the object that the server answered with.
+    async fn patch(&self, patch: &DaemonSetPatch) -> Result<Value, Failed<Self::Error>>;
+
+    /// Reads the object that a patch is for; `None` if it does not exist.
+    async fn read(&self, patch: &DaemonSetPatch) -> Result<Option<DaemonSet>, Self::Error>;
+
+    /// Waits.
+    async fn pause(&self, pause: Duration);
+
+    /// Makes the error of an answer that is not one to the patch.
+    fn unexpected(&self, problem: &str) -> Self::Error;
+}
+
+/// Why a patch failed.
+#[derive(Debug)]
+pub(crate) enum Failed<E> {
+    /// The object has another resource version, or the request was sent twice on the way and the first one was applied.
+    Conflict(E),
+    /// The patch may have been applied: the answer was lost, or is not one.
+    OutcomeUnknown(E),
+    /// It was not applied.
+    Refused(E),
+}
+
+/// What became of a step.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Application<E> {
+    /// The server has applied it; the object as it became.
+    Applied(Value),
+    /// Nothing was changed.
+    Refused(Refusal<E>),
+    /// The object was deleted and created again under the same name; the new one was not changed.
+    Recreated,
+    /// It was sent, and whether it was applied is not known.
+    Unknown(E),
+}
+
+/// Why a step was not applied.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Refusal<E> {
+    /// The object was changed after it was read.
+    Changed {
+        /// The field managers that changed it, if the server records them.
+        by: Vec<String>,
+        /// What they changed.
+        changes: Vec<Change>,
+    },
+    /// The object was deleted after it was read.
+    Deleted,
+    /// Something changes its status faster than it can be patched.
+    Contended,
+    /// The server refused the request.
+    ByServer(E),
+    /// The request failed, and the object was read again without the change.
+    NotApplied(E),
+}
+
+/// Applies a step that was made for an object as it was read.
+///
+/// If only the status has changed since, the step is applied to the newer version.
+pub(crate) async fn apply<S: Server>(
+    server: &S,
+    step: &Step,
+    before: &DaemonSet,
+    is_dry_run: bool,
+) -> Application<S::Error> {
+    let Step::PatchDaemonSet(patch) = step;
+    let mut patch = patch.clone();
+    for _ in 0..MAX_CONFLICT_RETRIES {
+        let failed = match server.patch(&patch).await {
+            Ok(answer) => match problem_of(&answer, before) {
+                None => return Application::Applied(answer),
+                Some(problem) => Failed::OutcomeUnknown(server.unexpected(problem)),
+            },
+            Err(failed) => failed,
+        };
+        let error = match failed {
+            Failed::Refused(error) => return Application::Refused(Refusal::ByServer(error)),
+            Failed::OutcomeUnknown(error) if is_dry_run => return Application::Refused(Refusal::ByServer(error)),
+            Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error).await,
+            Failed::Conflict(error) => error,
+        };
+        match server.read(&patch).await {
+            Ok(None) => return Application::Refused(Refusal::Deleted),
+            Ok(Some(now)) => match compare(before, &patch, &now) {
+                Found::Change if !is_dry_run => return Application::Applied(now.object),
+                Found::Nothing => patch = patch.with_resource_version(&now.metadata.resource_version),
+                found => return conclude(found, error),
+            },
+            Err(error) if is_dry_run => return Application::Refused(Refusal::ByServer(error)),
+            Err(_) => return Application::Unknown(error),
+        }
+    }
+    Application::Refused(Refusal::Contended)
+}
+
+/// Reads the object again to find out whether a patch was applied whose answer was lost.
+async fn after_lost_answer<S: Server>(
+    server: &S,
+    patch: &DaemonSetPatch,
+    before: &DaemonSet,
+    error: S::Error,
+) -> Application<S::Error> {
+    let mut is_unchanged = false;
+    for pause in PAUSES {
+        server.pause(pause).await;
+        match server.read(patch).await {
+            Err(_) => {}
+            Ok(None) => return Application::Refused(Refusal::Deleted),
+            Ok(Some(now)) => match compare(before, patch, &now) {
+                Found::Change => return Application::Applied(now.object),
+                Found::Nothing => is_unchanged = true,
+                found => return conclude(found, error),
+            },
+        }
+    }
+    match is_unchanged {
+        true => Application::Refused(Refusal::NotApplied(error)),
+        false => Application::Unknown(error),
+    }
+}
+
+/// What is found when an object is read again.
+enum Found {
+    /// The change.
+    Change,
+    /// Nothing has changed but the status.
+    Nothing,
+    /// Another object of the same name.
+    AnotherObject,
+    /// Another change.
+    AnotherChange { by: Vec<String>, changes: Vec<Change> },
+}
+
+fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Found {
+    if now.metadata.uid != before.metadata.uid {
+        return Found::AnotherObject;
+    }
+    let planned = patch.applied_to(&before.object).ok();
+    let planned = planned.as_ref().and_then(template);
+    if planned.is_some_and(|planned| planned.same_meaning(&now.template())) {
+        return Found::Change;
+    }
+    let changes = concurrent_edit::changes(&before.object, &now.object);
+    if changes.is_empty() {
+        return Found::Nothing;
+    }
+    Found::AnotherChange { by: concurrent_edit::managers(&before.object, &now.object), changes }
+}
+
+fn conclude<E>(found: Found, error: E) -> Application<E> {
+    match found {
+        Found::AnotherObject => Application::Recreated,
+        // A webhook may have altered what this tool has sent.
+        Found::AnotherChange { by, .. } if by.iter().any(|manager| manager == FIELD_MANAGER) => {
+            Application::Unknown(error)
+        }
+        Found::AnotherChange { by, changes } => Application::Refused(Refusal::Changed { by, changes }),
+        Found::Change | Found::Nothing => Application::Refused(Refusal::NotApplied(error)),
+    }
+}
+
+/// Returns what shows that an answer is not the DaemonSet with the change.
+fn problem_of(answer: &Value, before: &DaemonSet) -> Option<&'static str> {
+    let text = |path: &str| answer.pointer(path).and_then(Value::as_str);
+    let metadata = &before.metadata;
+    if (text("/kind"), text("/apiVersion")) != (Some("DaemonSet"), Some(before.api_version())) {
+        return Some("it is not a DaemonSet");
+    }
+    let found = (text("/metadata/uid"), text("/metadata/namespace"), text("/metadata/name"));
+    if found != (Some(&metadata.uid), Some(&metadata.namespace), Some(&metadata.name)) {
+        return Some("it is another object");
+    }
+    match template(answer) {
+        None => Some("it has no spec.template"),
+        Some(template) if template.same_meaning(&before.template()) => Some("the change is not in it"),
+        Some(_) => None,
+    }
+}
+
+fn template(object: &Value) -> Option<Template> {
+    object.pointer("/spec/template").filter(|template| template.is_object()).cloned().map(Template::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::{Application, Failed, Refusal, Server, apply};
+    use crate::model::daemon_set::DaemonSet;
+    use crate::plan::{DaemonSetPatch, Plan};
+
+    /// A server that answers as it was told, and then reads `now` again and again.
+    struct Script {
+        answers: RefCell<Vec<Result<Value, Failed<&'static str>>>>,
+        now: Result<Option<Value>, &'static str>,
+        sent: Cell<usize>,
+    }
+
+    impl Server for Script {
+        type Error = &'static str;
+
+        async fn patch(&self, patch: &DaemonSetPatch) -> Result<Value, Failed<&'static str>> {
+            self.sent.set(self.sent.get() + 1);
+            let locked_on = patch.patch().0.first().map(|operation| serde_json::to_value(operation).unwrap());
+            let now = self.now.as_ref().ok().and_then(Option::as_ref);
+            match self.answers.borrow_mut().pop() {
+                Some(answer) => answer,
+                // As a real one: it compares the resource version.
+                None if now.is_some_and(|now| locked_on.unwrap()["value"] == now["metadata"]["resourceVersion"]) => {
+                    Ok(patch.applied_to(now.unwrap()).unwrap())
+                }
+                None => Err(Failed::Conflict("conflict")),
+            }
+        }
+
+        async fn read(&self, _: &DaemonSetPatch) -> Result<Option<DaemonSet>, &'static str> {
+            self.now.clone().map(|object| object.map(|object| DaemonSet::from_object(object).unwrap()))
+        }
+
+        async fn pause(&self, _: Duration) {}
+
+        fn unexpected(&self, _: &str) -> &'static str {
+            "unexpected"
+        }
+    }
+
+    fn object(image: &str, change: impl Fn(&mut Value)) -> Value {
+        let mut object = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"namespace": "team", "name": "agent", "uid": "1", "resourceVersion": "7"},
+            "spec": {"template": {"spec": {"containers": [{"name": "agent", "image": image}]}}},
+        });
+        change(&mut object);
+        object
+    }
+
+    /// Applies a rollback to `agent:1`, and returns what became of it and how often it was sent.
+    fn applied(
+        answer: Result<Value, Failed<&'static str>>,
+        now: Result<Option<Value>, &'static str>,
+        is_dry_run: bool,
+    ) -> (Application<&'static str>, usize) {
+        let before = DaemonSet::from_object(object("agent:2", |_| {})).unwrap();
+        let target = DaemonSet::from_object(object("agent:1", |_| {})).unwrap().template();
+        let plan = Plan::undo(&before, 1, &target);
+        let script = Script { answers: RefCell::new(vec![answer]), now, sent: Cell::new(0) };
+        let application = pin!(apply(&script, &plan.steps[0], &before, is_dry_run));
+        match application.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(application) => (application, script.sent.get()),
+            Poll::Pending => panic!("nothing here waits"),
+        }
+    }
+
+    #[test]
+    fn what_became_of_a_patch_is_told_from_the_object() {
+        let changed = || object("agent:1", |object| object["metadata"]["resourceVersion"] = "8".into());
+        let edited = |manager: &'static str| {
+            object("agent:3", move |object| {
+                object["metadata"]["resourceVersion"] = "8".into();
+                object["metadata"]["managedFields"] = json!([{"manager": manager, "operation": "Update"}]);
+            })
+        };
+        let recreated = || object("agent:1", |object| object["metadata"]["uid"] = "2".into());
+        let status = || object("agent:2", |object| object["metadata"]["resourceVersion"] = "8".into());
+        let conflict = || Err(Failed::Conflict("conflict"));
+        let lost = || Err(Failed::OutcomeUnknown("lost"));
+        let is_changed_by = |application: &Application<&str>, manager: &str| {
+            matches!(application, Application::Refused(Refusal::Changed { by, changes })
+                if by.as_slice() == [manager] && changes.len() == 1)
+        };
+        let not_applied = |error| Application::Refused(Refusal::NotApplied(error));
+
+        assert_eq!(applied(Ok(changed()), Err("down"), false), (Application::Applied(changed()), 1));
+        assert_eq!(
+            applied(Err(Failed::Refused("no")), Err("down"), false),
+            (Application::Refused(Refusal::ByServer("no")), 1)
+        );
+        for failed in [conflict, lost] {
+            assert_eq!(applied(failed(), Ok(Some(changed())), false), (Application::Applied(changed()), 1));
+            assert_eq!(applied(failed(), Ok(Some(recreated())), false), (Application::Recreated, 1));
+            assert_eq!(applied(failed(), Ok(None), false), (Application::Refused(Refusal::Deleted), 1));
+            let (application, sent) = applied(failed(), Ok(Some(edited("kubectl-edit"))), false);
+            assert!(is_changed_by(&application, "kubectl-edit") && sent == 1, "{application:?}");
+            // Under this tool's own name it may have been this very patch, altered by a webhook.
+            let (application, _) = applied(failed(), Ok(Some(edited("kubectl-ds"))), false);
+            assert!(matches!(application, Application::Unknown(_)), "{application:?}");
+        }
+        assert_eq!(applied(conflict(), Err("down"), false), (Application::Unknown("conflict"), 1));
+        assert_eq!(applied(lost(), Err("down"), false), (Application::Unknown("lost"), 1));
+        assert_eq!(applied(lost(), Ok(Some(status())), false), (not_applied("lost"), 1));
+        let wrong = object("agent:2", |_| {});
+        assert_eq!(applied(Ok(wrong), Ok(Some(status())), false), (not_applied("unexpected"), 1));
+        // Only the status has changed: it is sent again for the newer version.
+        let (application, sent) = applied(conflict(), Ok(Some(status())), false);
+        assert!(matches!(application, Application::Applied(_)) && sent == 2, "{application:?}");
+    }
+
+    #[test]
+    fn a_dry_run_that_fails_has_changed_nothing() {
+        let same_edit = object("agent:1", |object| object["metadata"]["resourceVersion"] = "8".into());
+        for (failed, now, error) in [
+            (Failed::OutcomeUnknown("lost"), Err("down"), "lost"),
+            (Failed::Conflict("conflict"), Err("down"), "down"),
+            (Failed::Conflict("conflict"), Ok(Some(same_edit)), "conflict"),
+        ] {
+            let (application, sent) = applied(Err(failed), now, true);
+            assert_eq!(sent, 1);
+            assert!(
+                matches!(&application, Application::Refused(Refusal::ByServer(found) | Refusal::NotApplied(found))
+                    if *found == error),
+                "{application:?}"
+            );
+        }
+    }
+}

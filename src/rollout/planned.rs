@@ -1,0 +1,65 @@
+//! What the plans of all actions have in common: the plan itself, its patch as data, and the pods that it leaves alone.
+
+use serde_json::Value;
+
+use super::revisions::{Revision, Revisions};
+use crate::model::daemon_set::UpdateStrategy;
+use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
+use crate::model::snapshot::Snapshot;
+use crate::model::template::Template;
+use crate::plan::{Plan, Step};
+use crate::report::plan::{ChangePlan, Outcome, PodLeft, Stage};
+use crate::scheduling::daemon_pods;
+
+/// A plan, and the report of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// What to do.
+    pub plan: Plan,
+    /// What is shown of it.
+    pub report: ChangePlan,
+}
+
+/// Returns the patch of a plan as JSON values.
+pub(super) fn patch_of(plan: &Plan) -> Vec<Value> {
+    let patches = plan.steps.iter().map(|Step::PatchDaemonSet(patch)| patch.patch().0);
+    patches.flatten().filter_map(|operation| serde_json::to_value(operation).ok()).collect()
+}
+
+/// Returns the outcome of a plan that was not carried out yet.
+pub(super) fn outcome_of(plan: &Plan) -> Outcome {
+    let stage = if plan.steps.is_empty() { Stage::NotNeeded } else { Stage::Planned };
+    Outcome { stage, ..Outcome::default() }
+}
+
+/// Returns the pods that keep their template until they are deleted, by node: under OnDelete all but those that have
+/// `template` already.
+pub(super) fn left_on_delete(
+    revisions: &Revisions<'_>,
+    template: Option<&Template>,
+    snapshot: &Snapshot,
+) -> Vec<PodLeft> {
+    let daemon_set = revisions.daemon_set;
+    if daemon_set.spec.update_strategy != UpdateStrategy::OnDelete {
+        return Vec::new();
+    }
+    let claimed = snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed());
+    let mut left: Vec<PodLeft> = claimed
+        .filter_map(|pod| {
+            let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
+            let revision = revisions.all.iter().find(|revision| revision.object.hash() == hash);
+            let has_it = |revision: &Revision<'_>| {
+                let of_pod = revision.template.as_ref().ok();
+                of_pod.zip(template).is_some_and(|(of_pod, wanted)| of_pod.same_meaning(wanted))
+            };
+            let stays = !pod.metadata.is_terminating() && !revision.is_some_and(has_it);
+            stays.then(|| PodLeft {
+                node: daemon_pods::target_node(pod).unwrap_or_default().to_owned(),
+                pod: pod.metadata.name.clone(),
+                revision: revision.map(Revision::number),
+            })
+        })
+        .collect();
+    left.sort_by(|one, other| (&one.node, &one.pod).cmp(&(&other.node, &other.pod)));
+    left
+}

@@ -15,6 +15,8 @@ struct State {
     /// Whether another program has the terminal, so that Ctrl-C is for that program to handle.
     held: AtomicBool,
     interrupted_while_held: AtomicBool,
+    /// Whether the command may have changed something in the cluster.
+    has_changes: AtomicBool,
     reported: AtomicBool,
 }
 
@@ -51,6 +53,16 @@ impl Interrupt {
         self.0.interrupted_while_held.store(false, Ordering::SeqCst);
         self.0.held.store(true, Ordering::SeqCst);
         Hold(self.clone())
+    }
+
+    /// Notes that a change is about to be sent, so that the command is given the time to report what became of it.
+    pub(crate) fn expect_changes(&self) {
+        self.0.has_changes.store(true, Ordering::SeqCst);
+    }
+
+    /// Tells whether the command may have changed something in the cluster.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.0.has_changes.load(Ordering::SeqCst)
     }
 
     /// Returns `true` once, for whoever reports the interruption.

@@ -12,12 +12,17 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::RecvError;
 
 use crate::error::Exit;
 use crate::interrupt::Interrupt;
 
 /// How long a command may take after a signal to report what it did and to clean up.
 const GRACE: Duration = Duration::from_millis(120);
+
+/// How long a command that has sent a change may take in addition. It needs this only on a busy machine, or if its
+/// output is a pipe that nobody reads.
+const CHANGE_GRACE: Duration = Duration::from_secs(5);
 
 /// How long the report of an interruption may take: standard error may be a pipe that nobody reads.
 const REPORT_GRACE: Duration = Duration::from_millis(40);
@@ -49,7 +54,7 @@ pub fn run(command: impl AsyncFnOnce(Interrupt) -> Exit + Send + 'static) -> io:
             tokio::select! {
                 exit = &mut ended => return Some(exit),
                 must_end = signals.next(&interrupt) => if must_end {
-                    return tokio::time::timeout(GRACE, &mut ended).await.ok();
+                    return end(&mut ended, &interrupt).await;
                 },
             }
         }
@@ -66,6 +71,14 @@ pub fn run(command: impl AsyncFnOnce(Interrupt) -> Exit + Send + 'static) -> io:
             report_interruption(&interrupt);
             Ok(Exit::Interrupted)
         }
+    }
+}
+
+/// Waits for a command that has to end; returns `None` if it is blocked.
+async fn end<T>(ended: &mut oneshot::Receiver<T>, interrupt: &Interrupt) -> Option<Result<T, RecvError>> {
+    match tokio::time::timeout(GRACE, &mut *ended).await {
+        Err(_) if interrupt.has_changes() => tokio::time::timeout(CHANGE_GRACE, ended).await.ok(),
+        exit => exit.ok(),
     }
 }
 

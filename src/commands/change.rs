@@ -263,6 +263,9 @@ impl Change<'_> {
         if interrupt.is_requested() {
             return Err(interrupted().into());
         }
+        if !is_dry_run {
+            interrupt.expect_changes();
+        }
         let server = ApiServer { source: &self.session.source, is_dry_run };
         let application = tokio::select! {
             biased;

@@ -65,11 +65,25 @@ pub(super) async fn run(
         }
         return Err(interrupted().into());
     };
-    // A pager goes on after Ctrl-C; a program that ends by it does so with another code.
+    // A pager goes on after Ctrl-C; a program that ends by it does so with another code. Its end may be known here
+    // before the signal that this process received with it.
     match hold {
-        Some(hold) if hold.was_interrupted() && !matches!(status.code(), Some(0 | 1)) => Err(interrupted().into()),
+        Some(hold) if is_ended_by_ctrl_c(status) || hold.was_interrupted() && !matches!(status.code(), Some(0 | 1)) => {
+            Err(interrupted().into())
+        }
         _ => Ok(status),
     }
+}
+
+#[cfg(unix)]
+fn is_ended_by_ctrl_c(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    status.signal() == Some(tokio::signal::unix::SignalKind::interrupt().as_raw_value())
+}
+
+#[cfg(not(unix))]
+fn is_ended_by_ctrl_c(_: ExitStatus) -> bool {
+    false
 }
 
 /// Passes a stream on until its end. A stream that cannot be read has ended.

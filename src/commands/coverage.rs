@@ -8,9 +8,9 @@ use clap::Args;
 use super::Failure;
 use super::gate;
 use super::output::{self, Output};
-use super::parse::{Named, parse_name, parse_node, parse_selector};
+use super::parse::{parse_names, parse_node, parse_selector};
 use super::session::{GlobalArgs, Target};
-use crate::cluster::{CoverageScope, Flavors, Query, Wanted, manifest};
+use crate::cluster::{CoverageScope, Query, Wanted, manifest};
 use crate::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
 use crate::coverage::what_if::what_if;
 use crate::error::{CommandError, Exit};
@@ -31,9 +31,12 @@ pub struct CoverageArgs {
     /// Explain this one node in full; without NAME, say what of every namespace should run on it
     #[arg(long, value_name = "NODE", conflicts_with_all = ["nodes", "node_selector", "by"])]
     node: Option<String>,
-    /// Show a row per node
+    /// Show a row per node, those in trouble first
     #[arg(long)]
     nodes: bool,
+    /// Show each DaemonSet in full, however many there are
+    #[arg(long, conflicts_with_all = ["nodes", "node"])]
+    details: bool,
     /// Only nodes with these labels
     #[arg(long, value_name = "SELECTOR")]
     node_selector: Option<String>,
@@ -41,7 +44,7 @@ pub struct CoverageArgs {
     #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
     by: Option<String>,
     /// What if: hold the DaemonSet of this manifest (`-` is standard input) against the cluster
-    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "node", "nodes", "by"])]
+    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "node", "nodes", "details", "by"])]
     filename: Option<String>,
     /// Exit with 3 if an eligible node lacks an available pod (with -f, if a pod would not fit), with 5 if that could
     /// not be determined, and with 1 if there is no DaemonSet
@@ -83,11 +86,13 @@ struct Scope {
     by: Option<String>,
     /// Whether every node has a row.
     nodes: bool,
+    /// Whether several DaemonSets are shown in full.
+    details: bool,
 }
 
 impl CoverageArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
-        let CoverageArgs { names, node, nodes, node_selector, by, filename, exit_code, output } = self;
+        let CoverageArgs { names, node, nodes, details, node_selector, by, filename, exit_code, output } = self;
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
         if !names.is_empty() && !target.selector.is_empty() {
@@ -106,28 +111,17 @@ impl CoverageArgs {
                 return Err(CommandError::usage("-o name and --filename cannot be given together"));
             }
             Some(manifest) => Question::WhatIf { manifest },
-            None => {
-                Question::Coverage(Scope { namespace, names, node, by, nodes: nodes || output == Some(Output::Wide) })
-            }
+            None => Question::Coverage(Scope {
+                namespace,
+                names,
+                node,
+                by,
+                nodes: nodes || output == Some(Output::Wide),
+                details,
+            }),
         };
         Ok(Settings { question, node_selector, exit_code, output })
     }
-}
-
-/// Returns the names, and the namespace that they were given with.
-fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<String>), CommandError> {
-    let names = names.iter().map(|name| parse_name(name)).collect::<Result<Vec<Named>, _>>()?;
-    if let Some(advanced) = names.iter().find(|named| named.flavors == Flavors::Advanced) {
-        return Err(CommandError::usage(format!("ads/{} is an Advanced DaemonSet of OpenKruise", advanced.name))
-            .hint("coverage knows the rules of Kubernetes' own DaemonSets; history, undo and restart take both"));
-    }
-    let namespaces: BTreeSet<Option<&String>> = names.iter().map(|named| named.namespace.as_ref()).collect();
-    if namespaces.len() > 1 {
-        return Err(CommandError::usage("the names are in several namespaces")
-            .hint("name DaemonSets of one namespace at a time, or use -A with --selector"));
-    }
-    let namespace = namespaces.first().copied().flatten().cloned();
-    Ok((namespace, names.into_iter().map(|named| named.name).collect()))
 }
 
 /// Runs the subcommand.
@@ -171,7 +165,8 @@ async fn run_coverage(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let Scope { namespace: _, names, node, by, nodes } = scope;
+    let Scope { namespace: _, names, node, by, nodes, details } = scope;
+    let details = details || by.is_some();
     let is_data = matches!(output, Some(Output::Json | Output::Yaml));
     let explains = node.is_some() && (names.len() == 1 || is_data);
     let detail = match &node {
@@ -200,7 +195,8 @@ async fn run_coverage(
             (Some(Output::Name), _) => render::coverage::names(&report, node.as_deref(), out),
             (_, Some(_)) if explains => render::explanation::explanation(&report, &view, out),
             (_, Some(node)) => render::node::table(&report, node, output == Some(Output::Wide), &view, out),
-            (_, None) if nodes => render::nodes::table(&report, &view, out),
+            (_, None) if nodes => render::nodes::table(&report, output == Some(Output::Wide), &view, out),
+            (_, None) if report.daemon_sets.len() > 1 && !details => render::overview::overview(&report, &view, out),
             (_, None) => render::coverage::groups(&report, &view, out),
         };
         result?;

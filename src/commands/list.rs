@@ -1,12 +1,15 @@
 //! `list`: the fleet.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::Failure;
+use super::gate;
 use super::output::{self, Output};
+use super::parse::parse_names;
 use super::session::GlobalArgs;
 use crate::cluster::Query;
 use crate::coverage::list;
@@ -15,31 +18,61 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::render;
+use crate::render::table::Heading;
 use crate::render::view::View;
+use crate::report::list::FleetStatus;
 
-/// List DaemonSets with how they fare, those in trouble first
+/// The flags of `list`, which a command line without a subcommand takes, too.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct ListArgs {
     /// How to print: wide, json, yaml or name
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
-    /// Show DaemonSets without trouble too, however many there are
+    /// Show healthy DaemonSets too, however many there are
     #[arg(long)]
     all: bool,
+    /// Only DaemonSets that are not healthy
+    #[arg(long, conflicts_with = "all")]
+    problems: bool,
+    /// Sort by status, name or age
+    #[arg(long, value_name = "KEY", value_enum, default_value_t, hide_default_value = true)]
+    sort_by: SortBy,
+    /// Print neither the summary nor the headings
+    #[arg(long)]
+    no_headers: bool,
+    /// Exit with 3 if an eligible node lacks an available pod, with 5 if that could not be determined, and with 1 if
+    /// there is no DaemonSet
+    #[arg(long)]
+    exit_code: bool,
 }
 
-struct Settings {
-    output: Option<Output>,
-    all: bool,
+/// List DaemonSets, unhealthy first
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Exit codes: 0; 1 error; 2 usage; 3 with --exit-code, if an eligible node lacks an available \
+                        pod, and 5 if the answer is partial; 4 timed out; 130 interrupted.")]
+pub struct ListNamedArgs {
+    /// The DaemonSets; by default all in the namespace
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    list: ListArgs,
 }
 
-impl ListArgs {
-    fn resolve(self) -> Result<Settings, CommandError> {
-        let ListArgs { output, all } = self;
-        if all && matches!(output, Some(Output::Json | Output::Yaml | Output::Name)) {
-            return Err(CommandError::usage("--all is for tables: -o json, yaml and name always show every DaemonSet"));
-        }
-        Ok(Settings { output, all })
+/// The order of the rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum SortBy {
+    /// Most severe status first.
+    #[default]
+    Status,
+    /// By namespace and name.
+    Name,
+    /// Newest first.
+    Age,
+}
+
+impl From<ListArgs> for ListNamedArgs {
+    fn from(list: ListArgs) -> Self {
+        ListNamedArgs { names: Vec::new(), list }
     }
 }
 
@@ -47,38 +80,59 @@ impl ListArgs {
 ///
 /// # Errors
 ///
-/// Fails where the source cannot be read, or the output not written.
+/// Fails if the source cannot be read, or the output cannot be written.
 pub async fn run(
-    arguments: ListArgs,
+    arguments: ListNamedArgs,
     target: GlobalArgs,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let settings = arguments.resolve()?;
-    let target = target.resolve(io)?;
+    let ListNamedArgs { names, list } = arguments;
+    let ListArgs { output, all, problems, sort_by, no_headers, exit_code } = list;
+    if all && matches!(output, Some(Output::Json | Output::Yaml | Output::Name)) {
+        let message = "--all is for tables: -o json, yaml and name always show every DaemonSet";
+        return Err(CommandError::usage(message).into());
+    }
+    let mut target = target.resolve(io)?;
+    let (namespace, names) = parse_names(&names)?;
+    if !names.is_empty() && !target.selector.is_empty() {
+        return Err(CommandError::usage("names and --selector cannot be given together").into());
+    }
+    target.enter(namespace)?;
     let session = target.open(io).await?;
-    let needs_all_pods_on = |snapshot: &Snapshot| match settings.output {
-        Some(Output::Name) => BTreeSet::new(),
+    let query = Query { names, ..Query::default() };
+    let needs_all_pods_on = |snapshot: &Snapshot| match output {
+        Some(Output::Name) if !problems && !exit_code => BTreeSet::new(),
         _ => nodes_needing_all_pods(snapshot),
     };
-    let snapshot = session.read(Query::default(), io, needs_all_pods_on).await?;
-    let report = list::list(&snapshot);
-    if output::print_data(settings.output, &report, out)? {
-        return Ok(Exit::Success);
+    let snapshot = session.read(query, io, needs_all_pods_on).await?;
+    let mut report = list::list(&snapshot);
+    let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
+    if problems {
+        report.daemon_sets.retain(|row| row.status != FleetStatus::Healthy);
     }
-    let view = View::new(io.width(), target.ascii);
-    let view = if settings.output == Some(Output::Wide) { view.unlimited() } else { view };
-    let result = match settings.output {
-        Some(Output::Name) => render::list::names(&report, out),
-        output => {
-            let columns =
-                render::list::Columns { namespace: session.namespace.is_none(), wide: output == Some(Output::Wide) };
-            render::list::table(&report, columns, settings.all, &view, out)
+    match sort_by {
+        SortBy::Status => {}
+        SortBy::Name => report.daemon_sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))),
+        SortBy::Age => report.daemon_sets.sort_by_key(|row| Reverse(row.created_at)),
+    }
+    if !output::print_data(output, &report, out)? {
+        let view = View::new(io.width(), target.ascii);
+        let wide = output == Some(Output::Wide);
+        let view = if wide { view.unlimited() } else { view };
+        let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
+        let result = match output {
+            Some(Output::Name) => render::list::names(&report, out),
+            _ => {
+                let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
+                render::list::table(&report, shown, &view, out)
+            }
+        };
+        result?;
+        if snapshot.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
+            session.say_none_found(io)?;
         }
-    };
-    result?;
-    if report.daemon_sets.is_empty() {
-        session.say_none_found(io)?;
     }
-    Ok(Exit::Success)
+    session.check_unknown_names(&snapshot)?;
+    if exit_code { Ok(gate?) } else { Ok(Exit::Success) }
 }

@@ -51,7 +51,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Subcommands {
     Coverage(coverage::CoverageArgs),
-    List(list::ListArgs),
+    List(list::ListNamedArgs),
     History(history::HistoryArgs),
     Undo(undo::UndoArgs),
     Restart(restart::RestartArgs),
@@ -142,7 +142,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
     }
     let warnings_as_errors = target.warnings_as_errors;
     let exit = match command {
-        None => Box::pin(list::run(list, target, io, out)).await,
+        None => Box::pin(list::run(list.into(), target, io, out)).await,
         Some(Subcommands::List(arguments)) => Box::pin(list::run(arguments, target, io, out)).await,
         Some(Subcommands::Coverage(arguments)) => Box::pin(coverage::run(arguments, target, io, out)).await,
         Some(Subcommands::History(arguments)) => Box::pin(history::run(arguments, target, io, out)).await,

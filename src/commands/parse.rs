@@ -1,5 +1,6 @@
 //! Values of arguments that several subcommands take.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::cluster::Flavors;
@@ -61,6 +62,26 @@ pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
         return Err(invalid_name(text));
     }
     Ok(Named { flavors, namespace, name: name.to_owned() })
+}
+
+/// Returns the names, and the namespace that they were given with.
+///
+/// # Errors
+///
+/// Fails if they are in several namespaces, or one is not a DaemonSet of Kubernetes itself.
+pub(super) fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<String>), CommandError> {
+    let names = names.iter().map(|name| parse_name(name)).collect::<Result<Vec<Named>, _>>()?;
+    if let Some(advanced) = names.iter().find(|named| named.flavors == Flavors::Advanced) {
+        return Err(CommandError::usage(format!("ads/{} is an Advanced DaemonSet of OpenKruise", advanced.name))
+            .hint("only history, undo and restart support Advanced DaemonSets"));
+    }
+    let namespaces: BTreeSet<Option<&String>> = names.iter().map(|named| named.namespace.as_ref()).collect();
+    if namespaces.len() > 1 {
+        return Err(CommandError::usage("the names are in several namespaces")
+            .hint("name DaemonSets of one namespace at a time, or use -A with --selector"));
+    }
+    let namespace = namespaces.first().copied().flatten().cloned();
+    Ok((namespace, names.into_iter().map(|named| named.name).collect()))
 }
 
 fn is_namespace(text: &str) -> bool {

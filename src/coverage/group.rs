@@ -1,10 +1,12 @@
 //! Groups nodes with the same cause.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::verdict::finding::Finding;
-use crate::report::coverage::{ReasonGroup, Trouble};
+use super::verdict::is_progressing;
+use crate::report::coverage::{DaemonSetCoverage, ReasonGroup, ReasonSummary, Trouble};
 use crate::report::reason::ReasonCode;
 
 /// Collects findings of nodes, and merges those with the same cause.
@@ -79,6 +81,35 @@ impl Groups {
         });
         groups
     }
+}
+
+/// Returns the reasons of several DaemonSets' groups: most nodes first, with progressing ones last.
+pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<ReasonSummary> {
+    let mut found: BTreeMap<ReasonCode, (BTreeSet<String>, BTreeSet<&String>)> = BTreeMap::new();
+    for daemon_set in daemon_sets {
+        let name = || format!("{}/{}", daemon_set.namespace, daemon_set.name);
+        for group in &daemon_set.groups {
+            let (names, nodes) = found.entry(group.code).or_default();
+            names.insert(name());
+            nodes.extend(&group.nodes);
+        }
+        for concern in &daemon_set.concerns {
+            found.entry(concern.code).or_default().0.insert(name());
+        }
+    }
+    let mut reasons: Vec<ReasonSummary> = found
+        .into_iter()
+        .map(|(code, (daemon_sets, nodes))| ReasonSummary {
+            code,
+            daemon_sets: daemon_sets.into_iter().collect(),
+            nodes: nodes.into_iter().cloned().collect(),
+        })
+        .collect();
+    reasons.sort_by_key(|reason| {
+        let takes_time = is_progressing(reason.code);
+        (takes_time, Reverse((reason.nodes.len(), reason.daemon_sets.len())), reason.code)
+    });
+    reasons
 }
 
 /// Adds up numbers of nodes by code, most nodes first.

@@ -1,44 +1,88 @@
 //! The fleet: a row per DaemonSet, from the same walk as coverage.
 
+use std::cmp::Reverse;
+
 use super::gaps;
 use super::group::count_codes;
 use super::index::Index;
+use super::verdict::is_progressing;
 use super::walk::{Options, daemon_set_coverage};
-use crate::model::daemon_set::DaemonSet;
-use crate::model::snapshot::Snapshot;
-use crate::report::list::{ListReport, ListRow};
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::report::coverage::{Counts, Trouble};
+use crate::report::list::{FleetStatus, ListReport, ListRow};
 
-/// Says of each DaemonSet of the snapshot how it fares; those in trouble come first.
+/// Reports how each DaemonSet of the snapshot is doing, most severe status first.
 pub fn list(snapshot: &Snapshot) -> ListReport {
     let index = Index::new(snapshot);
-    let mut rows: Vec<ListRow> = index.daemon_sets().into_iter().map(|daemon_set| row(&index, daemon_set)).collect();
-    // The sort is stable: among equals the order by namespace and name stays.
-    let in_trouble = |row: &ListRow| row.troubles.iter().map(|trouble| trouble.count).sum::<usize>();
-    rows.sort_by_key(|row| std::cmp::Reverse((in_trouble(row), row.troubles.len())));
+    let mut rows: Vec<(Severity, ListRow)> =
+        index.daemon_sets().into_iter().map(|daemon_set| row(&index, daemon_set)).collect();
+    // The sort is stable: equals stay in the order of namespace and name.
+    rows.sort_by_key(|(severity, _)| *severity);
+    let nodes_known = !index.nodes.is_empty() || index.knows(Kind::Nodes, "");
+    let not_ready =
+        || index.nodes.iter().filter(|node| node.condition("Ready").is_none_or(|ready| ready.status != "True")).count();
     ListReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "ListReport".to_owned(),
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
-        daemon_sets: rows,
+        nodes_total: nodes_known.then_some(index.nodes.len()),
+        nodes_not_ready: nodes_known.then(not_ready),
+        daemon_sets: rows.into_iter().map(|(_, row)| row).collect(),
     }
 }
 
-fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> ListRow {
+/// The status, whether nothing explains it, whether it is no critical DaemonSet, and the permille of nodes that need
+/// attention.
+type Severity = (FleetStatus, bool, bool, Reverse<usize>);
+
+fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRow) {
     let coverage = daemon_set_coverage(index, daemon_set, &Options::default());
     let template = &daemon_set.spec.template.spec;
     // What concerns the whole DaemonSet is a trouble even while every pod is still available.
     let concerns = coverage.concerns.iter().map(|concern| (concern.code, 0));
     let groups = coverage.groups.iter().map(|group| (group.code, group.count));
-    ListRow {
+    let troubles = count_codes(groups.chain(concerns));
+    let status = status(daemon_set, &coverage.counts, &troubles);
+    let is_critical =
+        template.priority_class_name == "system-node-critical" || daemon_set.metadata.namespace == "kube-system";
+    let affected: usize = troubles.iter().map(|trouble| trouble.count).sum();
+    let share = affected * 1000 / coverage.counts.eligible.unwrap_or_default().max(1);
+    let row = ListRow {
         namespace: coverage.namespace,
         name: coverage.name,
+        status,
         counts: coverage.counts,
         strategy: coverage.strategy,
         created_at: daemon_set.metadata.creation_timestamp.get(),
         images: template.containers.iter().map(|container| container.image.clone()).collect(),
         node_selector: template.node_selector.iter().map(|(key, value)| format!("{key}={value}")).collect(),
-        troubles: count_codes(groups.chain(concerns)),
+        status_agrees: coverage.status.agrees,
+        troubles,
+        not_eligible_reasons: count_codes(coverage.not_eligible_groups.iter().map(|group| (group.code, group.count))),
+    };
+    ((status, row.troubles.is_empty(), !is_critical, Reverse(share)), row)
+}
+
+/// Returns how a DaemonSet is doing.
+fn status(daemon_set: &DaemonSet, counts: &Counts, troubles: &[Trouble]) -> FleetStatus {
+    let is_rolling = matches!(daemon_set.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
+    let is_replacing = is_rolling && counts.outdated.is_some_and(|old| old > 0);
+    if daemon_set.metadata.is_terminating() {
+        FleetStatus::Deleting
+    } else if !daemon_set.is_observed() {
+        FleetStatus::NotObserved
+    } else if counts.all_available().is_none() {
+        FleetStatus::Unknown
+    } else if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) {
+        FleetStatus::NoNodes
+    } else if troubles.iter().any(|trouble| !is_progressing(trouble.code)) {
+        FleetStatus::Degraded
+    } else if is_replacing || !troubles.is_empty() {
+        FleetStatus::Progressing
+    } else {
+        FleetStatus::Healthy
     }
 }
 
@@ -48,6 +92,7 @@ mod tests {
 
     use super::list;
     use crate::coverage::test_support::world;
+    use crate::report::list::FleetStatus;
     use crate::report::reason::ReasonCode;
 
     #[test]
@@ -59,7 +104,8 @@ mod tests {
         snapshot.daemon_sets.push(other);
         let rows = list(&snapshot).daemon_sets;
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["zz", "agent"]);
-        assert_eq!(rows[0].counts.missing, Some(1));
+        assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), FleetStatus::Degraded));
+        assert_eq!(rows[1].status, FleetStatus::Healthy);
         assert_eq!(rows[0].troubles.len(), 1);
         assert!(rows[1].troubles.is_empty());
         assert_eq!(rows[1].images, ["agent:2"]);
@@ -72,7 +118,30 @@ mod tests {
             .node("a", json!({}))
             .pod("agent-a", "a", json!({}))
             .finish();
-        let troubles = &list(&snapshot).daemon_sets[0].troubles;
-        assert_eq!((troubles[0].code, troubles[0].count), (ReasonCode::ControllerNotObserved, 0));
+        let row = &list(&snapshot).daemon_sets[0];
+        assert_eq!((row.troubles[0].code, row.troubles[0].count), (ReasonCode::ControllerNotObserved, 0));
+        assert_eq!(row.status, FleetStatus::NotObserved);
+    }
+
+    #[test]
+    fn a_status_says_whether_time_alone_will_help() {
+        let status = |world: crate::coverage::test_support::World| list(&world.finish()).daemon_sets[0].status;
+        let one = || world().node("a", json!({}));
+        let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let young = json!({"metadata": {"creationTimestamp": crate::coverage::test_support::at("11:59:50")}});
+        let old = json!({"metadata": {"labels": {"controller-revision-hash": "old", "pod-template-generation": "1"}}});
+        assert_eq!(status(one().unready_pod("agent-a", "a", starting, young)), FleetStatus::Progressing);
+        assert_eq!(status(one().pod("agent-a", "a", old.clone())), FleetStatus::Progressing);
+        let on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
+        assert_eq!(status(one().daemon_set(on_delete).pod("agent-a", "a", old)), FleetStatus::Healthy);
+        assert_eq!(status(one().template(json!({"nodeSelector": {"disk": "ssd"}}))), FleetStatus::NoNodes);
+        let labeled = world().node("a", json!({"metadata": {"labels": {"disk": "ssd"}}}));
+        let mistaken = list(&labeled.template(json!({"nodeSelector": {"disk": "SSD"}})).finish()).daemon_sets.remove(0);
+        assert_eq!((mistaken.status, mistaken.troubles.len()), (FleetStatus::NoNodes, 1));
+        let mut unread = one();
+        let cause = crate::model::snapshot::GapCause::NotInDump;
+        let kind = crate::model::snapshot::Kind::Pods;
+        unread.snapshot.gaps.push(crate::model::snapshot::Gap { kind, namespace: None, cause });
+        assert_eq!(status(unread), FleetStatus::Unknown);
     }
 }

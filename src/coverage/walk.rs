@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::gaps;
-use super::group::Groups;
+use super::group::{Groups, summarize};
 use super::index::Index;
 use super::node_class::NodeClasses;
 use super::status_counters;
@@ -72,16 +72,15 @@ impl Options {
 /// others have none.
 pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
     let index = Index::new(snapshot);
+    let daemon_sets: Vec<DaemonSetCoverage> =
+        index.daemon_sets().into_iter().map(|daemon_set| daemon_set_coverage(&index, daemon_set, options)).collect();
     CoverageReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "CoverageReport".to_owned(),
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
-        daemon_sets: index
-            .daemon_sets()
-            .into_iter()
-            .map(|daemon_set| daemon_set_coverage(&index, daemon_set, options))
-            .collect(),
+        reasons: summarize(&daemon_sets),
+        daemon_sets,
     }
 }
 

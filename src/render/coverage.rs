@@ -160,7 +160,7 @@ fn why_none(daemon_set: &DaemonSetCoverage) -> String {
             None => codes.push(Trouble { code: group.code, count: group.count }),
         }
     }
-    if codes.is_empty() { String::new() } else { format!(" ({})", troubles(&codes, 2)) }
+    if codes.is_empty() { String::new() } else { format!(" ({})", troubles(&codes, usize::MAX)) }
 }
 
 fn count_with_pods(nodes: usize) -> String {
@@ -216,7 +216,8 @@ pub fn rows_of(
 /// Writes a group's code, its number of nodes, and the first of them.
 fn head(group: &ReasonGroup, code_style: fn(String) -> String, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let code = code_style(format!("{:<CODE_WIDTH$}", group.code.name()));
-    let which = some_of(&group.nodes, view.width.saturating_sub(CODE_WIDTH + COUNT_WIDTH));
+    let which =
+        some_of(&group.nodes, view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(CODE_WIDTH + COUNT_WIDTH)));
     writeln!(out, "{code}{:>5}    {}", group.count, view.show(&which))
 }
 
@@ -281,23 +282,19 @@ fn counts_by(by: &CountsBy, view: &View, out: &mut dyn Write) -> io::Result<()> 
         Column::number("ELIGIBLE", |row: &CountsByRow| row.counts.eligible),
         Column::number("AVAILABLE", |row: &CountsByRow| row.counts.available),
         Column::number("NOT-ELIGIBLE", |row: &CountsByRow| row.counts.not_eligible),
-        Column::sentence("TROUBLE", style::trouble, |row: &CountsByRow| troubles(&row.troubles, 2)),
+        Column::fitted("PROBLEM", |row: &CountsByRow, width| troubles(&row.troubles, width)),
     ];
     table::write(&columns, &by.rows, view, out)
 }
 
-/// Writes the first few reason codes, each with its number of nodes.
-pub fn troubles(troubles: &[Trouble], most: usize) -> String {
-    let mut words: Vec<String> = troubles
+/// Writes as many reason codes as fit into `width` columns, at least one, each with its number of nodes.
+pub fn troubles(troubles: &[Trouble], width: usize) -> String {
+    let words: Vec<String> = troubles
         .iter()
-        .take(most)
         .map(|trouble| match trouble.count {
             0 => trouble.code.name().to_owned(),
             number => format!("{number} {}", trouble.code),
         })
         .collect();
-    if troubles.len() > most {
-        words.push(format!("+{} more", troubles.len() - most));
-    }
-    words.join(", ")
+    some_of(&words, width)
 }

@@ -1,78 +1,164 @@
 //! The list of DaemonSets.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use jiff::Timestamp;
 
 use super::coverage::{incomplete, troubles};
+use super::overview::named;
 use super::style;
-use super::table::{self, Column};
+use super::table::{self, Column, Heading};
+use super::text::{count, wrap};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::age::{format_age, seconds_between};
-use crate::report::list::{ListReport, ListRow};
+use crate::report::list::{FleetStatus, ListReport, ListRow};
 
-/// The maximum number of healthy rows without `--all`.
-const MOST_WITHOUT_TROUBLE: usize = 20;
+/// The maximum number of rows on a terminal before healthy ones are left out.
+const MOST_ROWS: usize = 18;
 
-/// The minimum width of a terminal for all default columns.
-const WIDTH_OF_ALL_COLUMNS: usize = 120;
+/// The minimum width for separate columns of desired, ready, updated and available pods.
+const LEAST_WIDTH_FOR_ALL_COLUMNS: usize = 100;
 
-/// The optional columns.
+/// The optional parts of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Columns {
+pub struct Shown {
     /// The namespace.
     pub namespace: bool,
-    /// Ages, images and node selectors, and all problems.
+    /// Strategies, ages, images and node selectors.
     pub wide: bool,
+    /// Healthy DaemonSets too, however many there are.
+    pub all: bool,
+    /// The summary and the heading.
+    pub heading: Heading,
 }
 
-/// Writes a row per DaemonSet; of healthy ones only the first few, unless `all` is set.
+/// Writes a summary, and a row per DaemonSet. On a terminal, only the first few healthy ones are shown.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub fn table(report: &ListReport, shown: Columns, all: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let troubled = report.daemon_sets.iter().filter(|row| !row.troubles.is_empty()).count();
-    let most = if all || shown.wide { usize::MAX } else { troubled + MOST_WITHOUT_TROUBLE.saturating_sub(troubled) };
-    let rows = &report.daemon_sets[..report.daemon_sets.len().min(most)];
-    let mut columns = Vec::new();
-    if shown.namespace {
-        columns.push(Column::text("NAMESPACE", |row: &ListRow| view.show(&row.namespace)));
+pub fn table(report: &ListReport, shown: Shown, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let is_healthy = |row: &&ListRow| row.status == FleetStatus::Healthy;
+    let others = report.daemon_sets.iter().filter(|row| !is_healthy(row)).count();
+    let is_cut = view.limit.is_some() && !shown.all && !shown.wide;
+    let mut healthy_left = if is_cut { MOST_ROWS.saturating_sub(others) } else { usize::MAX };
+    let rows: Vec<&ListRow> = report
+        .daemon_sets
+        .iter()
+        .filter(|row| {
+            let is_shown = !is_healthy(row) || healthy_left > 0;
+            healthy_left -= usize::from(is_healthy(row) && is_shown);
+            is_shown
+        })
+        .collect();
+    if shown.heading == Heading::Shown && !report.daemon_sets.is_empty() {
+        for line in wrap(&summary(report), view.width) {
+            writeln!(out, "{}", style::answer(line))?;
+        }
+        writeln!(out)?;
     }
-    columns.push(Column::text("NAME", |row: &ListRow| view.show(&row.name)));
-    if !shown.wide && view.limit.is_some_and(|limit| limit < WIDTH_OF_ALL_COLUMNS) {
-        // On a narrow terminal, problems are more important than their node counts.
-        columns.push(Column::text("AVAILABLE", |row: &ListRow| {
-            format!("{}/{}", number(row.counts.available), number(row.counts.eligible))
-        }));
-        columns.push(Column::styled_number("OUTDATED", style::moving, |row: &ListRow| row.counts.outdated));
-    } else {
-        columns.extend([
-            Column::number("ELIGIBLE", |row: &ListRow| row.counts.eligible),
-            Column::number("AVAILABLE", |row: &ListRow| row.counts.available),
-            Column::styled_number("MISSING", style::trouble, |row: &ListRow| row.counts.missing),
-            Column::styled_number("MISSCHEDULED", style::trouble, |row: &ListRow| row.counts.misscheduled),
-            Column::styled_number("OUTDATED", style::moving, |row: &ListRow| row.counts.outdated),
-            Column::text("STRATEGY", |row: &ListRow| view.show(&row.strategy)),
-        ]);
-    }
-    if shown.wide {
-        columns.push(Column::text("AGE", |row: &ListRow| age(row.created_at, report.now)));
-        columns.push(Column::text("IMAGES", |row: &ListRow| view.show(&row.images.join(","))));
-        columns.push(Column::text("NODE-SELECTOR", |row: &ListRow| view.show(&row.node_selector.join(","))));
-    }
-    let most_troubles = if shown.wide { usize::MAX } else { 2 };
-    columns
-        .push(Column::sentence("TROUBLE", style::trouble, move |row: &ListRow| troubles(&row.troubles, most_troubles)));
     if !rows.is_empty() {
-        table::write(&columns, rows, view, out)?;
+        table::write_with(shown.heading, &columns(report, shown, view), &rows, view, out)?;
     }
     let hidden = report.daemon_sets.len() - rows.len();
     if hidden > 0 {
-        writeln!(out, "{}", style::context(format!("+ {hidden} more without trouble (--all shows them)")))?;
+        let text = format!("{} not shown (--all)", count(hidden, "healthy DaemonSet"));
+        writeln!(out, "{}", style::context(text))?;
+    }
+    let stale: Vec<String> = report
+        .daemon_sets
+        .iter()
+        .filter(|row| row.status_agrees == Some(false))
+        .map(|row| format!("{}/{}", row.namespace, row.name))
+        .collect();
+    if shown.heading == Heading::Shown {
+        named("have a stale status", &stale, view, out)?;
     }
     incomplete(&report.incomplete, view, out)
+}
+
+/// Counts the DaemonSets by status.
+fn summary(report: &ListReport) -> String {
+    let nodes = report.nodes_total.map(|nodes| format!(" on {}", count(nodes, "node"))).unwrap_or_default();
+    let not_ready = match report.nodes_not_ready {
+        None | Some(0) => String::new(),
+        Some(number) => format!(" ({number} NotReady)"),
+    };
+    let mut by_status: BTreeMap<FleetStatus, usize> = BTreeMap::new();
+    for row in &report.daemon_sets {
+        *by_status.entry(row.status).or_default() += 1;
+    }
+    let healthy = by_status.remove_entry(&FleetStatus::Healthy);
+    let words = healthy.into_iter().chain(by_status).map(|(status, number)| match status {
+        FleetStatus::Degraded => format!("{number} degraded"),
+        FleetStatus::NotObserved => format!("{number} not observed"),
+        FleetStatus::Deleting => format!("{number} being deleted"),
+        FleetStatus::Unknown => format!("{number} unknown"),
+        FleetStatus::NoNodes => format!("{number} with no eligible node"),
+        FleetStatus::Progressing => format!("{number} progressing"),
+        FleetStatus::Healthy => format!("{number} healthy"),
+    });
+    let words: Vec<String> = words.collect();
+    format!("{}{nodes}{not_ready}: {}", count(report.daemon_sets.len(), "DaemonSet"), words.join(", "))
+}
+
+fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Column<'a, &'a ListRow>> {
+    let mut columns = Vec::new();
+    if shown.namespace {
+        columns.push(Column::text("NAMESPACE", |row: &&ListRow| view.show(&row.namespace)));
+    }
+    columns.push(Column::text("NAME", |row: &&ListRow| view.show(&row.name)));
+    if !shown.wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ALL_COLUMNS) {
+        columns.push(Column::text("AVAILABLE", |row: &&ListRow| {
+            format!("{}/{}", number(row.counts.available), number(row.counts.eligible))
+        }));
+    } else {
+        columns.extend([
+            Column::number("DESIRED", |row: &&ListRow| row.counts.eligible),
+            Column::number("READY", |row: &&ListRow| row.counts.ready).droppable(1),
+            Column::number("UPDATED", |row: &&ListRow| row.counts.updated).droppable(2),
+            Column::number("AVAILABLE", |row: &&ListRow| row.counts.available),
+        ]);
+    }
+    if shown.wide {
+        columns.extend([
+            Column::number("MISSING", |row: &&ListRow| row.counts.missing),
+            Column::number("MISSCHEDULED", |row: &&ListRow| row.counts.misscheduled),
+            Column::text("STRATEGY", |row: &&ListRow| view.show(&row.strategy)),
+            Column::text("AGE", |row: &&ListRow| age(row.created_at, report.now)),
+            Column::text("IMAGES", |row: &&ListRow| view.show(&row.images.join(","))),
+            Column::text("NODE-SELECTOR", |row: &&ListRow| view.show(&row.node_selector.join(","))),
+        ]);
+    }
+    // The problem tells more than the status.
+    columns.push(Column::text("STATUS", |row: &&ListRow| status(row.status)).droppable(3));
+    columns.push(Column::fitted("PROBLEM", |row: &&ListRow, width| problem(row, width)));
+    columns
+}
+
+fn status(status: FleetStatus) -> String {
+    let word = format!("{status:?}");
+    match status {
+        FleetStatus::Healthy => style::well(word),
+        FleetStatus::Progressing | FleetStatus::NoNodes | FleetStatus::Deleting | FleetStatus::Unknown => {
+            style::moving(word)
+        }
+        FleetStatus::Degraded | FleetStatus::NotObserved => style::trouble(word),
+    }
+}
+
+fn problem(row: &ListRow, width: usize) -> String {
+    match row.status {
+        _ if !row.troubles.is_empty() => troubles(&row.troubles, width),
+        FleetStatus::NoNodes => troubles(&row.not_eligible_reasons, width),
+        FleetStatus::Progressing => {
+            row.counts.outdated.map(|old| format!("{} to update", count(old, "node"))).unwrap_or_default()
+        }
+        FleetStatus::Unknown => "nodes or pods not read".to_owned(),
+        _ => String::new(),
+    }
 }
 
 fn number(number: Option<usize>) -> String {

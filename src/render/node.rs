@@ -62,7 +62,7 @@ fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], view: &View, out: &mu
         Column::text("RUNS", move |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| yes_no(row.should_run)),
         Column::text("STATE", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::state(row.state)),
         Column::text("REASON", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::reason(row)),
-        Column::sentence("WHAT", style::plain, |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::what(row, view)),
+        Column::sentence("WHAT", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::what(row, view)),
     ];
     // If all of them are eligible, the column has no information, and the messages need the space.
     if rows.iter().all(|(_, row)| row.should_run) {

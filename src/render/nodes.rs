@@ -3,31 +3,44 @@
 use std::io::{self, Write};
 
 use super::coverage::{incomplete, sentence};
+use super::list::age;
 use super::style;
 use super::table::{self, Column};
 use super::view::View;
-use crate::report::coverage::{CoverageReport, NodeCoverage, NodeState};
+use crate::report::coverage::{CoverageReport, NodeCoverage, NodeState, PodSummary};
 
 /// Writes a row per node for each DaemonSet.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub fn table(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let columns = [
-        Column::text("NODE", |node: &NodeCoverage| view.show(&node.name)),
-        Column::text("STATE", |node: &NodeCoverage| state(node.state)),
-        Column::text("POD", |node: &NodeCoverage| pod(node, view)),
-        Column::text("REASON", reason),
-        Column::sentence("WHAT", style::plain, |node: &NodeCoverage| what(node, view)),
+pub fn table(report: &CoverageReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let mut columns = vec![
+        Column::text("NODE", |node: &&NodeCoverage| view.show(&node.name)),
+        Column::text("STATE", |node: &&NodeCoverage| state(node.state)),
+        Column::text("POD", |node: &&NodeCoverage| pod(node, view)),
+        Column::text("REASON", |node: &&NodeCoverage| reason(node)),
     ];
+    if wide {
+        let first =
+            |node: &&NodeCoverage, cell: &dyn Fn(&PodSummary) -> String| node.pods.first().map_or("-".to_owned(), cell);
+        columns.extend([
+            Column::text("REVISION", move |node: &&NodeCoverage| first(node, &|pod| view.show(&pod.revision))),
+            Column::text("RESTARTS", move |node: &&NodeCoverage| first(node, &|pod| pod.restarts.to_string())),
+            Column::text("AGE", move |node: &&NodeCoverage| first(node, &|pod| age(pod.created_at, report.now))),
+        ]);
+    }
+    columns.push(Column::sentence("WHAT", |node: &&NodeCoverage| what(node, view)));
     for (index, daemon_set) in report.daemon_sets.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
         sentence(daemon_set, style::answer, view, out)?;
-        if !daemon_set.nodes.is_empty() {
-            table::write(&columns, &daemon_set.nodes, view, out)?;
+        let mut rows: Vec<&NodeCoverage> = daemon_set.nodes.iter().collect();
+        // Those in trouble first, those that are not eligible last; else by name.
+        rows.sort_by_key(|node| (node.state == NodeState::NotEligible, node.reasons.is_empty()));
+        if !rows.is_empty() {
+            table::write(&columns, &rows, view, out)?;
         }
     }
     incomplete(&report.incomplete, view, out)

@@ -1,4 +1,7 @@
 //! Tables in kubectl's style: upper-case headings, three spaces between columns.
+//!
+//! comfy-table aligns and pads. This module drops the least important columns on a narrow terminal, truncates a cell
+//! before it is styled, and wraps prose without breaking non-breaking spaces.
 
 use std::io::{self, Write};
 
@@ -14,6 +17,9 @@ const GAP: u16 = 3;
 /// The minimum width of the last column.
 const LEAST_SENTENCE: usize = 16;
 
+/// The width of the last column that other columns are dropped for.
+const ENOUGH_OF_A_SENTENCE: usize = 30;
+
 /// A non-breaking space; written as a space.
 pub const TIED: char = '\u{a0}';
 
@@ -21,53 +27,85 @@ pub const TIED: char = '\u{a0}';
 pub struct Column<'a, Row> {
     heading: &'static str,
     shape: Shape,
-    cell: Box<dyn Fn(&Row) -> String + 'a>,
+    /// Columns of a narrow terminal are dropped by this rank, the lowest first; `None` if it always stays.
+    rank: Option<u8>,
+    cell: CellText<'a, Row>,
 }
+
+/// Returns the text of a row for a width in columns, which only [`Shape::Fitted`] heeds.
+type CellText<'a, Row> = Box<dyn Fn(&Row, usize) -> String + 'a>;
 
 #[derive(Clone, Copy)]
 enum Shape {
     Text,
     Number,
-    /// The style is applied after truncation, which measures plain text.
-    Sentence(fn(String) -> String),
+    /// Text that is truncated at the edge of the terminal.
+    Sentence,
+    /// Text that shortens itself.
+    Fitted,
     /// Text that wraps at the edge of the terminal.
     Prose,
 }
 
 impl<'a, Row> Column<'a, Row> {
-    /// Creates a column of text. Cells may be styled, and must be sanitized.
-    pub fn text(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
-        Column { heading, shape: Shape::Text, cell: Box::new(cell) }
+    fn new(heading: &'static str, shape: Shape, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
+        Column { heading, shape, rank: None, cell: Box::new(cell) }
     }
 
-    /// Creates the last column, of sentences that are truncated at the edge of the terminal and then styled.
-    pub fn sentence(heading: &'static str, style: fn(String) -> String, cell: impl Fn(&Row) -> String + 'a) -> Self {
-        Column { heading, shape: Shape::Sentence(style), cell: Box::new(cell) }
+    /// Creates a column of text. Cells may be styled, and must be sanitized.
+    pub fn text(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
+        Column::new(heading, Shape::Text, move |row, _| cell(row))
+    }
+
+    /// Creates the last column, of sentences without styles that are truncated at the edge of the terminal.
+    pub fn sentence(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
+        Column::new(heading, Shape::Sentence, move |row, _| cell(row))
+    }
+
+    /// Creates the last column, of text without styles that shortens itself to a number of columns. Other columns are
+    /// dropped before its shortest form, that for 0 columns, is truncated.
+    pub fn fitted(heading: &'static str, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
+        Column::new(heading, Shape::Fitted, cell)
     }
 
     /// Creates the last column, of text that wraps at the edge of the terminal.
     pub fn prose(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
-        Column { heading, shape: Shape::Prose, cell: Box::new(cell) }
+        Column::new(heading, Shape::Prose, move |row, _| cell(row))
     }
 
     /// Creates a column of numbers, aligned on the right; `?` for an unknown one.
     pub fn number(heading: &'static str, cell: impl Fn(&Row) -> Option<usize> + 'a) -> Self {
-        Column::styled_number(heading, |number| number.to_string(), cell)
+        Column::new(heading, Shape::Number, move |row, _| {
+            cell(row).map_or_else(|| "?".to_owned(), |number| number.to_string())
+        })
     }
+}
 
-    /// Creates a column of numbers that are styled unless they are 0 or unknown.
-    pub fn styled_number(
-        heading: &'static str,
-        style: fn(usize) -> String,
-        cell: impl Fn(&Row) -> Option<usize> + 'a,
-    ) -> Self {
-        let styled = move |row: &Row| match cell(row) {
-            None => "?".to_owned(),
-            Some(0) => "0".to_owned(),
-            Some(number) => style(number),
-        };
-        Column { heading, shape: Shape::Number, cell: Box::new(styled) }
+impl<Row> Column<'_, Row> {
+    /// Lets the column be dropped from a terminal that is too narrow; columns of a lower rank go first.
+    #[must_use]
+    pub fn droppable(mut self, rank: u8) -> Self {
+        self.rank = Some(rank);
+        self
     }
+}
+
+/// Whether a table has a heading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heading {
+    /// It has one.
+    Shown,
+    /// It has none, as with `--no-headers`.
+    Hidden,
+}
+
+/// Writes a table with its heading.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    write_with(Heading::Shown, layout, rows, view, out)
 }
 
 /// Writes a table.
@@ -75,30 +113,47 @@ impl<'a, Row> Column<'a, Row> {
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_with<Row>(
+    heading: Heading,
+    layout: &[Column<'_, Row>],
+    rows: &[Row],
+    view: &View,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut layout: Vec<&Column<'_, Row>> = layout.iter().collect();
     let mut cells: Vec<Vec<String>> =
-        rows.iter().map(|row| layout.iter().map(|column| (column.cell)(row)).collect()).collect();
-    if let [before @ .., Column { shape: shape @ (Shape::Sentence(_) | Shape::Prose), .. }] = layout {
-        let widest = |index: usize| cells.iter().map(|row| columns(&strip_str(&row[index]).to_string())).max();
-        let widths =
-            before.iter().enumerate().map(|(index, column)| widest(index).unwrap_or(0).max(column.heading.len()));
-        let taken: usize = widths.map(|width| width + usize::from(GAP)).sum();
-        let room = view.limit.map(|limit| limit.saturating_sub(taken).max(LEAST_SENTENCE));
-        for cell in cells.iter_mut().filter_map(|row| row.last_mut()).filter(|cell| !cell.is_empty()) {
-            *cell = match (shape, room) {
-                (Shape::Sentence(style), None) => style(std::mem::take(cell)),
-                (Shape::Sentence(style), Some(room)) => style(cut(cell, room, view.ascii)),
-                (_, None) => cell.replace(TIED, " "),
-                (_, Some(room)) => {
+        rows.iter().map(|row| layout.iter().map(|column| (column.cell)(row, 0)).collect()).collect();
+    if let Some(limit) = view.limit {
+        while width(&layout, &cells) > limit {
+            let droppable = layout.iter().enumerate().filter_map(|(index, column)| Some((column.rank?, index)));
+            let Some((_, index)) = droppable.min() else { break };
+            layout.remove(index);
+            for row in &mut cells {
+                row.remove(index);
+            }
+        }
+    }
+    if let [before @ .., last] = layout.as_slice() {
+        let taken: usize = (0..before.len()).map(|index| widest(&layout, &cells, index) + usize::from(GAP)).sum();
+        let room = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(taken).max(LEAST_SENTENCE));
+        for (row, cells) in rows.iter().zip(&mut cells) {
+            let Some(cell) = cells.last_mut().filter(|cell| !cell.is_empty()) else { continue };
+            *cell = match last.shape {
+                Shape::Sentence => cut(cell, room, view.ascii),
+                Shape::Fitted => cut(&(last.cell)(row, room), room, view.ascii),
+                Shape::Prose => {
                     let lines: Vec<_> = cell.split('\n').flat_map(|line| wrap(line, room)).collect();
                     lines.join("\n").replace(TIED, " ")
                 }
+                Shape::Text | Shape::Number => continue,
             };
         }
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(layout.iter().map(|column| Cell::new(column.heading)));
+    if heading == Heading::Shown {
+        table.set_header(layout.iter().map(|column| Cell::new(column.heading)));
+    }
     table.add_rows(cells);
     for (column, place) in layout.iter().zip(table.column_iter_mut()) {
         place.set_padding((0, GAP));
@@ -107,4 +162,19 @@ pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &m
         }
     }
     table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+}
+
+/// Returns the width that a table needs to show enough of its last column.
+fn width<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>]) -> usize {
+    let widths = (0..layout.len()).map(|index| match layout[index].shape {
+        Shape::Sentence | Shape::Prose => widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE),
+        Shape::Text | Shape::Number | Shape::Fitted => widest(layout, cells, index),
+    });
+    widths.sum::<usize>() + usize::from(GAP) * layout.len().saturating_sub(1)
+}
+
+/// Returns the width of a column.
+fn widest<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>], index: usize) -> usize {
+    let widest = cells.iter().map(|row| columns(&strip_str(&row[index]).to_string())).max();
+    widest.unwrap_or(0).max(layout[index].heading.len())
 }

@@ -19,8 +19,22 @@ pub struct CoverageReport {
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
+    /// The reasons of all DaemonSets' `groups` and `concerns`: most nodes first, and last what merely takes time.
+    pub reasons: Vec<ReasonSummary>,
     /// The DaemonSets, by namespace and name.
     pub daemon_sets: Vec<DaemonSetCoverage>,
+}
+
+/// A reason, and where it occurs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReasonSummary {
+    /// The reason code.
+    pub code: ReasonCode,
+    /// The DaemonSets, as `NAMESPACE/NAME`.
+    pub daemon_sets: Vec<String>,
+    /// The nodes, each once, by name.
+    pub nodes: Vec<String>,
 }
 
 /// Something that could not be read.

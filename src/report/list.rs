@@ -18,8 +18,33 @@ pub struct ListReport {
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
-    /// The DaemonSets: most unhealthy nodes first, then by namespace and name.
+    /// Nodes of the cluster; absent if they could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes_total: Option<usize>,
+    /// Nodes whose condition `Ready` is not `True`; absent if the nodes could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes_not_ready: Option<usize>,
+    /// The DaemonSets, most severe status first.
     pub daemon_sets: Vec<ListRow>,
+}
+
+/// The status of a DaemonSet, most severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+pub enum FleetStatus {
+    /// Nodes need attention, and waiting will not help.
+    Degraded,
+    /// The controller has not observed the current spec.
+    NotObserved,
+    /// It is being deleted.
+    Deleting,
+    /// Nodes or pods could not be read.
+    Unknown,
+    /// No node is eligible.
+    NoNodes,
+    /// Pods are starting, terminating or being replaced.
+    Progressing,
+    /// Every eligible node has an available pod of the current revision, or of any revision with OnDelete.
+    Healthy,
 }
 
 /// One DaemonSet.
@@ -30,6 +55,8 @@ pub struct ListRow {
     pub namespace: String,
     /// The name.
     pub name: String,
+    /// The status.
+    pub status: FleetStatus,
     /// Node counts.
     #[serde(flatten)]
     pub counts: Counts,
@@ -42,6 +69,11 @@ pub struct ListRow {
     pub images: Vec<String>,
     /// The node selector as `key=value` pairs.
     pub node_selector: Vec<String>,
+    /// Whether the counters of its status agree with the recomputed ones; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status_agrees: Option<bool>,
     /// The primary reasons of its unhealthy nodes, most nodes first.
     pub troubles: Vec<Trouble>,
+    /// The primary reasons of the nodes that are not eligible and have no pod, most nodes first.
+    pub not_eligible_reasons: Vec<Trouble>,
 }

@@ -1,6 +1,6 @@
 //! `list`, and plain `kubectl ds`.
 
-use super::{SHOP, on_shop, run};
+use super::{SHOP, end, kubectl_ds, on_shop, run};
 
 #[test]
 fn no_subcommand_means_list() {
@@ -26,4 +26,15 @@ fn a_long_list_is_cut_after_the_unhealthy() {
     let demo = run(&["list", "--from", "demo"]).out;
     let all = run(&["list", "--all", "--from", "demo"]).out;
     assert!(all.lines().count() > demo.lines().count());
+}
+
+#[test]
+fn output_to_a_pipe_is_complete() {
+    let piped = |command| {
+        let mut command = kubectl_ds(&[command, "--from", "demo"]);
+        command.env_remove("COLUMNS");
+        end(command, None).out
+    };
+    assert!(!piped("list").contains("not shown"));
+    assert!(!piped("coverage").contains(" more"));
 }

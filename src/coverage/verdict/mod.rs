@@ -251,7 +251,7 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
 }
 
 /// Returns whether a code only means that something takes its time.
-fn is_progressing(code: ReasonCode) -> bool {
+pub(crate) fn is_progressing(code: ReasonCode) -> bool {
     matches!(
         code,
         ReasonCode::ContainersStarting

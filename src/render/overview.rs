@@ -1,0 +1,104 @@
+//! Coverage of several DaemonSets: what is wrong, by reason, on one screen.
+
+use std::io::{self, Write};
+
+use super::coverage::incomplete;
+use super::style;
+use super::table::{self, Column};
+use super::text::{columns, count, some_of, wrap};
+use super::view::View;
+use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
+
+/// The most reasons that a terminal shows.
+const MOST_REASONS: usize = 14;
+
+/// Writes how many pods are not available, and a row per reason.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    for line in wrap(&summary(report), view.width) {
+        writeln!(out, "{}", style::answer(line))?;
+    }
+    if !report.reasons.is_empty() {
+        writeln!(out)?;
+        let most = if view.limit.is_some() { MOST_REASONS } else { usize::MAX };
+        let rows = &report.reasons[..report.reasons.len().min(most)];
+        table::write(&layout(view), rows, view, out)?;
+        let hidden = report.reasons.len() - rows.len();
+        if hidden > 0 {
+            writeln!(out, "{}", style::context(format!("+{} (--details)", count(hidden, "more reason"))))?;
+        }
+    }
+    let without_nodes = names(report, |daemon_set| daemon_set.counts.eligible == Some(0));
+    named("have no eligible node", &without_nodes, view, out)?;
+    let stale = names(report, |daemon_set| daemon_set.status.agrees == Some(false));
+    named("have a stale status", &stale, view, out)?;
+    if !report.reasons.is_empty() {
+        let hint = "Details: kubectl ds coverage -n NAMESPACE NAME, or --details";
+        writeln!(out, "{}", style::context(hint))?;
+    }
+    incomplete(&report.incomplete, view, out)
+}
+
+fn summary(report: &CoverageReport) -> String {
+    let total = report.daemon_sets.len();
+    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| needs_attention(daemon_set)).count();
+    let counted = || report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
+    let desired: usize = counted().filter_map(|counts| counts.eligible).sum();
+    let available: usize = counted().filter_map(|counts| counts.available).sum();
+    let missing = desired.saturating_sub(available);
+    let verb = if missing == 1 { "is" } else { "are" };
+    let pods = format!("{missing} of {} {verb} not available", count(desired, "desired pod"));
+    match in_trouble {
+        0 => format!("none of {total} DaemonSets needs attention: {pods}"),
+        1 => format!("1 of {total} DaemonSets needs attention: {pods}"),
+        _ => format!("{in_trouble} of {total} DaemonSets need attention: {pods}"),
+    }
+}
+
+fn needs_attention(daemon_set: &DaemonSetCoverage) -> bool {
+    !daemon_set.groups.is_empty() || !daemon_set.concerns.is_empty()
+}
+
+fn layout(view: &View) -> Vec<Column<'_, ReasonSummary>> {
+    vec![
+        Column::text("REASON", |reason: &ReasonSummary| style::trouble(reason.code.name())),
+        Column::number("DAEMONSETS", |reason: &ReasonSummary| Some(reason.daemon_sets.len())).droppable(1),
+        Column::number("NODES", |reason: &ReasonSummary| Some(reason.nodes.len())),
+        Column::fitted("WHERE", |reason: &ReasonSummary, width| {
+            let place = match reason.daemon_sets.as_slice() {
+                [name] if !reason.nodes.is_empty() => {
+                    let lead = format!("{name} on ");
+                    let nodes = some_of(&reason.nodes, width.saturating_sub(columns(&lead)));
+                    // The number of nodes has a column already.
+                    if columns(&lead) + columns(&nodes) <= width { lead + &nodes } else { name.clone() }
+                }
+                names => some_of(names, width),
+            };
+            view.show(&place)
+        }),
+    ]
+}
+
+fn names(report: &CoverageReport, is: impl Fn(&DaemonSetCoverage) -> bool) -> Vec<String> {
+    let found = report.daemon_sets.iter().filter(|daemon_set| is(daemon_set));
+    found.map(|daemon_set| format!("{}/{}", daemon_set.namespace, daemon_set.name)).collect()
+}
+
+/// Writes on one line how many DaemonSets something holds for, and the names of as many as fit.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn named(what: &str, names: &[String], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let what = if names.len() == 1 { what.replacen("have", "has", 1) } else { what.to_owned() };
+    let lead = format!("{} {what}: ", count(names.len(), "DaemonSet"));
+    let width = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(lead.len()));
+    let text = format!("{lead}{}", some_of(names, width));
+    writeln!(out, "{}", view.show(&text))
+}

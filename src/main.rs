@@ -29,7 +29,7 @@ async fn command(interrupt: Interrupt) -> Exit {
         input_is_terminal: input.is_terminal(),
         out_is_terminal: stdout.is_terminal(),
         err_is_terminal: err.is_terminal(),
-        terminal_width: || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0)),
+        terminal_width,
         unicode: is_unicode(&environment),
         input: &mut input,
         err: &mut err,
@@ -40,4 +40,18 @@ async fn command(interrupt: Interrupt) -> Exit {
     };
     let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());
     commands::run(std::env::args_os().collect(), &mut io, &mut out).await
+}
+
+/// Returns the width of the terminal that standard output is.
+#[cfg(unix)]
+fn terminal_width() -> Option<usize> {
+    // Unlike `terminal_size`, this takes the columns of a terminal that reports 0 rows, too.
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// Returns the width of the terminal that standard output is.
+#[cfg(not(unix))]
+fn terminal_width() -> Option<usize> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
 }

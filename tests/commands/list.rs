@@ -38,3 +38,29 @@ fn output_to_a_pipe_is_complete() {
     assert!(!piped("list").contains("not shown"));
     assert!(!piped("coverage").contains(" more"));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_terminal_that_reports_no_rows_keeps_its_columns() {
+    use std::fs::File;
+    use std::io::Read;
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{Winsize, tcsetwinsize};
+
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    let screen = File::options().read(true).write(true).open(name).unwrap();
+    tcsetwinsize(&screen, Winsize { ws_row: 0, ws_col: 64, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let mut command = kubectl_ds(&["list", "--from", SHOP, "--color", "never"]);
+    let status = command.env_remove("COLUMNS").stdout(screen.try_clone().unwrap()).status().unwrap();
+    assert!(status.success());
+    drop((command, screen));
+    // Once the other end is closed, Linux ends the reading with an error.
+    let mut shown = Vec::new();
+    let _ = File::from(terminal).read_to_end(&mut shown);
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.contains("PROBLEM") && shown.lines().all(|line| line.chars().count() <= 64), "{shown}");
+}

@@ -8,7 +8,6 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Once;
 use std::time::Instant;
 
 use serde_json::json;
@@ -16,16 +15,9 @@ use serde_json::json;
 use super::control_plane::{ControlPlane, free_ports};
 use super::say;
 
-/// Returns the folder with the controller, or says once that the tests which need it are not run.
-pub fn folder_or_say() -> Option<PathBuf> {
-    static SAID: Once = Once::new();
-    let folder = env::var_os("KUBECTL_DS_KRUISE").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    if folder.is_none() {
-        SAID.call_once(|| {
-            say("the tests of Advanced DaemonSets are not run: KUBECTL_DS_KRUISE names no folder with OpenKruise");
-        });
-    }
-    folder
+/// Returns the folder with the controller. Without it, the tests that need it are ignored.
+pub fn folder() -> PathBuf {
+    PathBuf::from(env::var_os("KUBECTL_DS_KRUISE").expect("KUBECTL_DS_KRUISE names the folder with OpenKruise"))
 }
 
 /// Starts the controller for a control plane, and waits until it takes Advanced DaemonSets.

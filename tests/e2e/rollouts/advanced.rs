@@ -11,13 +11,12 @@ use super::{Cluster, cluster, sequence};
 use crate::support::interceptor::{Interceptor, Moment};
 use crate::support::kruise;
 
-/// Returns the shared control plane with OpenKruise on it, or says why not.
-fn with_kruise() -> Option<&'static Cluster> {
+/// Returns the shared control plane with OpenKruise on it.
+fn with_kruise() -> &'static Cluster {
     static STARTED: OnceLock<()> = OnceLock::new();
-    let folder = kruise::folder_or_say()?;
     let cluster = cluster();
-    STARTED.get_or_init(|| kruise::start(&cluster.control_plane, &folder));
-    Some(cluster)
+    STARTED.get_or_init(|| kruise::start(&cluster.control_plane, &kruise::folder()));
+    cluster
 }
 
 /// Makes an Advanced DaemonSet in a namespace of its own that has had three images.
@@ -45,22 +44,25 @@ fn image(workload: &Workload) -> Value {
 }
 
 #[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn random_sequences_on_v1beta1_end_as_the_revisions_say() {
-    let Some(cluster) = with_kruise() else { return };
+    let cluster = with_kruise();
     let done = sequence::run_many(cluster, Api::KruiseV1Beta1, 12, 6);
     assert!(done.contains_key("rolled back"), "{done:?}");
 }
 
 #[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn random_sequences_on_v1alpha1_end_as_the_revisions_say() {
-    let Some(cluster) = with_kruise() else { return };
+    let cluster = with_kruise();
     let done = sequence::run_many(cluster, Api::KruiseV1Alpha1, 12, 6);
     assert!(done.contains_key("rolled back"), "{done:?}");
 }
 
 #[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn a_bare_name_means_the_advanced_daemon_set_where_there_is_no_other() {
-    let Some(cluster) = with_kruise() else { return };
+    let cluster = with_kruise();
     let advanced = with_three_images(cluster, Api::KruiseV1Beta1);
     let kubeconfig = cluster.control_plane.kubeconfig();
     let history = |name: &str| {
@@ -85,8 +87,9 @@ fn a_bare_name_means_the_advanced_daemon_set_where_there_is_no_other() {
 }
 
 #[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn undo_and_diff_know_the_revisions_of_both_versions() {
-    let Some(cluster) = with_kruise() else { return };
+    let cluster = with_kruise();
     for api in [Api::KruiseV1Beta1, Api::KruiseV1Alpha1] {
         let workload = with_three_images(cluster, api);
         unknown_revision_is_refused(&workload, 9);
@@ -106,8 +109,9 @@ fn undo_and_diff_know_the_revisions_of_both_versions() {
 }
 
 #[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn an_edit_of_an_advanced_daemon_set_between_read_and_write_is_refused() {
-    let Some(cluster) = with_kruise() else { return };
+    let cluster = with_kruise();
     let workload = with_three_images(cluster, Api::KruiseV1Beta1);
     let theirs = workload.clone();
     let folder = cluster.control_plane.folder();
@@ -121,8 +125,9 @@ fn an_edit_of_an_advanced_daemon_set_between_read_and_write_is_refused() {
 }
 
 #[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn undo_of_a_paused_rollout_says_that_no_pod_will_change() {
-    let Some(cluster) = with_kruise() else { return };
+    let cluster = with_kruise();
     let workload = with_three_images(cluster, Api::KruiseV1Beta1);
     set_rolling_update(&workload, &json!({"paused": true}));
     let running = uids(&workload);
@@ -134,8 +139,9 @@ fn undo_of_a_paused_rollout_says_that_no_pod_will_change() {
 }
 
 #[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn undo_under_a_partition_says_how_many_pods_stay() {
-    let Some(cluster) = with_kruise() else { return };
+    let cluster = with_kruise();
     let workload = with_three_images(cluster, Api::KruiseV1Beta1);
     set_rolling_update(&workload, &json!({"partition": 2}));
     workload.run(&["undo"]).expect(0).must_say("partition");
@@ -147,8 +153,9 @@ fn undo_under_a_partition_says_how_many_pods_stay() {
 
 /// What the real controller does is the point: pods that were made for it get the annotation, and nothing restarts.
 #[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn a_restart_restarts_nothing_in_pods_that_were_made_to_be_changed_in_place() {
-    let Some(cluster) = with_kruise() else { return };
+    let cluster = with_kruise();
     // All at once: KWOK does not make a pod ready again that was changed in place.
     let rolling_update = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "100%"});
     let in_place = json!({"type": "RollingUpdate", "rollingUpdate": rolling_update});
@@ -174,8 +181,9 @@ fn a_restart_restarts_nothing_in_pods_that_were_made_to_be_changed_in_place() {
 
 /// Pods that lack the readiness gate of updates in place are made anew.
 #[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn a_restart_makes_pods_anew_that_were_made_before_updates_were_in_place() {
-    let Some(cluster) = with_kruise() else { return };
+    let cluster = with_kruise();
     let workload = with_three_images(cluster, Api::KruiseV1Beta1);
     set_rolling_update(&workload, &json!({"rollingUpdateType": "InPlaceIfPossible"}));
     let running = uids(&workload);

@@ -1,7 +1,10 @@
 //! The request to end, as a running command sees it.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use tokio::sync::watch;
 
@@ -44,8 +47,14 @@ impl Interrupt {
     /// Returns once the command has to end.
     pub(crate) async fn requested(&self) {
         let mut requested = self.0.requested.subscribe();
-        // The sender lives as long as `self`.
-        let _ = requested.wait_for(|requested| *requested).await;
+        let mut notified = pin!(requested.wait_for(|requested| *requested));
+        // Its receivers are notified one after the other; whoever is polled sees the request as soon as anyone.
+        poll_fn(|context| match self.is_requested() {
+            true => Poll::Ready(()),
+            // The sender lives as long as `self`.
+            false => notified.as_mut().poll(context).map(drop),
+        })
+        .await;
     }
 
     /// Leaves Ctrl-C to another program that has the terminal, such as a pager, until the guard is dropped.

@@ -23,6 +23,8 @@ mod version;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::pin::pin;
+use std::task::Poll;
 
 use anstream::adapter::StripBytes;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -119,11 +121,16 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
 /// Runs a command until it ends or a signal asks it to.
 async fn until_interrupted(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let interrupt = io.interrupt.clone();
+    let mut command = pin!(dispatch(cli, io, out));
     tokio::select! {
-        // In this order: a command that changes something reports what it has done.
         biased;
-        result = dispatch(cli, io, out) => result,
-        () = interrupt.requested() => Err(interrupted().into()),
+        result = &mut command => return result,
+        () = interrupt.requested() => {}
+    }
+    // A command that changes something reports what it has done, and may not have seen the request yet.
+    match futures::poll!(command) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(interrupted().into()),
     }
 }
 

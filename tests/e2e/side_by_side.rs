@@ -332,7 +332,7 @@ fn rows() -> Vec<Row> {
         }),
         same("an invalid `--request-timeout`", |_, setup| setup.flags(&["--request-timeout", "soon"])),
         same("flags without an effect here", |_, setup| {
-            setup.flags(&["-v=0", "--cache-dir=/tmp/kubectl-ds-cache", "--disable-compression", "--profile=none"])
+            setup.flags(&["-v=0", "--cache-dir=cache", "--disable-compression", "--profile=none"])
         }),
         same("`--warnings-as-errors` with a warning", |place, setup| {
             setup

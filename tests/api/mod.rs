@@ -1,6 +1,7 @@
 //! The client against a real API server, without controllers: objects stay as they are written.
 
 mod objects;
+mod watching;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 mod connecting;
 mod reading;
 pub(crate) mod server;
+mod watching;
 mod writing;
 
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -50,12 +51,26 @@ pub struct Reply {
     pub body: Vec<u8>,
     /// Whether the connection is closed before the last byte of the body.
     pub cut: bool,
+    /// What follows the body, until the sender is dropped.
+    pub more: Option<Arc<Mutex<Receiver<Vec<u8>>>>>,
 }
 
 impl Reply {
     /// An answer with a body of a type.
     pub fn of(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
-        Reply { status, headers: vec![("content-type", content_type.to_owned())], body: body.into(), cut: false }
+        Reply {
+            status,
+            headers: vec![("content-type", content_type.to_owned())],
+            body: body.into(),
+            cut: false,
+            more: None,
+        }
+    }
+
+    /// An answer that goes on for as long as the sender is there.
+    pub fn open(content_type: &str) -> (Self, Sender<Vec<u8>>) {
+        let (sender, receiver) = channel();
+        (Reply { more: Some(Arc::new(Mutex::new(receiver))), ..Self::of(200, content_type, "") }, sender)
     }
 
     /// No answer: the connection is closed.
@@ -152,7 +167,10 @@ fn converse<S: Read + Write>(
         if reply.status == 0 {
             return;
         }
-        let mut head = format!("HTTP/1.1 {} Words\r\ncontent-length: {}\r\n", reply.status, reply.body.len());
+        let mut head = match reply.more {
+            Some(_) => format!("HTTP/1.1 {} Words\r\nconnection: close\r\n", reply.status),
+            None => format!("HTTP/1.1 {} Words\r\ncontent-length: {}\r\n", reply.status, reply.body.len()),
+        };
         for (name, value) in &reply.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -160,6 +178,14 @@ fn converse<S: Read + Write>(
         let stream = stream.get_mut();
         let sent = stream.write_all(format!("{head}\r\n").as_bytes()).and_then(|()| stream.write_all(body));
         if sent.and_then(|()| stream.flush()).is_err() || reply.cut {
+            return;
+        }
+        if let Some(more) = reply.more {
+            let _ = more
+                .lock()
+                .unwrap()
+                .iter()
+                .try_for_each(|bytes| stream.write_all(&bytes).and_then(|()| stream.flush()));
             return;
         }
     }

@@ -19,13 +19,16 @@ pub(super) struct Status {
     pub message: String,
     #[prost(string, tag = 4)]
     pub reason: String,
+    /// The HTTP status.
+    #[prost(uint32, tag = 6)]
+    pub code: u32,
 }
 
 /// The used part of `runtime.Unknown`.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Unknown {
+pub(super) struct Unknown {
     #[prost(bytes = "vec", tag = 2)]
-    raw: Vec<u8>,
+    pub raw: Vec<u8>,
 }
 
 /// Returns the error of a response without success.
@@ -36,16 +39,20 @@ pub(super) fn refused(code: StatusCode, body: &[u8]) -> ClusterError {
             .ok(),
         None => serde_json::from_slice::<Status>(body).ok(),
     };
-    let Status { message, reason } = status.unwrap_or_default();
-    let reason = if reason.is_empty() { reason_of(code) } else { reason };
-    let message = if message.is_empty() {
+    let mut status = status.unwrap_or_default();
+    if status.message.is_empty() {
         let words = String::from_utf8_lossy(body);
         let words: String = words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
         let words = if words.is_empty() { "without a word of explanation".to_owned() } else { format!("{words:?}") };
-        format!("the server answered with status {}, {words}", code.as_u16())
-    } else {
-        message
-    };
+        status.message = format!("the server answered with status {}, {words}", code.as_u16());
+    }
+    of_status(code, status)
+}
+
+/// Returns the error of a status that the server sent.
+pub(super) fn of_status(code: StatusCode, status: Status) -> ClusterError {
+    let Status { message, reason, .. } = status;
+    let reason = if reason.is_empty() { reason_of(code) } else { reason };
     // Indented, further lines cannot pass for a hint of this program.
     let message = message.lines().collect::<Vec<_>>().join("\n  ");
     let reason: String = reason.chars().filter(|c| !c.is_control()).collect();

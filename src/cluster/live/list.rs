@@ -1,6 +1,6 @@
 //! Lists objects of a kind: item by item as bytes arrive in protobuf, page by page in JSON.
 
-use kube::api::ListParams;
+use kube::api::{ListParams, WatchParams};
 use kube::core::Request;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use crate::cluster::error::ClusterError;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
+use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
@@ -26,7 +27,7 @@ const MAX_PAGES: usize = 1_000;
 pub(super) const MAX_JSON: usize = protobuf::MAX_ITEM;
 
 /// An object that a list can hold.
-pub(super) trait Item: Sized {
+pub(super) trait Item: Clone + PartialEq {
     /// The media types to request.
     const ACCEPT: &'static str;
 
@@ -35,6 +36,8 @@ pub(super) trait Item: Sized {
 
     /// Decodes an item in JSON.
     fn from_json(list: &List, text: &str) -> Result<Self, String>;
+
+    fn metadata(&self) -> &ObjectMeta;
 }
 
 fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
@@ -53,6 +56,10 @@ macro_rules! items_in_both_forms {
             fn from_json(_: &List, text: &str) -> Result<Self, String> {
                 decode_json(text)
             }
+
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
         }
     )+ };
 }
@@ -68,6 +75,10 @@ macro_rules! items_in_json {
 
             fn from_json(list: &List, text: &str) -> Result<Self, String> {
                 $decode(list, text)
+            }
+
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
             }
         }
     )+ };
@@ -136,8 +147,19 @@ impl List {
         path_of(Request::new(self.collection()).list(&parameters))
     }
 
+    /// Returns the path and query that watch the list from a version on.
+    pub(super) fn watch(&self, version: &str, seconds: u32) -> Result<String, ClusterError> {
+        let parameters = WatchParams {
+            label_selector: some(&self.label_selector),
+            field_selector: some(&self.field_selector),
+            timeout: Some(seconds),
+            ..WatchParams::default()
+        };
+        path_of(Request::new(self.collection()).watch(&parameters, version))
+    }
+
     /// Describes the request for errors, such as `list pods`.
-    fn request(&self) -> String {
+    pub(super) fn request(&self) -> String {
         format!("list {}", self.kind.resource())
     }
 
@@ -156,12 +178,12 @@ fn plural(kind: Kind) -> &'static str {
     kind.resource().split('.').next().unwrap_or_default()
 }
 
-/// Returns the permission that listing a kind takes, in the words of `kubectl auth can-i`.
-pub(super) fn permission(kind: Kind) -> String {
+/// Returns the permission for a verb on a kind, in the words of `kubectl auth can-i`.
+pub(super) fn permission(verb: &str, kind: Kind) -> String {
     let (api_version, ..) = kind.api_names();
     match api_version.split_once('/') {
-        Some((group, _)) => format!("list {}.{group}", plural(kind)),
-        None => format!("list {}", plural(kind)),
+        Some((group, _)) => format!("{verb} {}.{group}", plural(kind)),
+        None => format!("{verb} {}", plural(kind)),
     }
 }
 
@@ -190,6 +212,14 @@ pub(super) struct Opened<'a> {
     first: Response<'a>,
 }
 
+/// A whole list.
+#[derive(Debug)]
+pub(super) struct Listed<T> {
+    pub(super) items: Vec<T>,
+    /// The version of the list, to watch it from.
+    pub(super) resource_version: String,
+}
+
 /// Requests a list, and returns once the server begins to answer.
 ///
 /// No resource version is requested, so that the list is the most recent one. Two lists at version 0 may come
@@ -213,14 +243,15 @@ impl Opened<'_> {
         self,
         tally: &Tally,
         keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ClusterError> {
+    ) -> Result<Listed<U>, ClusterError> {
         let Opened { transport, list, first } = self;
         let (request, mut answer, mut items, mut restarted) = (list.request(), first, Vec::new(), false);
         for _ in 0..MAX_PAGES {
-            let ListMeta { continue_ } = read_page(&mut answer, &list, tally, &keep, &mut items).await?;
+            let ListMeta { resource_version, continue_ } =
+                read_page(&mut answer, &list, tally, &keep, &mut items).await?;
             if continue_.is_empty() {
                 items.shrink_to_fit();
-                return Ok(items);
+                return Ok(Listed { items, resource_version });
             }
             answer = match transport.get(&request, &list.page(Some(&continue_))?, T::ACCEPT).await {
                 Ok(next) => next,
@@ -245,6 +276,9 @@ impl Opened<'_> {
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ListMeta {
+    #[prost(string, tag = 2)]
+    #[serde(deserialize_with = "crate::model::wire::null_is_default")]
+    pub resource_version: String,
     /// Where the next page begins; empty on the last one.
     #[prost(string, tag = 3)]
     #[serde(rename = "continue", deserialize_with = "crate::model::wire::null_is_default")]

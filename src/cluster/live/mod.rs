@@ -5,7 +5,8 @@
 //! `kuberc` allows), `proxy` chooses the way, `connection` makes the client (with `tls` and `resolver`).
 //! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`)
 //! over a `transport` that retries, and `prune` drops what no report uses; `history` requests revisions alone, and
-//! `advanced` OpenKruise's DaemonSets. `write` sends patches. `failure` words errors.
+//! `advanced` OpenKruise's DaemonSets. [`Live::watch`] follows them: `follow` turns lists and the `watch_event`s after them
+//! into changes, and `watch` applies these to a snapshot. `write` sends patches. `failure` words errors.
 #![expect(clippy::disallowed_types, reason = "this is the one place that talks to an API server")]
 
 mod advanced;
@@ -13,6 +14,7 @@ mod connection;
 mod credentials;
 mod exec_plugin;
 mod failure;
+mod follow;
 mod history;
 mod kubeconfig;
 mod kubeconfig_check;
@@ -30,10 +32,13 @@ mod reader;
 mod resolver;
 mod tls;
 mod transport;
+mod watch;
+mod watch_event;
 mod write;
 
 pub use options::ConnectOptions;
 pub use progress::{OnProgress, Progress};
+pub use watch::Watch;
 
 use std::collections::BTreeSet;
 

@@ -22,7 +22,7 @@ use crate::model::snapshot::{
 const NODE_BY_NODE: usize = 20;
 
 /// The namespace and name of the lease that the controller manager holds.
-const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manager");
+pub(super) const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manager");
 
 impl Reader<'_> {
     /// Reads the snapshot of [`crate::cluster::Wanted::Coverage`] or [`crate::cluster::Wanted::Everything`].
@@ -61,9 +61,8 @@ impl Reader<'_> {
         snapshot.unknown_names = self.unknown_names.take();
         self.check_node(&snapshot, scope).await?;
         if scope.node.is_none() && scope.node_selector.is_empty() && snapshot.gap(Kind::Nodes, "").is_none() {
-            let keep = |node| Some(keep_node(node, whole));
-            let nodes = self.live.nodes_created_since(&snapshot, keep).await?;
-            snapshot.nodes.extend(nodes);
+            let missing = missing_nodes(&snapshot);
+            snapshot.nodes.extend(self.live.nodes_named(&missing, |node| Some(keep_node(node, whole))).await?);
         }
         Ok(snapshot)
     }
@@ -104,7 +103,7 @@ impl Reader<'_> {
         match list::open::<Pod>(&self.live.transport, List { field_selector, ..List::of(Kind::Pods) }).await {
             Ok(opened) => Ok(Some(opened)),
             Err(error) if is_forbidden(&error) => {
-                let cause = GapCause::ForbiddenElsewhere(permission(Kind::Pods));
+                let cause = GapCause::ForbiddenElsewhere(permission("list", Kind::Pods));
                 self.gaps.borrow_mut().push(Gap { kind: Kind::Pods, namespace: None, cause });
                 Ok(None)
             }
@@ -123,7 +122,7 @@ impl Reader<'_> {
             return Ok((self.own_pods(daemon_sets, matcher, "").await?, PodsComplete::On(BTreeSet::new())));
         };
         let foreign = if self.everything() { ForeignPods::Whole } else { ForeignPods::ForArithmetic };
-        let mut pods = all.collect(&self.live.tally, |pod| matcher.keep_pod(pod, foreign)).await?;
+        let mut pods = all.collect(&self.live.tally, |pod| matcher.keep_pod(pod, foreign)).await?.items;
         match &scope.node {
             Some(node) => {
                 let unbound = self.own_pods(daemon_sets, matcher, "spec.nodeName=").await?;
@@ -189,7 +188,7 @@ impl Reader<'_> {
             // The controllers of some clusters hold another lease.
             Ok(lease) => Ok(lease.into_iter().collect()),
             Err(error) if is_forbidden(&error) => {
-                let cause = GapCause::Forbidden("get leases.coordination.k8s.io".to_owned());
+                let cause = GapCause::Forbidden(permission("get", Kind::Leases));
                 let gap = Gap { kind: Kind::Leases, namespace: list.namespace, cause };
                 self.gaps.borrow_mut().push(gap);
                 Ok(Vec::new())
@@ -200,34 +199,35 @@ impl Reader<'_> {
 }
 
 impl Live {
-    /// Returns the nodes that pods of a snapshot are bound to or meant for and that are not in it.
-    ///
-    /// Lists are read at the same time: a node that was created in between is missing, and its pods look as if
-    /// their node were gone. It is gone only if it cannot be found now.
-    pub(super) async fn nodes_created_since(
+    /// Reads the nodes with these names, as far as they exist.
+    pub(super) async fn nodes_named(
         &self,
-        snapshot: &Snapshot,
+        names: &BTreeSet<String>,
         keep: impl Fn(Node) -> Option<Node>,
     ) -> Result<Vec<Node>, ClusterError> {
-        let known: BTreeSet<&str> = snapshot.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
-        let nodes: BTreeSet<&str> = snapshot.pods.iter().flat_map(Pod::nodes).collect();
-        let missing: BTreeSet<&str> = nodes.difference(&known).copied().collect();
-        if missing.is_empty() {
-            return Ok(Vec::new());
-        }
-        let field_selectors: Vec<String> = if missing.len() <= NODE_BY_NODE {
-            missing.iter().map(|node| by_name(node)).collect()
+        let field_selectors: Vec<String> = if names.len() <= NODE_BY_NODE {
+            names.iter().map(|node| by_name(node)).collect()
         } else {
             vec![String::new()]
         };
-        let keep = |node: Node| missing.contains(node.metadata.name.as_str()).then(|| keep(node)).flatten();
+        let keep = |node: Node| if names.contains(&node.metadata.name) { keep(node) } else { None };
         let lists = field_selectors.into_iter().map(|field_selector| List { field_selector, ..List::of(Kind::Nodes) });
         futures::stream::iter(lists).map(|list| self.list(list, keep)).buffered(AT_ONCE).try_concat().await
     }
 }
 
+/// Returns the nodes that pods of a snapshot are bound to or meant for and that are not in it.
+///
+/// Lists are read at the same time: a node that was created in between is missing, and its pods look as if
+/// their node were gone. It is gone only if it cannot be read by name.
+pub(super) fn missing_nodes(snapshot: &Snapshot) -> BTreeSet<String> {
+    let known: BTreeSet<&str> = snapshot.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
+    let named: BTreeSet<&str> = snapshot.pods.iter().flat_map(Pod::nodes).collect();
+    named.difference(&known).map(|node| (*node).to_owned()).collect()
+}
+
 /// Returns the field selector of the object with a name.
-fn by_name(name: &str) -> String {
+pub(super) fn by_name(name: &str) -> String {
     format!("metadata.name={name}")
 }
 
@@ -260,7 +260,7 @@ pub(super) async fn pods_on(
             }
         }
         Err(error) if is_forbidden(&error) => {
-            let cause = GapCause::ForbiddenElsewhere(permission(Kind::Pods));
+            let cause = GapCause::ForbiddenElsewhere(permission("list", Kind::Pods));
             let gap = Gap { kind: Kind::Pods, namespace: None, cause };
             if !snapshot.gaps.contains(&gap) {
                 snapshot.gaps.push(gap);

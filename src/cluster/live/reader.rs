@@ -245,7 +245,7 @@ impl<'a> Reader<'a> {
         let (kind, namespace) = (list.kind, list.namespace.clone());
         match self.live.list(list, keep).await {
             Err(error) if is_forbidden(&error) => {
-                let cause = GapCause::Forbidden(permission(kind));
+                let cause = GapCause::Forbidden(permission("list", kind));
                 self.gaps.borrow_mut().push(Gap { kind, namespace, cause });
                 Ok(Vec::new())
             }
@@ -262,13 +262,13 @@ impl Live {
         list: List,
         keep: impl Fn(T) -> Option<U>,
     ) -> Result<Vec<U>, ClusterError> {
-        list::open::<T>(&self.transport, list).await?.collect(&self.tally, keep).await
+        Ok(list::open::<T>(&self.transport, list).await?.collect(&self.tally, keep).await?.items)
     }
 }
 
 /// Returns whether clusters need not serve a kind: a custom resource, or an API group that can be turned off. From
 /// any other kind, 404 is the answer of something that is not an API server.
-fn is_optional(kind: Kind) -> bool {
+pub(super) fn is_optional(kind: Kind) -> bool {
     match kind {
         Kind::AdvancedDaemonSets | Kind::RuntimeClasses | Kind::PriorityClasses | Kind::Leases => true,
         Kind::DaemonSets | Kind::ControllerRevisions | Kind::Nodes | Kind::Pods | Kind::Events | Kind::LimitRanges => {

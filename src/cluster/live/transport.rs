@@ -37,6 +37,9 @@ const MAX_REDIRECTS: u32 = 10;
 /// How long a server may be silent; the API server itself gives up after 60 seconds.
 const SILENCE: Duration = Duration::from_secs(75);
 
+/// How long after its end a watch may still be open.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// How much of an error's body is read, in bytes.
 const LONGEST_REFUSAL: usize = 1 << 16;
 
@@ -84,6 +87,8 @@ pub(super) struct Response<'a> {
     pub content_type: String,
     body: Body,
     deadline: Option<Instant>,
+    /// How long the server may be silent.
+    max_silence: Duration,
 }
 
 impl Transport {
@@ -132,6 +137,23 @@ impl Transport {
         accept: &'static str,
     ) -> Result<Response<'_>, ClusterError> {
         self.request(request, Request { path: self.full_path(path), accept, patch: None }).await
+    }
+
+    /// Requests a watch, which the server ends after `seconds`. Until then it may be silent.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Transport::get`] does.
+    pub(super) async fn watch(
+        &self,
+        request: &str,
+        path: &str,
+        accept: &'static str,
+        seconds: u32,
+    ) -> Result<Response<'_>, ClusterError> {
+        let response = self.get(request, path, accept).await?;
+        let max_silence = Duration::from_secs(u64::from(seconds)) + GRACE;
+        Ok(Response { deadline: None, max_silence, ..response })
     }
 
     /// Requests one object in JSON.
@@ -194,7 +216,7 @@ impl Transport {
                 let content_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
                 let content_type = content_type.trim().to_ascii_lowercase();
                 let (request, body) = (description.to_owned(), response.into_body());
-                return Ok(Response { transport: self, request, content_type, body, deadline });
+                return Ok(Response { transport: self, request, content_type, body, deadline, max_silence: SILENCE });
             }
             if request.patch.is_none()
                 && status.is_redirection()
@@ -223,7 +245,7 @@ impl Transport {
                 _ => None,
             };
             let Some(wait) = wait else {
-                let body = self.within(deadline, refusal(response.into_body())).await?;
+                let body = self.within(deadline, SILENCE, refusal(response.into_body())).await?;
                 return Err(failure::refused(status, &body));
             };
             drop(response);
@@ -238,12 +260,12 @@ impl Transport {
         request: &Request,
     ) -> Result<http::Response<Body>, SendError> {
         let credentials = self.credentials.current().await?;
-        let response = self.within(deadline, self.send(request, &credentials)).await??;
+        let response = self.within(deadline, SILENCE, self.send(request, &credentials)).await??;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
         match self.credentials.after_rejection(&credentials).await? {
-            Some(renewed) => self.within(deadline, self.send(request, &renewed)).await?,
+            Some(renewed) => self.within(deadline, SILENCE, self.send(request, &renewed)).await?,
             None => Ok(response),
         }
     }
@@ -307,16 +329,21 @@ impl Transport {
         (!elsewhere && path.starts_with('/')).then(|| path.to_owned())
     }
 
-    /// Waits for a future until the deadline, and no longer than [`SILENCE`].
-    async fn within<F: Future>(&self, deadline: Option<Instant>, future: F) -> Result<F::Output, ClusterError> {
-        let silence = Instant::now() + SILENCE;
+    /// Waits for a future until the deadline, and no longer than the server may be silent.
+    async fn within<F: Future>(
+        &self,
+        deadline: Option<Instant>,
+        max_silence: Duration,
+        future: F,
+    ) -> Result<F::Output, ClusterError> {
+        let silence = Instant::now() + max_silence;
         let end = deadline.map_or(silence, |deadline| deadline.min(silence));
         tokio::time::timeout_at(end, future).await.map_err(|_| {
             let how = match self.timeout {
                 Some(timeout) if end != silence => {
                     format!("no whole answer came within {} s (--request-timeout)", timeout.as_secs_f64())
                 }
-                _ => format!("no answer came within {} s", SILENCE.as_secs()),
+                _ => format!("no answer came within {} s", max_silence.as_secs()),
             };
             failure::timed_out(self.server(), &how)
         })
@@ -327,7 +354,7 @@ impl Transport {
         if deadline.is_some_and(|deadline| deadline < end) {
             // The retry would come too late: wait for the rest, then report the timeout.
             tokio::time::sleep_until(deadline.unwrap_or(end)).await;
-            return self.within(deadline, std::future::pending()).await;
+            return self.within(deadline, SILENCE, std::future::pending()).await;
         }
         tokio::time::sleep_until(end).await;
         Ok(())
@@ -365,7 +392,7 @@ impl Response<'_> {
     /// Fails if the connection is lost or time runs out.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ClusterError> {
         loop {
-            let frame = self.transport.within(self.deadline, self.body.frame()).await?;
+            let frame = self.transport.within(self.deadline, self.max_silence, self.body.frame()).await?;
             match frame {
                 None => return Ok(None),
                 Some(Ok(frame)) => {

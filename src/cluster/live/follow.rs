@@ -1,0 +1,234 @@
+//! Follows one list: lists it, watches it from there, and lists again if the server has forgotten the version.
+//!
+//! Intervals and decisions are those of client-go's reflector, k8s.io/client-go/tools/cache/reflector.go, release 1.36.
+//! Unlike there, a watch that broke is resumed from its version after any failure that has nothing to do with the version,
+//! and what may be listed but not watched is listed at intervals.
+
+use std::time::Duration;
+
+use futures::stream::{self, Stream};
+use tokio::time::{Instant, sleep};
+
+use super::list::{self, Item, List, Listed};
+use super::progress::Tally;
+use super::reader::{is_forbidden, is_optional};
+use super::transport::Transport;
+use super::watch_event::{Event, Events};
+use crate::cluster::error::ClusterError;
+use crate::model::metadata::ObjectMeta;
+
+/// How long in seconds the server keeps a watch open.
+const WATCH_SECONDS: u32 = 290;
+
+/// A watch that ends sooner without an event counts as a failure.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+
+/// How often to list what may not be watched.
+const LIST_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The pause after the first failure. It doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(800);
+
+/// The longest pause after a failure.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// What became of the objects of a list.
+#[derive(Debug)]
+pub(super) enum Change<T> {
+    /// The list was read: these are all of its objects.
+    Listed(Vec<T>),
+    /// An object was added or modified.
+    Applied(Box<T>),
+    /// An object was deleted, or is no longer kept.
+    Deleted { namespace: String, name: String },
+    /// Watching is forbidden or not supported: the objects are listed every few seconds instead.
+    Unwatched,
+    /// Listing is forbidden.
+    Forbidden,
+    /// A request failed, and is repeated.
+    Failed(ClusterError),
+    /// The watch was resumed after a failure.
+    Resumed,
+}
+
+/// Follows a list without end; `keep` returns what is kept of an object.
+pub(super) fn follow<'a, T: Item + 'a>(
+    transport: &'a Transport,
+    tally: &'a Tally,
+    list: List,
+    keep: impl Fn(T) -> Option<T> + 'a,
+) -> impl Stream<Item = Change<T>> + 'a {
+    let follower = Follower {
+        transport,
+        tally,
+        list,
+        keep,
+        state: State::Unlisted,
+        is_unwatched: false,
+        has_failed: false,
+        pause: FIRST_PAUSE,
+    };
+    stream::unfold(follower, async |mut follower| Some((follower.change().await, follower)))
+}
+
+struct Follower<'a, K> {
+    transport: &'a Transport,
+    tally: &'a Tally,
+    list: List,
+    keep: K,
+    state: State<'a>,
+    is_unwatched: bool,
+    /// Whether a failure of the watch was reported.
+    has_failed: bool,
+    /// How long to wait after the next failure.
+    pause: Duration,
+}
+
+enum State<'a> {
+    Unlisted,
+    /// Listed, or watched until the watch ended, up to a version.
+    At(String),
+    Watching {
+        version: String,
+        events: Events<'a>,
+        opened: Instant,
+    },
+    /// Waiting, to continue from the version if one is known.
+    Pausing(Option<String>, Duration),
+}
+
+impl<'a, K> Follower<'a, K> {
+    async fn change<T: Item>(&mut self) -> Change<T>
+    where
+        K: Fn(T) -> Option<T>,
+    {
+        loop {
+            let change = match std::mem::replace(&mut self.state, State::Unlisted) {
+                State::Pausing(version, pause) => {
+                    sleep(pause).await;
+                    self.state = version.map_or(State::Unlisted, State::At);
+                    None
+                }
+                State::Unlisted => Some(self.list().await),
+                State::At(version) => self.open(version).await,
+                State::Watching { version, mut events, opened } => {
+                    let event = events.next::<T>(&self.list).await;
+                    self.event(version, events, opened, event)
+                }
+            };
+            if let Some(change) = change {
+                return change;
+            }
+        }
+    }
+
+    async fn list<T: Item>(&mut self) -> Change<T>
+    where
+        K: Fn(T) -> Option<T>,
+    {
+        let listed =
+            async { list::open::<T>(self.transport, self.list.clone()).await?.collect(self.tally, &self.keep).await };
+        match listed.await {
+            Ok(Listed { items, resource_version }) => {
+                self.state = if self.is_unwatched {
+                    self.pause = FIRST_PAUSE;
+                    State::Pausing(None, LIST_INTERVAL)
+                } else {
+                    State::At(resource_version)
+                };
+                Change::Listed(items)
+            }
+            Err(error) if is_forbidden(&error) => {
+                self.state = State::Pausing(None, MAX_PAUSE);
+                Change::Forbidden
+            }
+            Err(ClusterError::Api { code: 404, .. }) if is_optional(self.list.kind) => {
+                self.state = State::Pausing(None, MAX_PAUSE);
+                Change::Listed(Vec::new())
+            }
+            Err(error) => {
+                self.back_off(None);
+                Change::Failed(error)
+            }
+        }
+    }
+
+    async fn open<T: Item>(&mut self, version: String) -> Option<Change<T>> {
+        let request = format!("watch {}", self.list.kind.resource());
+        let opened = async {
+            let path = self.list.watch(&version, WATCH_SECONDS)?;
+            Events::new(self.transport.watch(&request, &path, T::ACCEPT, WATCH_SECONDS).await?)
+        };
+        match opened.await {
+            Ok(events) => {
+                self.state = State::Watching { version, events, opened: Instant::now() };
+                std::mem::take(&mut self.has_failed).then_some(Change::Resumed)
+            }
+            Err(error) => self.fail(version, error),
+        }
+    }
+
+    fn event<T: Item>(
+        &mut self,
+        version: String,
+        events: Events<'a>,
+        opened: Instant,
+        event: Result<Option<Event<T>>, ClusterError>,
+    ) -> Option<Change<T>>
+    where
+        K: Fn(T) -> Option<T>,
+    {
+        let (object, is_deleted) = match event {
+            Ok(Some(Event::Applied(object))) => (object, false),
+            Ok(Some(Event::Deleted(object))) => (object, true),
+            Ok(Some(Event::Bookmark(version))) => {
+                self.pause = FIRST_PAUSE;
+                self.state = State::Watching { version, events, opened };
+                return None;
+            }
+            Ok(None) if opened.elapsed() >= SHORTEST_WATCH => {
+                self.pause = FIRST_PAUSE;
+                self.state = State::At(version);
+                return None;
+            }
+            Ok(None) => {
+                self.back_off(Some(version));
+                return None;
+            }
+            Ok(Some(Event::Error(error))) | Err(error) => return self.fail(version, error),
+        };
+        self.pause = FIRST_PAUSE;
+        let ObjectMeta { namespace, name, resource_version, .. } = object.metadata();
+        let (namespace, name) = (namespace.clone(), name.clone());
+        self.state = State::Watching { version: resource_version.clone(), events, opened };
+        let kept = if is_deleted { None } else { (self.keep)(object) };
+        Some(kept.map_or(Change::Deleted { namespace, name }, |object| Change::Applied(Box::new(object))))
+    }
+
+    /// Decides how to continue after a watch that could not be opened or that broke.
+    fn fail<T>(&mut self, version: String, error: ClusterError) -> Option<Change<T>> {
+        let version = match &error {
+            // The server has forgotten the version; a list shows what was missed.
+            ClusterError::Api { code: 410, .. } => {
+                self.back_off(None);
+                return None;
+            }
+            ClusterError::Api { code: 403 | 405, .. } => {
+                self.is_unwatched = true;
+                self.state = State::Pausing(None, LIST_INTERVAL);
+                return Some(Change::Unwatched);
+            }
+            // The same version would lead to the same answer.
+            ClusterError::Answer { .. } | ClusterError::Api { code: 400 | 404 | 422, .. } => None,
+            _ => Some(version),
+        };
+        self.back_off(version);
+        self.has_failed = true;
+        Some(Change::Failed(error))
+    }
+
+    fn back_off(&mut self, version: Option<String>) {
+        self.state = State::Pausing(version, self.pause);
+        self.pause = (self.pause * 2).min(MAX_PAUSE);
+    }
+}

@@ -1,0 +1,445 @@
+//! A snapshot that follows the cluster: watches lead to changes, changes to the store, the store to snapshots.
+//!
+//! [`Live::watch`] returns once everything is listed. A command then shows the snapshot whenever something has changed,
+//! and from time to time, since ages grow and `minReadySeconds` elapse:
+//!
+//! ```ignore
+//! let mut watch = live.watch(query).await?;
+//! loop {
+//!     let report = report(watch.snapshot().await);
+//!     show(report, watch.failure(), watch.unwatched());
+//!     let _ = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
+//! }
+//! ```
+//!
+//! A busy cluster changes several times a second: wait a little between two `changed`, which loses nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::stream::{self, Stream, StreamExt};
+use futures::{FutureExt, future};
+use tokio::time::{Instant, timeout_at};
+
+use super::Live;
+use super::follow::{Change, follow};
+use super::list::{Item, List, permission};
+use super::prune::{DaemonSetMatcher, ForeignPods, keep_node};
+use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes};
+use super::reader::Reader;
+use crate::cluster::error::ClusterError;
+use crate::cluster::{Query, key};
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::model::snapshot::{Gap, GapCause, Kind, Lease, PodsComplete, Snapshot};
+
+/// The most updates that belong to one change.
+const MAX_BATCH: usize = 1_000;
+
+/// How long to wait before nodes are requested by name again after a failure.
+const NODES_PAUSE: Duration = Duration::from_secs(5);
+
+/// The DaemonSets of a query, followed with their revisions, pods and events, and the nodes.
+///
+/// A request that fails is repeated without end: what the store holds is then as old as [`Watch::failure`]. A list
+/// replaces objects only once it is complete. Nothing is read while neither [`Watch::changed`] nor [`Watch::snapshot`] is
+/// awaited; both may be dropped at any point, and lose nothing.
+pub struct Watch<'a> {
+    live: &'a Live,
+    query: Query,
+    followed: BTreeMap<Subject, Followed<'a>>,
+    /// The objects, each kind in the order of namespaces and names.
+    snapshot: Snapshot,
+    identities: Vec<(String, String)>,
+    nodes: NamedNodes,
+    has_changed: bool,
+}
+
+/// What is followed: a kind, or the events about a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Kind(Kind),
+    EventsAbout(&'static str),
+}
+
+impl Subject {
+    fn kind(self) -> Kind {
+        match self {
+            Subject::Kind(kind) => kind,
+            Subject::EventsAbout(_) => Kind::Events,
+        }
+    }
+}
+
+/// One list that is followed.
+struct Followed<'a> {
+    updates: Pin<Box<dyn Stream<Item = Update> + 'a>>,
+    /// The namespace of the list.
+    namespace: Option<String>,
+    /// Whether the list was read once, or is known to be forbidden.
+    is_listed: bool,
+    is_unwatched: bool,
+    failure: Option<ClusterError>,
+}
+
+/// What became of the objects that are followed.
+enum Update {
+    DaemonSets(Change<DaemonSet>),
+    ControllerRevisions(Change<ControllerRevision>),
+    Nodes(Change<Node>),
+    Pods(Change<Pod>),
+    Events(&'static str, Change<Event>),
+    Leases(Change<Lease>),
+}
+
+/// The nodes that pods name: the watch of pods may be ahead of the watch of nodes.
+#[derive(Default)]
+struct NamedNodes {
+    /// Whether pods may name nodes that were not looked for.
+    are_due: bool,
+    /// Those that do not exist.
+    gone: BTreeSet<String>,
+    /// Why they could not be read, and when to try again.
+    failure: Option<(ClusterError, Instant)>,
+}
+
+impl Live {
+    /// Follows Kubernetes' own DaemonSets that the query includes, and returns once all that can be read is known.
+    ///
+    /// What the query wants besides DaemonSets does not matter: a watch always covers coverage of all nodes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the only DaemonSet of the query does not exist, if DaemonSets are forbidden, and if a first request fails.
+    pub async fn watch(&self, query: Query) -> Result<Watch<'_>, ClusterError> {
+        let reader = Reader::new(self, &query);
+        let (daemon_sets, _) = reader.daemon_sets().await?;
+        let mut snapshot = Snapshot { daemon_sets, ..Snapshot::empty((self.clock)()) };
+        snapshot.unknown_names = reader.unknown_names.take();
+        let mut watch = Watch {
+            live: self,
+            query,
+            followed: BTreeMap::new(),
+            identities: identities(&snapshot),
+            snapshot,
+            nodes: NamedNodes { are_due: true, ..NamedNodes::default() },
+            has_changed: false,
+        };
+        watch.follow_cluster();
+        watch.follow_objects_of_daemon_sets();
+        watch.settle().await;
+        watch.has_changed = false;
+        // A watch that breaks after its list is resumed later.
+        let unlisted = watch.followed.values_mut().find(|followed| !followed.is_listed);
+        let failure = unlisted.and_then(|followed| followed.failure.take());
+        match failure.or_else(|| Some(watch.nodes.failure.take()?.0)) {
+            Some(failure) => Err(failure),
+            None => Ok(watch),
+        }
+    }
+}
+
+impl<'a> Watch<'a> {
+    /// Waits until something has changed: an object, what may be watched, or whether requests fail.
+    ///
+    /// Leases do not count: they are renewed every other second.
+    pub async fn changed(&mut self) {
+        while !self.has_changed {
+            match self.nodes.failure {
+                None => self.update().await,
+                Some((_, again)) => {
+                    if timeout_at(again, self.update()).await.is_err() {
+                        self.has_changed = true;
+                    }
+                }
+            }
+        }
+        for _ in 0..MAX_BATCH {
+            if self.update().now_or_never().is_none() {
+                break;
+            }
+        }
+        self.settle().await;
+        self.has_changed = false;
+    }
+
+    /// Returns the cluster as it is now, as far as it is known.
+    ///
+    /// Waits if a change was begun but not finished, such as a new DaemonSet whose pods are not listed yet.
+    pub async fn snapshot(&mut self) -> &Snapshot {
+        self.settle().await;
+        self.snapshot.now = (self.live.clock)();
+        &self.snapshot
+    }
+
+    /// Returns why the snapshot may be out of date: a request failed, and is being repeated.
+    pub fn failure(&self) -> Option<&ClusterError> {
+        let of_nodes = self.nodes.failure.as_ref().map(|(error, _)| error);
+        self.followed.values().find_map(|followed| followed.failure.as_ref()).or(of_nodes)
+    }
+
+    /// Returns the permissions that are missing to watch, such as `watch pods`. What may only be listed is listed every
+    /// five seconds.
+    pub fn unwatched(&self) -> BTreeSet<String> {
+        let unwatched = self.followed.iter().filter(|(_, followed)| followed.is_unwatched);
+        unwatched.map(|(subject, _)| permission("watch", subject.kind())).collect()
+    }
+
+    fn follow_cluster(&mut self) {
+        let query = self.query.clone();
+        let daemon_sets = List {
+            namespace: query.namespace.clone(),
+            label_selector: query.selector.to_string(),
+            field_selector: match query.names.as_slice() {
+                [name] => by_name(name),
+                _ => String::new(),
+            },
+            ..List::of(Kind::DaemonSets)
+        };
+        let keep = move |daemon_set: DaemonSet| query.wants(&daemon_set.metadata).then_some(daemon_set);
+        self.follow(Subject::Kind(Kind::DaemonSets), daemon_sets, keep, Update::DaemonSets);
+        let keep = |node| Some(keep_node(node, false));
+        self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep, Update::Nodes);
+        let (namespace, name) = CONTROLLER_MANAGER;
+        let namespace = Some(namespace.to_owned());
+        let leases = List { namespace, field_selector: by_name(name), ..List::of(Kind::Leases) };
+        self.follow(Subject::Kind(Kind::Leases), leases, Some, Update::Leases);
+    }
+
+    /// Follows the DaemonSets' objects, from the beginning: which objects are kept depends on all DaemonSets.
+    fn follow_objects_of_daemon_sets(&mut self) {
+        let daemon_sets: Vec<&DaemonSet> = self.snapshot.daemon_sets.iter().collect();
+        let namespace = self.query.namespace.clone();
+        let selector = match (&namespace, daemon_sets.as_slice()) {
+            (Some(_), [daemon_set]) => daemon_set.spec.selector.to_string(),
+            _ => String::new(),
+        };
+        let foreign = if namespace.is_some() { ForeignPods::Drop } else { ForeignPods::ForArithmetic };
+        let matcher = Rc::new(DaemonSetMatcher::new(&daemon_sets, false));
+        let list = |kind| List { namespace: namespace.clone(), ..List::of(kind) };
+        let keep = matcher.clone();
+        self.follow(
+            Subject::Kind(Kind::Pods),
+            List { label_selector: selector.clone(), ..list(Kind::Pods) },
+            move |pod| keep.keep_pod(pod, foreign),
+            Update::Pods,
+        );
+        let keep = matcher.clone();
+        self.follow(
+            Subject::Kind(Kind::ControllerRevisions),
+            List { label_selector: selector, ..list(Kind::ControllerRevisions) },
+            move |revision| keep.keeps_revision(&revision).then_some(revision),
+            Update::ControllerRevisions,
+        );
+        for (about, field_selector) in
+            [("DaemonSet", "involvedObject.kind=DaemonSet"), ("Pod", "involvedObject.kind=Pod,type!=Normal")]
+        {
+            let keep = matcher.clone();
+            self.follow(
+                Subject::EventsAbout(about),
+                List { field_selector: field_selector.to_owned(), ..list(Kind::Events) },
+                move |event| keep.concerns(&event).then_some(event),
+                move |change| Update::Events(about, change),
+            );
+        }
+    }
+
+    fn follow<T: Item + 'a>(
+        &mut self,
+        subject: Subject,
+        list: List,
+        keep: impl Fn(T) -> Option<T> + 'a,
+        update: impl Fn(Change<T>) -> Update + 'a,
+    ) {
+        let namespace = list.namespace.clone();
+        let updates = Box::pin(follow(&self.live.transport, &self.live.tally, list, keep).map(update));
+        let followed = Followed { updates, namespace, is_listed: false, is_unwatched: false, failure: None };
+        self.followed.insert(subject, followed);
+    }
+
+    /// Reads what the last updates made necessary: the objects of a new DaemonSet, and nodes that pods name.
+    async fn settle(&mut self) {
+        while self.followed.values().any(|followed| !followed.is_listed && followed.failure.is_none()) {
+            self.update().await;
+        }
+        self.find_nodes().await;
+    }
+
+    /// Waits for the next update, and applies it.
+    async fn update(&mut self) {
+        let updates = self.followed.iter_mut().map(|(subject, followed)| {
+            let subject = *subject;
+            (&mut followed.updates).map(move |update| (subject, update))
+        });
+        let Some((subject, update)) = stream::select_all(updates).next().await else { return future::pending().await };
+        let snapshot = &mut self.snapshot;
+        let outcome = match update {
+            Update::DaemonSets(change) => apply(change, &mut snapshot.daemon_sets, |_| true),
+            Update::ControllerRevisions(change) => apply(change, &mut snapshot.controller_revisions, |_| true),
+            Update::Nodes(change) => apply(change, &mut snapshot.nodes, |_| true),
+            Update::Pods(change) => apply(change, &mut snapshot.pods, |_| true),
+            Update::Events(about, change) => {
+                apply(change, &mut snapshot.events, |event| event.involved_object.kind == about)
+            }
+            Update::Leases(change) => apply(change, &mut snapshot.leases, |_| true),
+        };
+        self.note(subject, outcome);
+    }
+
+    /// Notes what an update has done, and what it makes necessary.
+    fn note(&mut self, subject: Subject, outcome: Outcome) {
+        let kind = subject.kind();
+        let Some(followed) = self.followed.get_mut(&subject) else { return };
+        let failure = std::mem::take(&mut followed.failure);
+        let snapshot = &mut self.snapshot;
+        match outcome {
+            Outcome::Listed { has_changed } => {
+                followed.is_listed = true;
+                let gaps = snapshot.gaps.len();
+                snapshot.gaps.retain(|gap| gap.kind != kind);
+                self.has_changed |= has_changed && kind != Kind::Leases || snapshot.gaps.len() < gaps;
+            }
+            Outcome::Applied { has_changed } => self.has_changed |= has_changed && kind != Kind::Leases,
+            Outcome::Forbidden => {
+                followed.is_listed = true;
+                let cause = GapCause::Forbidden(permission("list", kind));
+                let gap = Gap { kind, namespace: followed.namespace.clone(), cause };
+                if !snapshot.gaps.contains(&gap) {
+                    snapshot.gaps.push(gap);
+                    snapshot.gaps.sort_by_key(|gap| gap.kind);
+                    self.has_changed = true;
+                }
+            }
+            Outcome::Unwatched => self.has_changed |= !std::mem::replace(&mut followed.is_unwatched, true),
+            Outcome::Resumed => {}
+            Outcome::Failed(error) => followed.failure = Some(error),
+        }
+        self.has_changed |= followed.failure != failure;
+        match kind {
+            Kind::Pods => {
+                self.nodes.are_due = true;
+                let knows_all = self.query.namespace.is_none() && snapshot.gap(Kind::Pods, "").is_none();
+                snapshot.pods_complete =
+                    if knows_all { PodsComplete::Everywhere } else { PodsComplete::On(BTreeSet::new()) };
+            }
+            Kind::DaemonSets => {
+                let Snapshot { unknown_names, daemon_sets, .. } = snapshot;
+                unknown_names.retain(|unknown| daemon_sets.iter().all(|known| known.metadata.name != unknown.name));
+                let identities = identities(snapshot);
+                if identities != self.identities {
+                    self.identities = identities;
+                    self.follow_objects_of_daemon_sets();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads the nodes that pods name and that the watch of nodes has not shown yet.
+    async fn find_nodes(&mut self) {
+        let is_pausing = self.nodes.failure.as_ref().is_some_and(|(_, again)| Instant::now() < *again);
+        if !self.nodes.are_due || is_pausing || self.snapshot.gap(Kind::Nodes, "").is_some() {
+            return;
+        }
+        let mut missing = missing_nodes(&self.snapshot);
+        self.nodes.gone.retain(|node| missing.contains(node));
+        missing.retain(|node| !self.nodes.gone.contains(node));
+        match self.live.nodes_named(&missing, |node| Some(keep_node(node, false))).await {
+            Ok(found) => {
+                for node in found {
+                    missing.remove(&node.metadata.name);
+                    apply(Change::Applied(Box::new(node)), &mut self.snapshot.nodes, |_| true);
+                }
+                self.nodes.gone.extend(missing);
+                (self.nodes.are_due, self.nodes.failure) = (false, None);
+            }
+            Err(error) => self.nodes.failure = Some((error, Instant::now() + NODES_PAUSE)),
+        }
+    }
+}
+
+/// Returns what decides which pods, revisions and events are kept: the DaemonSets' UIDs and selectors.
+fn identities(snapshot: &Snapshot) -> Vec<(String, String)> {
+    let identity = |daemon_set: &DaemonSet| (daemon_set.metadata.uid.clone(), daemon_set.spec.selector.to_string());
+    snapshot.daemon_sets.iter().map(identity).collect()
+}
+
+/// What a change has done.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Listed { has_changed: bool },
+    Applied { has_changed: bool },
+    Forbidden,
+    Unwatched,
+    Failed(ClusterError),
+    Resumed,
+}
+
+/// Applies a change to the objects that `belongs` returns true for.
+fn apply<T: Item>(change: Change<T>, objects: &mut Vec<T>, belongs: impl Fn(&T) -> bool) -> Outcome {
+    fn place<T: Item>(objects: &[T], wanted: (&str, &str)) -> Result<usize, usize> {
+        objects.binary_search_by(|object| key(object.metadata()).cmp(&wanted))
+    }
+    match change {
+        Change::Listed(mut listed) => {
+            listed.extend(objects.iter().filter(|object| !belongs(object)).cloned());
+            listed.sort_by(|one, other| key(one.metadata()).cmp(&key(other.metadata())));
+            listed.shrink_to_fit();
+            let has_changed = *objects != listed;
+            *objects = listed;
+            Outcome::Listed { has_changed }
+        }
+        Change::Applied(object) => {
+            let has_changed = match place(objects, key(object.metadata())) {
+                Ok(index) => std::mem::replace(&mut objects[index], *object) != objects[index],
+                Err(index) => {
+                    objects.insert(index, *object);
+                    true
+                }
+            };
+            Outcome::Applied { has_changed }
+        }
+        Change::Deleted { namespace, name } => {
+            let found = place(objects, (&namespace, &name));
+            Outcome::Applied { has_changed: found.map(|index| objects.remove(index)).is_ok() }
+        }
+        Change::Forbidden => {
+            objects.retain(|object| !belongs(object));
+            Outcome::Forbidden
+        }
+        Change::Unwatched => Outcome::Unwatched,
+        Change::Failed(error) => Outcome::Failed(error),
+        Change::Resumed => Outcome::Resumed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, Outcome, apply};
+    use crate::cluster::live::protobuf::tests::node;
+    use crate::model::node::Node;
+
+    #[test]
+    fn only_what_differs_counts_as_a_change() {
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut changed = |change: Change<Node>| match apply(change, &mut nodes, |node| node.metadata.name != "other") {
+            Outcome::Listed { has_changed } | Outcome::Applied { has_changed } => has_changed,
+            outcome => panic!("{outcome:?}"),
+        };
+        let deleted = |name: &str| Change::Deleted { namespace: String::new(), name: name.to_owned() };
+        let applied = |name: &str| Change::Applied(Box::new(node(name)));
+        assert!(changed(Change::Listed(vec![node("b"), node("a")])));
+        assert!(!changed(Change::Listed(vec![node("a"), node("b")])));
+        assert!(!changed(applied("a")));
+        assert!(changed(applied("other")));
+        assert!(!changed(deleted("c")));
+        assert!(changed(deleted("a")));
+        assert!(changed(Change::Listed(Vec::new())));
+        assert_eq!(nodes, [node("other")]);
+    }
+}

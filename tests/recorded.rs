@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use kubectl_ds::cluster::file;
 use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
-use kubectl_ds::coverage::walk::{Detail, Options, coverage};
+use kubectl_ds::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
 use kubectl_ds::model::selector::LabelSelector;
 use serde_json::Value;
 
@@ -33,10 +33,10 @@ pub fn items() -> Vec<Value> {
 }
 
 fn recording() -> Recording {
-    let path = path();
-    let dump = file::open(path.to_str().unwrap(), &mut io::empty(), None).unwrap();
+    let dump = file::Dump::new(path().to_str().unwrap(), None);
     let scope = CoverageScope { admission: true, ..CoverageScope::default() };
-    let snapshot = dump.read(&Query { wanted: Wanted::Coverage(scope), ..Query::default() }).unwrap();
+    let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
+    let snapshot = dump.read(&query, &mut io::empty(), nodes_needing_all_pods).unwrap().snapshot;
     let options = Options { detail: Detail::Nodes, node: None, by: None, node_selector: LabelSelector::default() };
     let report = serde_json::to_value(coverage(&snapshot, &options)).unwrap();
     Recording { report, items: items() }

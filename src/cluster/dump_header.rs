@@ -4,7 +4,7 @@
 //! header, reading a dump gives the snapshot that was written: that a kind has no object is told from
 //! that it was not read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,9 @@ pub struct Header {
     pub redacted: bool,
     /// The kinds that were read, those without an object among them.
     pub kinds: Vec<String>,
+    /// How many objects of each kind there are, so that a truncated dump is noticed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, usize>,
     /// Whose pods are there.
     pub pods: Pods,
     /// What could not be read.
@@ -56,9 +59,21 @@ pub struct HeaderGap {
     /// The permission that was missing; absent where the dump that this was made from had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forbidden: Option<String>,
+    /// The object that could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<UnreadableObject>,
     /// The permission that was missing for the namespaces without DaemonSets that were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forbidden_elsewhere: Option<String>,
+}
+
+/// An object that could not be read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnreadableObject {
+    /// Its kind and name.
+    pub object: String,
+    /// What is wrong with it, and where.
+    pub problem: String,
 }
 
 impl Header {
@@ -78,6 +93,7 @@ impl Header {
                 .filter(|kind| !missing(*kind))
                 .map(|kind| kind.resource().to_owned())
                 .collect(),
+            counts: counts(snapshot).map(|(kind, count)| (kind.resource().to_owned(), count)).collect(),
             pods: match &snapshot.pods_complete {
                 PodsComplete::Everywhere => Pods::Everywhere,
                 PodsComplete::On(nodes) => Pods::OnNodes(nodes.clone()),
@@ -90,6 +106,12 @@ impl Header {
                     namespace: gap.namespace.clone(),
                     forbidden: match &gap.cause {
                         GapCause::Forbidden(permission) => Some(permission.clone()),
+                        _ => None,
+                    },
+                    unreadable: match &gap.cause {
+                        GapCause::Unreadable { object, problem } => {
+                            Some(UnreadableObject { object: object.clone(), problem: problem.clone() })
+                        }
                         _ => None,
                     },
                     forbidden_elsewhere: match &gap.cause {
@@ -106,20 +128,52 @@ impl Header {
         self.kinds.iter().filter_map(|name| kind_of_resource(name))
     }
 
+    /// Returns a kind of which there are fewer or more objects than there should be, and how many there should be.
+    pub(super) fn missing(&self, counts: &BTreeMap<Kind, usize>) -> Option<(Kind, usize)> {
+        let expected = |name: &String, count: &usize| Some((kind_of_resource(name)?, *count));
+        let mut expected = self.counts.iter().filter_map(|(name, count)| expected(name, count));
+        expected.find(|(kind, count)| counts.get(kind).copied().unwrap_or(0) != *count)
+    }
+
     /// Returns what could not be read; kinds of a later version are left out.
     pub fn gaps(&self) -> impl Iterator<Item = Gap> {
-        self.gaps.iter().filter_map(|HeaderGap { kind, namespace, forbidden, forbidden_elsewhere }| {
+        self.gaps.iter().filter_map(|HeaderGap { kind, namespace, forbidden, unreadable, forbidden_elsewhere }| {
             let forbidden = forbidden.clone().map(GapCause::Forbidden);
             let elsewhere = || forbidden_elsewhere.clone().map(GapCause::ForbiddenElsewhere);
+            let unreadable = || {
+                let UnreadableObject { object, problem } = unreadable.clone()?;
+                Some(GapCause::Unreadable { object, problem })
+            };
             Some(Gap {
                 kind: kind_of_resource(kind)?,
                 namespace: namespace.clone(),
-                cause: forbidden.or_else(elsewhere).unwrap_or(GapCause::NotInDump),
+                cause: forbidden.or_else(elsewhere).or_else(unreadable).unwrap_or(GapCause::NotInDump),
             })
         })
     }
 }
 
+/// Returns how many objects of each kind a snapshot holds.
+fn counts(snapshot: &Snapshot) -> impl Iterator<Item = (Kind, usize)> {
+    let all = Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets]);
+    all.map(|kind| {
+        let count = match kind {
+            Kind::DaemonSets => snapshot.daemon_sets.len(),
+            Kind::AdvancedDaemonSets => snapshot.advanced_daemon_sets.len(),
+            Kind::ControllerRevisions => snapshot.controller_revisions.len(),
+            Kind::Nodes => snapshot.nodes.len(),
+            Kind::Pods => snapshot.pods.len(),
+            Kind::Events => snapshot.events.len(),
+            Kind::LimitRanges => snapshot.limit_ranges.len(),
+            Kind::RuntimeClasses => snapshot.runtime_classes.len(),
+            Kind::PriorityClasses => snapshot.priority_classes.len(),
+            Kind::Leases => snapshot.leases.len(),
+        };
+        (kind, count)
+    })
+    .filter(|(_, count)| *count > 0)
+}
+
 fn kind_of_resource(name: &str) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| kind.resource() == name)
+    Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets]).find(|kind| kind.resource() == name)
 }

@@ -1,6 +1,5 @@
-//! Reads a dump of a cluster: a file, a folder of files, or standard input.
+//! Reads a dump of a cluster: a file, a directory of files, or standard input.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -9,13 +8,13 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::dump_header::Pods;
+use super::dump_reader;
 use super::error::ClusterError;
-use super::newest_time::newest_time;
-use super::objects::{Objects, Origin};
+use super::objects::{Complete, ForeignPods, Objects, Unreadable};
 use super::suggestions;
-use super::text::{self, STANDARD_INPUT};
+use super::text::{self, STANDARD_INPUT, Text, TextError};
 use super::{CoverageScope, Query, Wanted};
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 
 /// The path that names the dump inside the program.
@@ -24,73 +23,64 @@ pub const DEMO: &str = "demo";
 /// A faulty cluster, recorded from a real control plane by the end-to-end tests.
 const DEMO_BYTES: &[u8] = include_bytes!("../../tests/fixtures/demo.json.gz");
 
-/// A dump that was read whole.
+/// How many unreadable objects are named.
+const NAMED: usize = 20;
+
+/// Where a dump is, and the point in time that ages in it are counted from.
 #[derive(Debug, Clone)]
 pub struct Dump {
-    /// Everything in the dump, until it is handed out.
-    snapshot: RefCell<Option<Snapshot>>,
-    /// Files of a folder that could not be read, a fragment each; the others count all the same.
+    path: String,
+    now: Option<Timestamp>,
+}
+
+/// What was read of a dump.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// What the query wants.
+    pub snapshot: Snapshot,
+    /// Files that could not be read although others could, and what is odd about the dump.
     pub warnings: Vec<String>,
-    /// What errors call the dump.
-    name: String,
-    /// The one namespace that the dump is about, where it says so.
-    namespace: Option<String>,
 }
 
-/// Reads a dump: a file, a folder, `-` for standard input, or `demo` for the one inside the program.
-///
-/// "Now" is the time given, else when the dump was made, where it says so, else the newest time in it.
-///
-/// # Errors
-///
-/// Fails where there is nothing to read, where a file that is named is broken, and where nothing in it
-/// says anything about DaemonSets.
-pub fn open(path: &str, stdin: &mut dyn Read, now: Option<Timestamp>) -> Result<Dump, ClusterError> {
-    let mut objects = Objects::default();
-    let mut warnings = Vec::new();
-    let mut name = path.to_owned();
-    if path == "-" {
-        STANDARD_INPUT.clone_into(&mut name);
-        objects.add_text(Origin { name: &name, folder: None }, &text::read(&name, stdin)?)?;
-    } else if path == DEMO {
-        objects.add_text(Origin { name: &name, folder: None }, &text::read(&name, DEMO_BYTES)?)?;
-    } else if Path::new(path).is_dir() {
-        for file in files_of(Path::new(path))? {
-            warnings.extend(add_file_of_folder(&mut objects, &file).err().map(|error| error.to_string()));
+/// Everything that was found in a dump.
+#[derive(Default)]
+struct Contents {
+    objects: Objects,
+    warnings: Vec<String>,
+    /// How many files of a directory have no Kubernetes objects.
+    foreign_files: usize,
+}
+
+impl Contents {
+    /// Adds a file of a directory. Only what looks like Kubernetes objects deserves a warning.
+    fn add_file(&mut self, text: Result<Text<'_>, TextError>, folder: Option<&str>) {
+        let result = text.and_then(|text| {
+            let has_objects = text.mentions_objects();
+            dump_reader::read(&mut self.objects, text, folder).map_err(|error| match error {
+                TextError::Unreadable(error) if !has_objects => TextError::Foreign(error),
+                error => error,
+            })
+        });
+        match result {
+            Ok(()) => {}
+            Err(TextError::Foreign(_)) => self.foreign_files += 1,
+            Err(TextError::Unreadable(error)) => self.warnings.push(error.to_string()),
         }
-    } else {
-        objects.add_text(Origin { name: &name, folder: None }, &text::read_file(Path::new(path))?)?;
     }
-    objects.keep_newest();
-    if objects.kinds.is_empty() {
-        let error = ClusterError::file(name, nothing_of_use(&objects));
-        let hint = "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`";
-        return Err(warnings.into_iter().fold(error.hint(hint), ClusterError::hint));
-    }
-    Ok(Dump::of(objects, name, warnings, now))
 }
 
-fn add_file_of_folder(objects: &mut Objects, file: &Path) -> Result<(), ClusterError> {
-    let text = text::read_file(file)?;
-    if text::without_mark(&text).trim_start().starts_with('[') {
-        return Ok(());
-    }
-    let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    objects.add_text(Origin { name: &file.display().to_string(), folder }, &text)
-}
-
-/// Finds the files of a folder that are JSON or YAML by name, in a steady order.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ClusterError> {
-    let unreadable = |error: &std::io::Error| text::io_error(&folder.display().to_string(), error);
+/// Finds the files of a directory that are JSON or YAML by name, in a steady order.
+fn files_of(directory: &Path) -> Result<Vec<PathBuf>, ClusterError> {
+    let unreadable = |error: &std::io::Error| text::io_error(&directory.display().to_string(), error);
     let mut entries = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|error| unreadable(&error))? {
+    for entry in fs::read_dir(directory).map_err(|error| unreadable(&error))? {
         entries.push(entry.map_err(|error| unreadable(&error))?);
     }
     entries.sort_by_key(std::fs::DirEntry::file_name);
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.path();
-        // A link to a folder is not followed, so that a ring of them ends.
+        // Links to directories are not followed, so that a cycle of them ends.
         if entry.file_type().is_ok_and(|type_| type_.is_dir()) {
             files.extend(files_of(&path)?);
         } else if is_dump_name(&path) && path.is_file() {
@@ -111,30 +101,130 @@ fn nothing_of_use(objects: &Objects) -> String {
     found.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), *kind));
     let listed: Vec<_> = found.iter().take(4).map(|(kind, count)| format!("{kind} ({count})")).collect();
     match found.len() {
-        0 => "holds no Kubernetes objects".to_owned(),
-        1..=4 => format!("holds no DaemonSet, node, pod or event, only {}", listed.join(", ")),
+        0 => "has no Kubernetes objects".to_owned(),
+        1..=4 => format!("has no DaemonSet, node, pod or event, only {}", listed.join(", ")),
         more => {
-            format!("holds no DaemonSet, node, pod or event, only {} and {} other kinds", listed.join(", "), more - 4)
+            format!("has no DaemonSet, node, pod or event, only {} and {} other kinds", listed.join(", "), more - 4)
         }
     }
 }
 
 impl Dump {
-    fn of(objects: Objects, name: String, mut warnings: Vec<String>, now: Option<Timestamp>) -> Self {
+    /// Names a dump: a file, a directory, `-` for standard input, or `demo` for the one inside the program.
+    ///
+    /// "Now" is the time given, or when the dump was made if it says so, or the newest time in it.
+    pub fn new(path: impl Into<String>, now: Option<Timestamp>) -> Self {
+        Dump { path: path.into(), now }
+    }
+
+    /// Returns how errors call the dump.
+    fn name(&self) -> &str {
+        if self.path == "-" { STANDARD_INPUT } else { &self.path }
+    }
+
+    /// Reads what the query wants, and all pods on some nodes.
+    ///
+    /// The objects are decoded while the text arrives, and of those that the query does not want no more is kept than
+    /// free resources are computed from.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the dump cannot be read or is of another namespace, and if a DaemonSet or node of the query is
+    /// missing or cannot be read.
+    pub fn read(
+        &self,
+        query: &Query,
+        stdin: &mut dyn Read,
+        needs_all_pods_on: impl Fn(&Snapshot) -> BTreeSet<String>,
+    ) -> Result<Reading, ClusterError> {
+        let complete = match &query.wanted {
+            Wanted::Everything => Complete::All,
+            Wanted::Coverage(CoverageScope { node: Some(node), .. }) => Complete::Node(node.clone()),
+            Wanted::Coverage(_) | Wanted::History(_) => Complete::None,
+        };
+        let Contents { mut objects, mut warnings, .. } = self.collect(stdin, complete)?;
+        self.check_namespace(&objects, query.namespace.as_deref())?;
+        if let Some(unreadable) = objects.unreadable.iter().find(|unreadable| unreadable.is_requested(query)) {
+            return Err(unreadable.error());
+        }
+        let foreign_pods = std::mem::take(&mut objects.foreign_pods);
+        let mut snapshot = self.snapshot(objects, &mut warnings);
+        snapshot.unknown_names = query
+            .choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets)
+            .map_err(|error| self.not_found(error))?;
+        if let Wanted::Coverage(CoverageScope { node, node_selector, .. }) = &query.wanted {
+            if let Some(node) = node {
+                self.check_node(node, &snapshot)?;
+                snapshot.nodes.retain(|existing| existing.metadata.name == *node);
+                // As from a live cluster: the node's pods, and those that are not bound.
+                snapshot.pods.retain(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
+            }
+            snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
+        }
+        if query.wanted != Wanted::Everything {
+            let dumped = std::mem::replace(&mut snapshot.pods_complete, PodsComplete::On(BTreeSet::new()));
+            let mut nodes = needs_all_pods_on(&snapshot);
+            if let PodsComplete::On(dumped) = dumped {
+                nodes.retain(|node| dumped.contains(node));
+            }
+            add_foreign_pods(&mut snapshot, foreign_pods, nodes);
+        }
+        Ok(Reading { snapshot, warnings })
+    }
+
+    /// Reads every object of the dump.
+    fn collect(&self, stdin: &mut dyn Read, complete: Complete) -> Result<Contents, ClusterError> {
+        let mut contents = Contents::default();
+        contents.objects.complete = complete;
+        let path = Path::new(&self.path);
+        if self.path == "-" {
+            dump_reader::read(&mut contents.objects, Text::new(self.name(), stdin)?, None)?;
+        } else if self.path == DEMO {
+            dump_reader::read(&mut contents.objects, Text::new(self.name(), DEMO_BYTES)?, None)?;
+        } else if path.is_dir() {
+            for file in files_of(path)? {
+                let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+                contents.add_file(Text::open(&file), folder);
+            }
+        } else {
+            dump_reader::read(&mut contents.objects, Text::open(path)?, None)?;
+        }
+        contents.objects.keep_newest();
+        if contents.objects.kinds.is_empty() {
+            let error = ClusterError::file(self.name(), nothing_of_use(&contents.objects)).hint(
+                "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`",
+            );
+            return Err(contents.warnings.into_iter().fold(error, ClusterError::hint));
+        }
+        Ok(contents)
+    }
+
+    /// Checks that the dump is not of another namespace.
+    fn check_namespace(&self, objects: &Objects, wanted: Option<&str>) -> Result<(), ClusterError> {
+        let dumped: BTreeSet<_> = objects.headers.iter().map(|header| &header.namespace).collect();
+        match (wanted, dumped.first()) {
+            (Some(wanted), Some(Some(dumped_one))) if dumped.len() == 1 && wanted != dumped_one => {
+                let problem = format!("is a dump of namespace {dumped_one:?} only, not of {wanted:?}");
+                Err(ClusterError::file(self.name(), problem)
+                    .hint(format!("pass `-n {dumped_one}`, or make a dump with `kubectl ds snapshot -A`")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a snapshot of everything that was read but foreign pods.
+    fn snapshot(&self, objects: Objects, warnings: &mut Vec<String>) -> Snapshot {
         let pods_complete = pods_complete(&objects);
         let gaps = gaps(&objects, &pods_complete);
-        if gaps.iter().any(|gap| gap.kind == Kind::DaemonSets) {
+        if gaps.iter().any(|gap| gap.kind == Kind::DaemonSets && gap.cause == GapCause::NotInDump) {
             let kinds: Vec<_> = objects.kinds.iter().map(|kind| kind.resource()).collect();
-            warnings.push(format!("{name}: holds no DaemonSet of apps/v1, only {}", kinds.join(", ")));
+            warnings.push(format!("{}: has no DaemonSet of apps/v1, only {}", self.name(), kinds.join(", ")));
         }
         let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
-        let namespaces: BTreeSet<_> = objects.headers.iter().map(|header| &header.namespace).collect();
-        let namespace = match namespaces.first() {
-            Some(Some(namespace)) if namespaces.len() == 1 => Some((*namespace).clone()),
-            _ => None,
-        };
+        let left_out = LeftOut::new(&objects.unreadable);
         let mut snapshot = Snapshot {
-            now: Timestamp::UNIX_EPOCH,
+            // Without any time there is no age to count either.
+            now: self.now.or(taken_at).or(objects.newest_time).unwrap_or_default(),
             daemon_sets: objects.daemon_sets,
             advanced_daemon_sets: objects.advanced_daemon_sets,
             controller_revisions: objects.controller_revisions,
@@ -149,61 +239,18 @@ impl Dump {
             gaps,
             unknown_names: Vec::new(),
         };
-        // Where there is no time at all there is no age to be counted either.
-        snapshot.now = now.or(taken_at).or_else(|| newest_time(&snapshot)).unwrap_or_default();
-        Dump { snapshot: RefCell::new(Some(snapshot)), warnings, name, namespace }
+        left_out.remove_from(&mut snapshot);
+        snapshot
     }
 
-    /// Returns everything in the dump; nothing where it was handed out before.
-    pub fn into_snapshot(self) -> Option<Snapshot> {
-        self.snapshot.into_inner()
-    }
-
-    /// Hands out what the query asks for. A dump answers one query, since a copy of a big one takes as
-    /// much time and memory as reading it.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the query names a DaemonSet or node that is not in the dump, where the dump is about
-    /// another namespace, and where it was handed out before.
-    pub fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
-        let mut snapshot = self.take(query.namespace.as_deref())?;
-        snapshot.unknown_names = query
-            .choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets)
-            .map_err(|error| self.not_found(error))?;
-        if let Wanted::Coverage(CoverageScope { node, node_selector, .. }) = &query.wanted {
-            if let Some(node) = node {
-                self.check_node(node, &snapshot)?;
-                snapshot.nodes.retain(|existing| existing.metadata.name == *node);
-                // As from a live cluster: the node's pods, and those that are not bound.
-                snapshot.pods.retain(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
-            }
-            snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
-        }
-        Ok(snapshot)
-    }
-
-    /// Takes the snapshot out, which is possible once.
-    fn take(&self, namespace: Option<&str>) -> Result<Snapshot, ClusterError> {
-        if let (Some(wanted), Some(dumped)) = (namespace, &self.namespace)
-            && wanted != dumped
-        {
-            let problem = format!("was made of namespace {dumped:?} only, and {wanted:?} is asked for");
-            return Err(ClusterError::file(&self.name, problem)
-                .hint(format!("ask with `-n {dumped}`, or make a dump with `kubectl ds snapshot -A`")));
-        }
-        let taken = self.snapshot.borrow_mut().take();
-        taken.ok_or_else(|| ClusterError::file(&self.name, "was read before, and is read once"))
-    }
-
-    /// Makes the error of a change that is asked of a dump.
+    /// Makes the error for a change that is to be made to a dump.
     pub(super) fn refuse_write(&self) -> ClusterError {
-        ClusterError::file(&self.name, "is a dump, which cannot be changed")
+        ClusterError::file(self.name(), "is a dump, which cannot be changed")
     }
 
     fn check_node(&self, node: &str, snapshot: &Snapshot) -> Result<(), ClusterError> {
-        if snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
-            return Err(ClusterError::file(&self.name, format!("has no nodes, so that nothing is known of {node:?}"))
+        if snapshot.nodes.is_empty() && snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
+            return Err(ClusterError::file(self.name(), format!("has no nodes, so that nothing is known of {node:?}"))
                 .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
         }
         let existing = || snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str());
@@ -217,12 +264,105 @@ impl Dump {
     /// Turns the server's not-found error into one about this dump.
     pub(super) fn not_found(&self, error: ClusterError) -> ClusterError {
         let ClusterError::NotFound { resource, name, near, elsewhere, .. } = &error else { return error };
-        let in_dump = ClusterError::file(&self.name, format!("{resource} {name:?} not found"));
+        let in_dump = ClusterError::file(self.name(), format!("{resource} {name:?} not found"));
         // Other hints are about commands against a cluster.
         if near.is_empty() && elsewhere.is_empty() {
             in_dump
         } else {
             error.hints().into_iter().fold(in_dump, ClusterError::hint)
+        }
+    }
+}
+
+/// Adds the pods of other controllers on some nodes, so that free resources can be computed there.
+fn add_foreign_pods(snapshot: &mut Snapshot, mut foreign_pods: ForeignPods, nodes: BTreeSet<String>) {
+    for node in &nodes {
+        snapshot.pods.extend(foreign_pods.take(node));
+    }
+    snapshot.pods_complete = PodsComplete::On(nodes);
+}
+
+impl Unreadable {
+    fn object(&self) -> String {
+        let kind = self.kind.api_names().1;
+        match (self.namespace.as_str(), self.name.as_str()) {
+            (_, "") => format!("a {kind} without a name"),
+            ("", name) => format!("{kind} {name}"),
+            (namespace, name) => format!("{kind} {namespace}/{name}"),
+        }
+    }
+
+    /// Returns whether a query requests it by name.
+    fn is_requested(&self, query: &Query) -> bool {
+        let is_named = |flavor| {
+            query.flavors.include(flavor)
+                && query.names.contains(&self.name)
+                && query.namespace.as_ref().is_none_or(|namespace| *namespace == self.namespace)
+        };
+        match (self.kind, &query.wanted) {
+            (Kind::DaemonSets, _) => is_named(Flavor::Apps),
+            (Kind::AdvancedDaemonSets, _) => is_named(Flavor::Advanced),
+            (Kind::Nodes, Wanted::Coverage(scope)) => scope.node.as_ref() == Some(&self.name),
+            _ => false,
+        }
+    }
+
+    fn error(&self) -> ClusterError {
+        ClusterError::file(self.object(), self.problem.clone())
+    }
+
+    /// Returns what is unknown because of it.
+    fn gap(&self) -> Gap {
+        // A pod of a DaemonSet takes its node with it, so that the node is not reported as having no pod.
+        let (kind, namespace) = match (self.kind, &self.node) {
+            (Kind::Nodes, _) => (Kind::Nodes, None),
+            (Kind::Pods, _) if self.is_foreign => (Kind::Pods, None),
+            (Kind::Pods, Some(_)) => (Kind::Nodes, None),
+            (kind, _) => (kind, Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty())),
+        };
+        Gap { kind, namespace, cause: GapCause::Unreadable { object: self.object(), problem: self.problem.clone() } }
+    }
+}
+
+/// What is left out of a snapshot because of unreadable objects, so that nothing wrong is said about it.
+struct LeftOut {
+    nodes: BTreeSet<String>,
+    /// The nodes on which not all pods are known.
+    nodes_of_pods: BTreeSet<String>,
+    /// The namespaces whose revisions are unknown.
+    revisions: BTreeSet<String>,
+}
+
+impl LeftOut {
+    fn new(unreadable: &[Unreadable]) -> Self {
+        let mut left_out =
+            LeftOut { nodes: BTreeSet::new(), nodes_of_pods: BTreeSet::new(), revisions: BTreeSet::new() };
+        for Unreadable { kind, namespace, name, node, is_foreign, .. } in unreadable {
+            match kind {
+                Kind::Nodes => drop(left_out.nodes.insert(name.clone())),
+                Kind::Pods if *is_foreign => left_out.nodes_of_pods.extend(node.clone()),
+                Kind::Pods => left_out.nodes.extend(node.clone()),
+                Kind::ControllerRevisions => drop(left_out.revisions.insert(namespace.clone())),
+                _ => {}
+            }
+        }
+        left_out
+    }
+
+    fn remove_from(&self, snapshot: &mut Snapshot) {
+        if self.nodes.is_empty() && self.nodes_of_pods.is_empty() && self.revisions.is_empty() {
+            return;
+        }
+        snapshot.nodes.retain(|node| !self.nodes.contains(&node.metadata.name));
+        snapshot.pods.retain(|pod| !pod.nodes().any(|node| self.nodes.contains(node)));
+        snapshot.controller_revisions.retain(|revision| !self.revisions.contains(&revision.metadata.namespace));
+        let unknown = |node: &String| self.nodes.contains(node) || self.nodes_of_pods.contains(node);
+        match &mut snapshot.pods_complete {
+            PodsComplete::On(nodes) => nodes.retain(|node| !unknown(node)),
+            complete => {
+                let nodes = snapshot.nodes.iter().map(|node| node.metadata.name.clone());
+                *complete = PodsComplete::On(nodes.filter(|node| !unknown(node)).collect());
+            }
         }
     }
 }
@@ -248,6 +388,12 @@ fn gaps(objects: &Objects, pods_complete: &PodsComplete) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
     for gap in objects.headers.iter().flat_map(|header| header.gaps()) {
         if !gaps.contains(&gap) {
+            gaps.push(gap);
+        }
+    }
+    for (index, gap) in objects.unreadable.iter().map(Unreadable::gap).enumerate() {
+        let is_known = |known: &Gap| known.kind == gap.kind && known.namespace == gap.namespace;
+        if index < NAMED || !gaps.iter().any(is_known) {
             gaps.push(gap);
         }
     }

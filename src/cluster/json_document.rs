@@ -1,15 +1,225 @@
-//! A JSON document before its items are decoded: parts of the text, whose kinds are looked up first.
+//! Cuts JSON documents into items while their text arrives, so that a list is never in memory as a whole.
+//!
+//! Only brackets and strings are looked at. Whoever decodes the items and the text around them finds what else is
+//! wrong with them: no byte of a document is dropped except the commas between items.
 
 use std::borrow::Cow;
 use std::fmt;
 
+use memchr::memchr2;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::objects::Type;
+use super::pieces::{MAX_AROUND, MAX_ITEM, Piece, Place, TooLong, newlines};
 
-/// A JSON document: a list whose items are parts of the text yet, or anything else.
+/// Cuts the documents of a text.
+#[derive(Debug, Default)]
+pub(super) struct JsonCutter {
+    /// The text of the document, with an empty list in place of the items.
+    around: Vec<u8>,
+    /// The beginning of an item whose end has not arrived.
+    item: Vec<u8>,
+    /// How many brackets are open.
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    /// Where the last string at the outermost level begins in `around`.
+    string_start: usize,
+    /// Whether the last string at the outermost level is `items`, followed by a colon at most.
+    at_items: bool,
+    in_items: bool,
+    /// Whether the list has had an item, so that another must follow a comma.
+    has_items: bool,
+    /// How many lines end before the next bytes.
+    lines: usize,
+    /// The line on which the document begins.
+    document_line: usize,
+    /// The line on which the item begins whose end has not arrived.
+    item_line: usize,
+}
+
+impl JsonCutter {
+    /// Takes the next bytes, and hands over every piece that they complete.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a piece is too long, or `hand` fails.
+    pub(super) fn push<E: From<TooLong>>(
+        &mut self,
+        bytes: &[u8],
+        hand: &mut impl FnMut(Piece<'_>, Place<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut at = 0;
+        while at < bytes.len() {
+            at = if self.in_items { self.push_items(bytes, at, hand)? } else { self.push_around(bytes, at, hand)? };
+        }
+        self.lines += newlines(bytes);
+        Ok(())
+    }
+
+    /// Returns what is wrong if the text ends here: the line and column at which a document breaks off.
+    pub(super) fn is_truncated(&self) -> bool {
+        self.depth > 0 || self.in_string
+    }
+
+    /// Takes text outside the items; returns where the items begin, or the bytes end.
+    fn push_around<E: From<TooLong>>(
+        &mut self,
+        bytes: &[u8],
+        start: usize,
+        hand: &mut impl FnMut(Piece<'_>, Place<'_>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        for (at, &byte) in bytes.iter().enumerate().skip(start) {
+            if self.depth == 0 {
+                if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                    continue;
+                }
+                self.document_line = self.lines + newlines(&bytes[..at]) + 1;
+                if byte != b'{' {
+                    hand(Piece::End(&bytes[at..=at]), Place::on(self.document_line))?;
+                    continue;
+                }
+            }
+            self.around.push(byte);
+            if self.around.len() > MAX_AROUND {
+                return Err(TooLong { line: self.document_line }.into());
+            }
+            if self.in_string {
+                if self.end_of_string(byte) && self.depth == 1 {
+                    self.at_items = is_items(&self.around[self.string_start..]);
+                }
+                continue;
+            }
+            match byte {
+                b'"' => {
+                    self.in_string = true;
+                    self.string_start = self.around.len() - 1;
+                }
+                b'[' if self.at_items => {
+                    hand(Piece::Begin(&self.around), Place::on(self.document_line))?;
+                    (self.in_items, self.at_items, self.has_items) = (true, false, false);
+                    self.depth = 2;
+                    return Ok(at + 1);
+                }
+                b'[' | b'{' => self.depth += 1,
+                b']' | b'}' => {
+                    self.depth -= 1;
+                    if self.depth == 0 {
+                        hand(Piece::End(&self.around), Place::on(self.document_line))?;
+                        self.around.clear();
+                    }
+                }
+                _ => {}
+            }
+            if !matches!(byte, b':' | b' ' | b'\n' | b'\r' | b'\t') {
+                self.at_items = false;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    /// Takes text of the items; returns where they end, or the bytes end.
+    fn push_items<E: From<TooLong>>(
+        &mut self,
+        bytes: &[u8],
+        mut start: usize,
+        hand: &mut impl FnMut(Piece<'_>, Place<'_>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let mut at = start;
+        if std::mem::take(&mut self.escaped) {
+            at += 1;
+        }
+        while at < bytes.len() {
+            if self.in_string {
+                match memchr2(b'"', b'\\', &bytes[at..]) {
+                    None => at = bytes.len(),
+                    Some(found) if bytes[at + found] == b'"' => {
+                        self.in_string = false;
+                        at += found + 1;
+                    }
+                    Some(found) => {
+                        at += found + 2;
+                        self.escaped = at > bytes.len();
+                    }
+                }
+                continue;
+            }
+            match bytes[at] {
+                b'"' => self.in_string = true,
+                b'{' | b'[' => self.depth += 1,
+                b',' if self.depth == 2 => {
+                    self.hand_item(bytes, start, at, hand)?;
+                    start = at + 1;
+                    self.has_items = true;
+                }
+                byte @ (b'}' | b']') if self.depth == 2 => {
+                    if self.has_items || !self.is_blank(&bytes[start..at]) {
+                        self.hand_item(bytes, start, at, hand)?;
+                    }
+                    self.item.clear();
+                    self.around.push(byte);
+                    (self.in_items, self.depth) = (false, 1);
+                    return Ok(at + 1);
+                }
+                b'}' | b']' => self.depth -= 1,
+                _ => {}
+            }
+            at += 1;
+        }
+        start = start.min(bytes.len());
+        if self.item.is_empty() {
+            start += blanks(&bytes[start..]);
+            self.item_line = self.lines + newlines(&bytes[..start]) + 1;
+        }
+        self.item.extend_from_slice(&bytes[start..]);
+        if self.item.len() > MAX_ITEM {
+            return Err(TooLong { line: self.item_line }.into());
+        }
+        Ok(bytes.len())
+    }
+
+    fn is_blank(&self, rest: &[u8]) -> bool {
+        self.item.iter().chain(rest).all(u8::is_ascii_whitespace)
+    }
+
+    /// Hands over an item that ends in these bytes: without a copy if it begins in them, too.
+    fn hand_item<E: From<TooLong>>(
+        &mut self,
+        bytes: &[u8],
+        start: usize,
+        end: usize,
+        hand: &mut impl FnMut(Piece<'_>, Place<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.item.is_empty() {
+            let start = start + blanks(&bytes[start..end]);
+            return hand(Piece::Item(&bytes[start..end]), Place::after(self.lines, &bytes[..start]));
+        }
+        self.item.extend_from_slice(&bytes[start..end]);
+        hand(Piece::Item(&self.item), Place::on(self.item_line))?;
+        self.item.clear();
+        Ok(())
+    }
+
+    /// Takes a byte inside a string; returns whether the string ends there.
+    fn end_of_string(&mut self, byte: u8) -> bool {
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' => self.escaped = true,
+            b'"' => self.in_string = false,
+            _ => {}
+        }
+        !self.in_string
+    }
+}
+
+/// Returns whether a string of JSON is `items`, however it is spelled.
+fn is_items(string: &[u8]) -> bool {
+    string == b"\"items\""
+        || (string.contains(&b'\\') && serde_json::from_slice::<String>(string).is_ok_and(|key| key == "items"))
+}
+
+/// A document without the items that were cut out of it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct JsonDocument<'a> {
@@ -17,68 +227,65 @@ pub(super) struct JsonDocument<'a> {
     pub(super) api_version: Cow<'a, str>,
     #[serde(default, borrow)]
     pub(super) kind: Cow<'a, str>,
-    #[serde(default, borrow)]
-    pub(super) items: JsonItems<'a>,
+    #[serde(default)]
+    pub(super) items: Items,
     #[serde(default, borrow)]
     pub(super) snapshot: Option<&'a RawValue>,
 }
 
-/// The field `items`: an array, or, in an object that is no list, whatever it likes.
-#[derive(Default)]
-pub(super) struct JsonItems<'a>(pub(super) Option<Vec<&'a RawValue>>);
+/// The field `items` of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Items {
+    /// Absent, or of another shape in an object that is not a list.
+    #[default]
+    None,
+    /// A list, or `null`, which Go writes for an empty one.
+    List,
+}
 
-impl<'de: 'a, 'a> Deserialize<'de> for JsonItems<'a> {
+impl<'de> Deserialize<'de> for Items {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items;
-        impl<'de> Visitor<'de> for Items {
-            type Value = JsonItems<'de>;
+        struct AnyItems;
+        impl<'de> Visitor<'de> for AnyItems {
+            type Value = Items;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a list of objects")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<JsonItems<'de>, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = sequence.next_element()? {
-                    items.push(item);
-                }
-                Ok(JsonItems(Some(items)))
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Items, A::Error> {
+                while sequence.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Items::List)
             }
 
-            fn visit_unit<E: serde::de::Error>(self) -> Result<JsonItems<'de>, E> {
-                Ok(JsonItems(Some(Vec::new())))
+            fn visit_unit<E: serde::de::Error>(self) -> Result<Items, E> {
+                Ok(Items::List)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonItems<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Items, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(JsonItems(None))
+                Ok(Items::None)
             }
 
-            fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<JsonItems<'de>, E> {
-                Ok(JsonItems(None))
+            fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Items, E> {
+                Ok(Items::None)
             }
         }
-        deserializer.deserialize_any(Items)
+        deserializer.deserialize_any(AnyItems)
     }
 }
 
 /// An item's own `apiVersion` and `kind`.
 #[derive(Debug, Default)]
-pub(super) struct Head {
+pub(super) struct ItemType {
     pub(super) api_version: String,
     pub(super) kind: String,
 }
 
-impl From<&Type<'_>> for Head {
-    fn from(type_: &Type<'_>) -> Self {
-        Head { api_version: type_.api_version.to_owned(), kind: type_.kind.to_owned() }
-    }
-}
-
-impl Head {
-    /// Looks for both fields, and no further once it has them: they mostly come first.
+impl ItemType {
+    /// Finds both fields, and reads no further: they usually come first.
     pub(super) fn of(object: &str) -> Self {
-        struct Peek<'a>(&'a mut Head);
+        struct Peek<'a>(&'a mut ItemType);
         impl<'de> Visitor<'de> for Peek<'_> {
             type Value = ();
 
@@ -98,9 +305,99 @@ impl Head {
                 Ok(())
             }
         }
-        let mut head = Head::default();
+        let mut found = ItemType::default();
         // Leaving before the end counts as an error; what is wrong with the object shows when it is decoded.
-        let _ = serde_json::Deserializer::from_str(object).deserialize_map(Peek(&mut head));
-        head
+        let _ = serde_json::Deserializer::from_str(object).deserialize_map(Peek(&mut found));
+        found
+    }
+}
+
+/// Counts the bytes before an item, whose line is that of its first character.
+fn blanks(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::JsonCutter;
+    use crate::cluster::pieces::{Piece, TooLong};
+
+    #[derive(Debug)]
+    struct Never;
+
+    impl From<TooLong> for Never {
+        fn from(_: TooLong) -> Self {
+            Never
+        }
+    }
+
+    /// Texts with the lines on which they begin.
+    type Lines = Vec<(String, usize)>;
+
+    /// Returns the items and documents with their lines, and whether the text is truncated.
+    fn cut(text: &str, chunk: usize) -> (Lines, Lines, bool) {
+        let (mut items, mut documents) = (Vec::new(), Vec::new());
+        let mut cutter = JsonCutter::default();
+        for chunk in text.as_bytes().chunks(chunk) {
+            let hand = &mut |piece: Piece<'_>, place: crate::cluster::pieces::Place<'_>| {
+                match piece {
+                    Piece::Begin(_) => {}
+                    Piece::Item(item) => items.push((String::from_utf8_lossy(item).trim().to_owned(), place.line())),
+                    Piece::End(text) => documents.push((String::from_utf8_lossy(text).into_owned(), place.line())),
+                }
+                Ok::<_, Never>(())
+            };
+            cutter.push(chunk, hand).unwrap();
+        }
+        (items, documents, cutter.is_truncated())
+    }
+
+    #[test]
+    fn items_are_the_same_however_the_text_is_divided() {
+        let items = json!([
+            {"metadata": {"name": "a", "labels": {"items": "[\"{}\\\"]"}}, "items": [1, [2]]},
+            {"text": "]}\\", "items": []},
+            {},
+            null,
+            "a,b",
+            [3, 4],
+        ]);
+        let list = json!({"items": items, "kind": "PodList", "metadata": {"continue": "n\"e", "items": ["no"]}});
+        let escaped = list.to_string().replacen("\"items\":[{\"meta", "\"\\u0069tems\":[{\"meta", 1);
+        for text in [list.to_string(), serde_json::to_string_pretty(&list).unwrap(), escaped] {
+            for chunk in [1, 2, 3, 10, text.len()] {
+                let (found, documents, truncated) = cut(&text, chunk);
+                let found: Vec<Value> = found.iter().map(|(item, _)| serde_json::from_str(item).unwrap()).collect();
+                assert_eq!(Value::Array(found), items, "{chunk}");
+                let around: Value = serde_json::from_str(&documents[0].0).unwrap();
+                assert_eq!(around["metadata"], list["metadata"]);
+                assert_eq!(around["items"], json!([]));
+                assert!(!truncated);
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_know_their_line() {
+        let text = "\n{\"a\": 1}\n{\"items\":\n[\n1,\n\n2], \"b\": 3}\n";
+        for chunk in [1, 4, 100] {
+            let (items, documents, _) = cut(text, chunk);
+            let lines: Vec<_> = items.iter().map(|(item, line)| (item.as_str(), *line)).collect();
+            assert_eq!(lines, [("1", 5), ("2", 7)], "{chunk}");
+            let lines: Vec<_> = documents.iter().map(|(_, line)| *line).collect();
+            assert_eq!(lines, [2, 3]);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_between_items_stays_in_a_piece() {
+        assert_eq!(cut(r#"{"items": [1, , 2]}"#, 100).0[1].0, "");
+        assert_eq!(cut(r#"{"items": [1, ]}"#, 100).0[1].0, "");
+        assert_eq!(cut(r#"{"items": [{"a" 1}]}"#, 100).0[0].0, r#"{"a" 1}"#);
+        assert_eq!(cut(r#"{"items": [1}}"#, 100).1[0].0, r#"{"items": [}}"#);
+        assert_eq!(cut(r#"{"items": []} x"#, 100).1[1].0, "x");
+        assert!(cut(r#"{"items": [{"a":1},{"b""#, 4).2 && cut(r#"{"kind":"List"#, 4).2);
     }
 }

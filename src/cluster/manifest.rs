@@ -10,8 +10,7 @@ use serde_json::Value;
 
 use super::error::ClusterError;
 use super::manifest_validation;
-use super::objects::json_error;
-use super::text::{self, Format, STANDARD_INPUT};
+use super::text::{self, Format, STANDARD_INPUT, Text};
 use super::yaml;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 
@@ -30,7 +29,7 @@ pub fn read_daemon_set(
     default_namespace: &str,
 ) -> Result<DaemonSet, ClusterError> {
     let (name, text) = read_text(path, stdin)?;
-    let mut object = only_daemon_set(name, objects(name, text::without_mark(&text))?, false)?;
+    let mut object = only_daemon_set(name, objects(name, &text)?, false)?;
     let given = text_at(&object, "/metadata/namespace");
     if given.is_empty() {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -63,7 +62,7 @@ pub fn read_daemon_set(
 /// Fails if the manifest cannot be read, or has no DaemonSet, several, or one without a template.
 pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<Value, ClusterError> {
     let (name, text) = read_text(path, stdin)?;
-    let mut object = only_daemon_set(name, objects(name, text::without_mark(&text))?, true)?;
+    let mut object = only_daemon_set(name, objects(name, &text)?, true)?;
     match object.pointer_mut("/spec/template").map(Value::take) {
         Some(template @ Value::Object(_)) => Ok(template),
         _ => Err(ClusterError::file(name, "its DaemonSet has no spec.template")),
@@ -72,9 +71,9 @@ pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<Value, ClusterE
 
 fn read_text<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, String), ClusterError> {
     if path == "-" {
-        return Ok((STANDARD_INPUT, text::read(STANDARD_INPUT, stdin)?));
+        return Ok((STANDARD_INPUT, Text::new(STANDARD_INPUT, stdin)?.into_string()?));
     }
-    Ok((path, text::read_file(Path::new(path))?))
+    Ok((path, Text::open(Path::new(path))?.into_string()?))
 }
 
 /// Returns every object, those in lists too.
@@ -151,4 +150,14 @@ fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Resul
                 .hint("give a manifest with one of them"))
         }
     }
+}
+
+/// Says what is wrong with JSON, and where.
+fn json_error(name: &str, error: &serde_json::Error) -> ClusterError {
+    if error.is_eof() {
+        let problem =
+            format!("the JSON breaks off at line {}, column {}: the file is truncated", error.line(), error.column());
+        return ClusterError::file(name, problem).hint("copy the file again");
+    }
+    ClusterError::file(name, format!("broken JSON: {error}"))
 }

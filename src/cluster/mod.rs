@@ -1,9 +1,10 @@
 //! Where snapshots come from: a live cluster, or a dump of one.
 //!
-//! A [`Source`] answers a [`Query`] with a [`Snapshot`]. `live` reads an API server, and connects as kubectl does
-//! with the same kubeconfig; [`file`](mod@file) reads a dump and works without a client.
+//! A [`Query`] is answered with a [`Snapshot`](crate::model::snapshot::Snapshot). `live` reads an API server, and
+//! connects as kubectl does with the same kubeconfig; [`file`](mod@file) reads a dump and works without a client.
 
 mod dump_header;
+mod dump_reader;
 pub mod error;
 pub mod file;
 mod json_document;
@@ -13,19 +14,22 @@ pub mod manifest;
 mod manifest_validation;
 mod newest_time;
 mod objects;
+mod pieces;
+mod projection;
 mod redact;
 mod suggestions;
 pub mod text;
 pub(crate) mod write;
 pub mod write_dump;
 pub mod yaml;
+mod yaml_document;
 
 use std::collections::BTreeSet;
 
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::metadata::ObjectMeta;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::{Snapshot, UnknownName};
+use crate::model::snapshot::UnknownName;
 use error::ClusterError;
 
 /// What to read: which DaemonSets, and what of the cluster beside them.
@@ -173,53 +177,19 @@ fn key(metadata: &ObjectMeta) -> (&str, &str) {
 pub enum Source {
     /// A live cluster.
     #[cfg(feature = "live")]
-    Live(live::Live),
+    Live(Box<live::Live>),
     /// A dump.
     File(file::Dump),
 }
 
 impl Source {
-    /// Reads what the query wants.
-    ///
-    /// What the server forbids and what the dump lacks become gaps of the snapshot.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the source cannot be read at all, if the DaemonSets are forbidden, and if a DaemonSet or
-    /// node of the query does not exist.
-    pub async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
-        match self {
-            #[cfg(feature = "live")]
-            Source::Live(live) => Box::pin(live.read(query)).await,
-            Source::File(dump) => dump.read(query),
-        }
-    }
-
-    /// Returns the error for a DaemonSet that was asked for by name and does not exist.
+    /// Returns the error for a DaemonSet that was requested by name and does not exist.
     pub fn unknown_daemon_set(&self, namespace: Option<&str>, unknown: UnknownName) -> ClusterError {
         let error = suggestions::unknown_daemon_set(namespace, unknown);
         match self {
             #[cfg(feature = "live")]
             Source::Live(_) => error,
             Source::File(dump) => dump.not_found(error),
-        }
-    }
-
-    /// Adds every pod on these nodes to the snapshot, so that their free resources can be computed.
-    ///
-    /// Does nothing for a dump, whose snapshot already has every pod.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server cannot be read; pods that it forbids become a gap.
-    pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ClusterError> {
-        match self {
-            #[cfg(feature = "live")]
-            Source::Live(live) => live.read_pods_on(snapshot, nodes).await,
-            Source::File(_) => {
-                let _ = (snapshot, nodes);
-                Ok(())
-            }
         }
     }
 }

@@ -1,38 +1,79 @@
-//! The newest time in a snapshot: the "now" of a dump that does not say when it was made.
+//! The newest time at which anything happened to an object. The newest of a dump that does not say when it was made
+//! is its "now".
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
-use crate::model::pod::ContainerState;
-use crate::model::snapshot::Snapshot;
+use crate::model::node::Node;
+use crate::model::pod::{ContainerState, Pod};
+use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass};
 
-/// Returns the newest time at which anything in the snapshot happened; nothing where there is none.
-pub fn newest_time(snapshot: &Snapshot) -> Option<Timestamp> {
-    let whole_objects = snapshot
-        .daemon_sets
-        .iter()
-        .map(|daemon_set| (&daemon_set.metadata, &daemon_set.object))
-        .chain(snapshot.controller_revisions.iter().map(|revision| (&revision.metadata, &revision.object)))
-        .map(|(metadata, object)| metadata_time(metadata).max(managed_fields_time(object)));
-    let nodes = snapshot.nodes.iter().map(|node| {
-        let conditions = node.status.conditions.iter();
+/// An object to which something happened.
+pub(super) trait NewestTime {
+    /// Returns the newest time at which anything happened to it.
+    fn newest_time(&self) -> Option<Timestamp>;
+}
+
+impl NewestTime for DaemonSet {
+    fn newest_time(&self) -> Option<Timestamp> {
+        metadata_time(&self.metadata).max(managed_fields_time(&self.object))
+    }
+}
+
+impl NewestTime for ControllerRevision {
+    fn newest_time(&self) -> Option<Timestamp> {
+        metadata_time(&self.metadata).max(managed_fields_time(&self.object))
+    }
+}
+
+impl NewestTime for Node {
+    fn newest_time(&self) -> Option<Timestamp> {
+        let conditions = self.status.conditions.iter();
         let times = conditions
             .flat_map(|condition| [condition.last_heartbeat_time.get(), condition.last_transition_time.get()]);
-        let taints = node.spec.taints.iter().map(|taint| taint.time_added.get());
-        times.chain(taints).fold(metadata_time(&node.metadata), Option::max)
-    });
-    let pods = snapshot.pods.iter().map(|pod| {
-        let status = &pod.status;
+        let taints = self.spec.taints.iter().map(|taint| taint.time_added.get());
+        times.chain(taints).fold(metadata_time(&self.metadata), Option::max)
+    }
+}
+
+impl NewestTime for Pod {
+    fn newest_time(&self) -> Option<Timestamp> {
+        let status = &self.status;
         let conditions = status.conditions.iter().map(|condition| condition.last_transition_time.get());
         let containers = status.container_statuses.iter().chain(&status.init_container_statuses);
         let states = containers.map(|container| state_time(&container.state).max(state_time(&container.last_state)));
-        conditions.chain(states).fold(metadata_time(&pod.metadata).max(status.start_time.get()), Option::max)
-    });
-    let events = snapshot.events.iter().map(|event| event.last_seen().max(metadata_time(&event.metadata)));
-    let leases = snapshot.leases.iter().map(|lease| lease.spec.renew_time.get().max(metadata_time(&lease.metadata)));
-    whole_objects.chain(nodes).chain(pods).chain(events).chain(leases).flatten().max()
+        conditions.chain(states).fold(metadata_time(&self.metadata).max(status.start_time.get()), Option::max)
+    }
 }
+
+impl NewestTime for Event {
+    fn newest_time(&self) -> Option<Timestamp> {
+        self.last_seen().max(metadata_time(&self.metadata))
+    }
+}
+
+impl NewestTime for Lease {
+    fn newest_time(&self) -> Option<Timestamp> {
+        self.spec.renew_time.get().max(metadata_time(&self.metadata))
+    }
+}
+
+/// Objects that are made once and seldom change say nothing about when a dump was made.
+macro_rules! without_time {
+    ($($name:ident)+) => { $(
+        impl NewestTime for $name {
+            fn newest_time(&self) -> Option<Timestamp> {
+                None
+            }
+        }
+    )+ };
+}
+
+without_time!(LimitRange RuntimeClass PriorityClass);
 
 /// A deletion's time lies ahead by its grace period.
 fn metadata_time(metadata: &ObjectMeta) -> Option<Timestamp> {

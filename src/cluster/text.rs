@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::str::Utf8Error;
 
 use flate2::read::MultiGzDecoder;
 
@@ -11,8 +12,20 @@ use super::error::ClusterError;
 /// How a path names standard input.
 pub const STANDARD_INPUT: &str = "standard input";
 
-/// How many bytes a compressed file may unpack to: 4 GiB. More than any cluster, less than a bomb.
-const UNPACKED_LIMIT: u64 = 4 << 30;
+/// The most bytes a compressed file may unpack to: more than a dump of any cluster has.
+const UNPACKED_LIMIT: u64 = 16 << 30;
+
+/// The most bytes of a manifest.
+const MANIFEST_LIMIT: usize = 64 << 20;
+
+/// How many bytes are read at a time.
+const CHUNK: usize = 1 << 18;
+
+/// How many bytes tell what a text is.
+const HEAD: usize = 4096;
+
+/// What some editors put at the beginning of a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -25,74 +38,178 @@ pub enum Format {
     Yaml,
 }
 
-/// Reads a file as text, gzipped or not.
-///
-/// # Errors
-///
-/// Fails where the file cannot be read, is cut off, or holds no UTF-8.
-pub fn read_file(path: &Path) -> Result<String, ClusterError> {
-    let name = path.display().to_string();
-    if path.is_dir() {
-        return Err(ClusterError::file(name, "is a folder"));
-    }
-    let file = File::open(path).map_err(|error| io_error(&name, &error))?;
-    read(&name, file)
+/// A text that is read in chunks, gzipped or not; its first bytes tell.
+pub struct Text<'a> {
+    name: String,
+    reader: Box<dyn Read + 'a>,
+    /// The beginning, until it is handed out.
+    head: Vec<u8>,
+    buffer: Vec<u8>,
+    gzipped: bool,
+    /// How many bytes were read, unpacked.
+    length: u64,
 }
 
-/// Makes the error for a file that the system does not hand out.
+/// Why a text cannot be read.
+#[derive(Debug)]
+pub enum TextError {
+    /// It is not JSON or YAML.
+    Foreign(ClusterError),
+    /// It is truncated, broken, or cannot be read at all.
+    Unreadable(ClusterError),
+}
+
+impl From<TextError> for ClusterError {
+    fn from(error: TextError) -> Self {
+        match error {
+            TextError::Foreign(error) | TextError::Unreadable(error) => error,
+        }
+    }
+}
+
+impl<'a> Text<'a> {
+    /// Begins to read a file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or is not text.
+    pub fn open(path: &Path) -> Result<Text<'static>, TextError> {
+        let name = path.display().to_string();
+        if path.is_dir() {
+            return Err(TextError::Unreadable(ClusterError::file(name, "is a directory")));
+        }
+        let file = File::open(path).map_err(|error| TextError::Unreadable(io_error(&name, &error)))?;
+        Text::new(&name, file)
+    }
+
+    /// Begins to read a stream.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the stream cannot be read, or is not text.
+    pub fn new(name: &str, mut reader: impl Read + 'a) -> Result<Self, TextError> {
+        let mut start = Vec::new();
+        let read = reader.by_ref().take(2).read_to_end(&mut start);
+        read.map_err(|error| TextError::Unreadable(io_error(name, &error)))?;
+        let gzipped = start == GZIP_MAGIC;
+        let reader = io::Cursor::new(start).chain(reader);
+        let reader: Box<dyn Read + 'a> = if gzipped { Box::new(MultiGzDecoder::new(reader)) } else { Box::new(reader) };
+        let mut text =
+            Text { name: name.to_owned(), reader, head: Vec::new(), buffer: vec![0; CHUNK], gzipped, length: 0 };
+        while text.head.len() < HEAD
+            && let Some(chunk) = text.read_chunk().map_err(TextError::Unreadable)?
+        {
+            let chunk = chunk.to_vec();
+            text.head.extend(chunk);
+        }
+        if let Some((what, hint)) = foreign_bytes(&text.head) {
+            let error = ClusterError::file(name, format!("is {what}, not JSON or YAML")).hint(hint);
+            return Err(TextError::Foreign(error));
+        }
+        if text.head.starts_with(BYTE_ORDER_MARK) {
+            text.head.drain(..BYTE_ORDER_MARK.len());
+        }
+        Ok(text)
+    }
+
+    /// Returns how errors call the text.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns whether the beginning of the text has a field of Kubernetes objects.
+    pub fn mentions_objects(&self) -> bool {
+        ["apiVersion", "kind"].iter().any(|field| memchr::memmem::find(&self.head, field.as_bytes()).is_some())
+    }
+
+    /// Returns how the text is written.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is empty, or neither JSON nor YAML.
+    pub fn format(&self) -> Result<Format, ClusterError> {
+        format(&self.name, &String::from_utf8_lossy(&self.head))
+    }
+
+    /// Returns the next bytes, or `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they cannot be read, and if the text is too long.
+    pub fn next_chunk(&mut self) -> Result<Option<&[u8]>, ClusterError> {
+        if self.head.is_empty() {
+            return self.read_chunk();
+        }
+        let head = std::mem::take(&mut self.head);
+        self.buffer.resize(CHUNK.max(head.len()), 0);
+        self.buffer[..head.len()].copy_from_slice(&head);
+        Ok(Some(&self.buffer[..head.len()]))
+    }
+
+    fn read_chunk(&mut self) -> Result<Option<&[u8]>, ClusterError> {
+        let read = loop {
+            match self.reader.read(&mut self.buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.read_error(&error)),
+                Ok(read) => break read,
+            }
+        };
+        self.length += read as u64;
+        if self.gzipped && self.length > UNPACKED_LIMIT {
+            return Err(ClusterError::file(&self.name, "unpacks to more than 16 GiB")
+                .hint("unpack it, and give its parts in a directory"));
+        }
+        Ok((read > 0).then_some(&self.buffer[..read]))
+    }
+
+    fn read_error(&self, error: &io::Error) -> ClusterError {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof if self.gzipped => {
+                ClusterError::file(&self.name, "the gzip data ends too early: the file is truncated")
+                    .hint("copy the file again, or make the dump again")
+            }
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if self.gzipped => {
+                ClusterError::file(&self.name, format!("the gzip data is broken: {error}"))
+            }
+            _ => io_error(&self.name, error),
+        }
+    }
+
+    /// Reads the rest of the text.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be read, is not UTF-8, or is larger than any manifest.
+    pub fn into_string(mut self) -> Result<String, ClusterError> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = self.next_chunk()? {
+            bytes.extend_from_slice(chunk);
+            if bytes.len() > MANIFEST_LIMIT {
+                return Err(ClusterError::file(&self.name, "is larger than 64 MiB, too large for a manifest"));
+            }
+        }
+        match str::from_utf8(&bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(error) => Err(utf8_error(&self.name, 1, &bytes, error)),
+        }
+    }
+}
+
+/// Builds the error for a file that the system does not hand out.
 pub fn io_error(name: &str, error: &io::Error) -> ClusterError {
     match error.kind() {
-        io::ErrorKind::NotFound => ClusterError::file(name, "no such file or folder"),
+        io::ErrorKind::NotFound => ClusterError::file(name, "no such file or directory"),
         io::ErrorKind::PermissionDenied => ClusterError::file(name, "permission denied"),
         _ => ClusterError::file(name, error.to_string()),
     }
 }
 
-/// Reads a stream as text, gzipped or not; its first bytes tell.
-///
-/// # Errors
-///
-/// Fails where the stream cannot be read, is cut off, or holds no UTF-8.
-pub fn read(name: &str, mut reader: impl Read) -> Result<String, ClusterError> {
-    let mut bytes = Vec::new();
-    reader.by_ref().take(2).read_to_end(&mut bytes).map_err(|error| io_error(name, &error))?;
-    if bytes == GZIP_MAGIC {
-        bytes = unpack(name, io::Cursor::new(GZIP_MAGIC).chain(reader))?;
-    } else {
-        reader.read_to_end(&mut bytes).map_err(|error| io_error(name, &error))?;
-    }
-    into_text(name, bytes)
-}
-
-fn unpack(name: &str, reader: impl Read) -> Result<Vec<u8>, ClusterError> {
-    let mut bytes = Vec::new();
-    let read = MultiGzDecoder::new(reader).take(UNPACKED_LIMIT + 1).read_to_end(&mut bytes);
-    read.map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => ClusterError::file(name, "the gzip data ends too early: the file is truncated")
-            .hint("copy the file again, or make the dump again"),
-        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-            ClusterError::file(name, format!("the gzip data is broken: {error}"))
-        }
-        _ => io_error(name, &error),
-    })?;
-    if bytes.len() as u64 > UNPACKED_LIMIT {
-        return Err(ClusterError::file(name, "unpacks to more than 4 GiB: no dump is that big")
-            .hint("where it really is one, unpack it and give the parts in a folder"));
-    }
-    Ok(bytes)
-}
-
-fn into_text(name: &str, bytes: Vec<u8>) -> Result<String, ClusterError> {
-    if let Some((what, hint)) = foreign_bytes(&bytes) {
-        return Err(ClusterError::file(name, format!("is {what}, not JSON or YAML")).hint(hint));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let bytes = error.as_bytes();
-        let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-        ClusterError::file(name, format!("line {line} is not UTF-8: it holds the byte 0x{:02x}", bytes[at]))
-            .hint("a dump is text: write it with `kubectl get … -o json` or `kubectl ds snapshot`")
-    })
+/// Builds the error for bytes that are not UTF-8, in a text that begins on a line.
+pub fn utf8_error(name: &str, line: usize, bytes: &[u8], error: Utf8Error) -> ClusterError {
+    let at = error.valid_up_to();
+    let line = line + memchr::memchr_iter(b'\n', &bytes[..at]).count();
+    ClusterError::file(name, format!("line {line} is not UTF-8: it has the byte 0x{:02x}", bytes[at]))
+        .hint("a dump is text: write it with `kubectl get … -o json` or `kubectl ds snapshot`")
 }
 
 /// Names what bytes are, where they begin like something well known that is no text.
@@ -113,18 +230,13 @@ fn foreign_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Takes away the mark that some editors put at the start of a text.
-pub fn without_mark(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
-}
-
 /// Tells how a text is written by its first letters.
 ///
 /// # Errors
 ///
 /// Fails where it is empty, or written neither way.
 pub fn format(name: &str, text: &str) -> Result<Format, ClusterError> {
-    let text = without_mark(text).trim_start();
+    let text = text.trim_start();
     let first_line = text.lines().next().unwrap_or_default();
     match text.as_bytes().first() {
         None => Err(ClusterError::file(name, "is empty")
@@ -146,19 +258,18 @@ fn is_table(first_line: &str) -> bool {
     first_line.starts_with("NAME") && words.clone().count() >= 2 && words.all(upper)
 }
 
-/// Returns the number of the line in which a part of the text begins.
-pub fn line_of(text: &str, part: &str) -> usize {
-    let at = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len());
-    text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
 
     use flate2::{Compression, write::GzEncoder};
 
-    use super::{Format, format, line_of, read};
+    use super::{Format, Text, format};
+    use crate::cluster::error::ClusterError;
+
+    fn read(name: &str, bytes: &[u8]) -> Result<String, ClusterError> {
+        Text::new(name, bytes)?.into_string()
+    }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -186,7 +297,7 @@ mod tests {
             (b"PK\x03\x04...".to_vec(), "x: is a zip archive, not JSON or YAML"),
             (b"\xff\xfek\0i\0".to_vec(), "x: is UTF-16 text, not JSON or YAML"),
             (b"k8s\0....".to_vec(), "x: is Kubernetes protobuf, not JSON or YAML"),
-            (b"a: b\nc: \xff\n".to_vec(), "x: line 2 is not UTF-8: it holds the byte 0xff"),
+            (b"a: b\nc: \xff\n".to_vec(), "x: line 2 is not UTF-8: it has the byte 0xff"),
             (cut, "x: the gzip data ends too early: the file is truncated"),
             (b"\x1f\x8b\x63garbage".to_vec(), "x: the gzip data is broken: invalid gzip header"),
         ] {
@@ -196,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_first_letters_tell_how_a_text_is_written() {
-        assert_eq!(format("x", "\u{feff} \n{\"kind\"").unwrap(), Format::Json);
+        assert_eq!(format("x", " \n{\"kind\"").unwrap(), Format::Json);
         assert_eq!(format("x", "# NAMES\nkind: Pod").unwrap(), Format::Yaml);
         assert_eq!(format("x", "NAME: value").unwrap(), Format::Yaml);
         for (text, message) in [
@@ -207,11 +318,5 @@ mod tests {
         ] {
             assert_eq!(format("x", text).unwrap_err().to_string(), message);
         }
-    }
-
-    #[test]
-    fn a_part_is_found_in_its_line() {
-        let text = "one\ntwo\nthree";
-        assert_eq!([line_of(text, text), line_of(text, &text[4..5]), line_of(text, &text[9..])], [1, 2, 3]);
     }
 }

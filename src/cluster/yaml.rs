@@ -1,7 +1,6 @@
 //! Reads YAML as kubectl does, however big, but never bigger than it looks.
 //!
-//! A document is read item by item. What aliases stand for is counted, so that a few lines that
-//! unfold to gigabytes end with an error at once.
+//! What aliases stand for is counted, so that a few lines that expand to gigabytes end with an error at once.
 
 use std::cell::Cell;
 use std::fmt;
@@ -49,7 +48,7 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
 
 /// How much a document may unfold to.
 #[derive(Debug)]
-pub struct Allowance {
+struct Allowance {
     left: Cell<usize>,
 }
 
@@ -71,7 +70,7 @@ impl Allowance {
 ///
 /// Fails with a fragment that names the line, where the text is no YAML, unfolds to far more than
 /// it is long, or the seed refuses it.
-pub fn read<'a, T>(
+fn read<'a, T>(
     document: Document<'a>,
     visit: impl for<'e> FnOnce(serde_saphyr::Deserializer<'a, 'e>, &Allowance) -> Result<T, Error>,
 ) -> Result<T, String> {
@@ -119,7 +118,7 @@ fn is_bomb(error: &Error) -> bool {
 
 /// Reads a value, and charges it to the allowance.
 #[derive(Debug, Clone, Copy)]
-pub struct ValueSeed<'a>(pub &'a Allowance);
+struct ValueSeed<'a>(&'a Allowance);
 
 impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;

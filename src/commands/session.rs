@@ -14,8 +14,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::Failure;
 use super::parse::{parse_duration, parse_selector};
 use crate::cluster::error::ClusterError;
+use crate::cluster::file::{Dump, Reading};
 use crate::cluster::live::{self, ConnectOptions};
-use crate::cluster::{Query, Source, file};
+use crate::cluster::{Query, Source};
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::io::Io;
@@ -288,13 +289,13 @@ impl Target {
             Scope::Default | Scope::All => None,
         };
         let (source, default_namespace) = match &self.place {
-            Place::Dump { path, now } => (Source::File(file::open(path, io.input, *now)?), None),
+            Place::Dump { path, now } => (Source::File(Dump::new(path, *now)), None),
             Place::Live(options) => {
                 let progress = progress.clone();
                 let tell = move |read: live::Progress| progress.set(read.kind.resource(), read.objects, read.bytes);
                 let live = live::connect(options, io.clock, Arc::new(tell)).await?;
                 let default_namespace = live.default_namespace().to_owned();
-                (Source::Live(live), Some(default_namespace))
+                (Source::Live(Box::new(live)), Some(default_namespace))
             }
         };
         // A dump is looked at as a whole unless a namespace is named.
@@ -371,11 +372,15 @@ impl Session {
     ) -> Result<Snapshot, Failure> {
         let namespace = query.namespace.clone().or_else(|| self.namespace.clone());
         let query = Query { namespace, selector: self.selector.clone(), ..query };
+        let live = match &self.source {
+            Source::Live(live) => live,
+            Source::File(dump) => return snapshot_of(dump.read(&query, io.input, needs_all_pods_on)?, io),
+        };
         let work = async {
-            let mut snapshot = self.source.read(&query).await?;
+            let mut snapshot = live.read(&query).await?;
             let nodes = needs_all_pods_on(&snapshot);
             if !nodes.is_empty() {
-                self.source.read_pods_on(&mut snapshot, &nodes).await?;
+                live.read_pods_on(&mut snapshot, &nodes).await?;
             }
             Ok(snapshot)
         };
@@ -392,11 +397,7 @@ impl Session {
     ///
     /// Fails where the source cannot be read.
     pub async fn read_history(&self, query: Query, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
-        let query = Query { namespace: self.namespace.clone(), selector: self.selector.clone(), ..query };
-        let work = self.source.read(&query);
-        let snapshot = show_progress(work, &self.progress, io).await?;
-        self.print_warnings(io)?;
-        Ok(snapshot)
+        self.read(query, io, |_| BTreeSet::new()).await
     }
 
     /// Reads what a query asks for again and again until it is found; returns `None` if it is not in time. Transient
@@ -411,11 +412,12 @@ impl Session {
         patience: Duration,
         find: impl Fn(&Snapshot) -> Option<T>,
     ) -> Result<Option<T>, ClusterError> {
+        let Source::Live(live) = &self.source else { return Ok(None) };
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(50);
         let mut last = Err(ClusterError::TimedOut { message: "the server did not answer in time".to_owned() });
         loop {
-            match timeout_at(end, self.source.read(query)).await {
+            match timeout_at(end, live.read(query)).await {
                 Ok(Ok(snapshot)) => match find(&snapshot) {
                     Some(found) => return Ok(Some(found)),
                     None => last = Ok(None),
@@ -432,20 +434,16 @@ impl Session {
         }
     }
 
-    /// Prints what the server or the dump has warned of.
+    /// Prints the warnings of the server.
     pub(super) fn print_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
-        let warnings = match &self.source {
+        match &self.source {
             Source::Live(live) => {
                 let warnings = live.take_warnings();
                 io.server_warnings += warnings.len();
-                warnings
+                warn(warnings, io)
             }
-            Source::File(dump) => dump.warnings.clone(),
-        };
-        for warning in warnings {
-            writeln!(io.err, "warning: {}", sanitize(&warning))?;
+            Source::File(_) => Ok(()),
         }
-        Ok(())
     }
 
     /// Checks that each DaemonSet that was asked for by name exists. Errors of several names are one error.
@@ -473,6 +471,19 @@ impl Session {
     pub(super) fn place(&self) -> String {
         self.namespace.as_ref().map(|namespace| format!(" in {} namespace", sanitize(namespace))).unwrap_or_default()
     }
+}
+
+/// Prints the warnings about a dump, and returns what was read of it.
+fn snapshot_of(reading: Reading, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
+    warn(reading.warnings, io)?;
+    Ok(reading.snapshot)
+}
+
+fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {
+    for warning in warnings {
+        writeln!(io.err, "warning: {}", sanitize(&warning))?;
+    }
+    Ok(())
 }
 
 /// Waits for work to be done, and shows on a terminal how far it has come.

@@ -103,6 +103,10 @@ pub async fn run(
 
 fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<()> {
     for gap in &snapshot.gaps {
+        if let GapCause::Unreadable { object, problem } = &gap.cause {
+            writeln!(io.err, "{}", sanitize(&format!("warning: skipped {object}: {problem}")))?;
+            continue;
+        }
         let place = match (&gap.namespace, &gap.cause) {
             (Some(namespace), _) => format!(" in namespace {namespace}"),
             (None, GapCause::ForbiddenElsewhere(_)) => " in other namespaces".to_owned(),
@@ -112,7 +116,7 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
             GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission) => {
                 format!("it takes the permission to {permission}")
             }
-            GapCause::NotInDump => "the dump that was read has none".to_owned(),
+            GapCause::NotInDump | GapCause::Unreadable { .. } => "the dump that was read has none".to_owned(),
         };
         let text = format!("warning: no {}{place} in it: {why}", gap.kind.resource());
         writeln!(io.err, "{}", sanitize(&text))?;

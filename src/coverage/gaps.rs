@@ -58,6 +58,7 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
             format!("{resource} of other namespaces could not be read ({permission} is forbidden): {left_open}"),
         ),
         GapCause::NotInDump => (None, format!("the dump has no {resource}{place}: {left_open}")),
+        GapCause::Unreadable { object, problem } => (None, format!("skipped {object}: {problem}: {left_open}")),
     };
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
     let affects_counts = matches!(gap.kind, Kind::DaemonSets | Kind::Nodes | Kind::Pods) && !elsewhere;
@@ -67,7 +68,11 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
 /// Says what a gap leaves open, or nothing where no answer depends on it.
 fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
+    let unreadable = matches!(gap.cause, GapCause::Unreadable { .. });
     Some(match gap.kind {
+        Kind::Nodes if unreadable => "its node is left out",
+        Kind::DaemonSets if unreadable => "it is left out",
+        Kind::Pods if unreadable && gap.namespace.is_none() => "the free resources of its node are unknown",
         Kind::Pods if elsewhere => "free room and taken ports are known only in the scheduler's words",
         Kind::Pods => "numbers of pods are those of each status",
         Kind::DaemonSets => "its DaemonSets are left out",

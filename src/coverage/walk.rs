@@ -21,7 +21,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{
     Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodSummary,
 };
@@ -328,7 +328,8 @@ impl<'s, 'a> Walk<'s, 'a> {
         self.add_unnamed_missing(&counts);
         let Walk { subject, options, tally, by, groups, not_eligible_groups, nodes, mistakes, .. } = self;
         let daemon_set = subject.daemon_set;
-        let every = options.is_every_node() && subject.nodes_known && subject.pods_known;
+        // Some nodes may be known while others are not.
+        let every = options.is_every_node() && subject.index.knows(Kind::Nodes, "") && subject.pods_known;
         let status = if every {
             status_counters::check(&daemon_set.status, &tally, subject.current_hash.is_some())
         } else {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::Error as _;
 use serde_json::Value;
 
 use super::daemon_set::{annotations, drop_nulls};
@@ -39,7 +40,7 @@ impl ControllerRevision {
         }
         let mut slim = object.clone();
         drop_nulls(&mut slim);
-        let Slim { metadata, revision } = Slim::deserialize(&slim)?;
+        let Slim { metadata, revision } = serde_path_to_error::deserialize(&slim).map_err(serde_json::Error::custom)?;
         Ok(ControllerRevision { metadata, annotations: annotations(&slim), revision, object })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -175,7 +176,8 @@ impl DaemonSet {
         }
         let mut slim = object.clone();
         drop_nulls(&mut slim);
-        let Slim { metadata, mut spec, status } = Slim::deserialize(&slim)?;
+        let Slim { metadata, mut spec, status } =
+            serde_path_to_error::deserialize(&slim).map_err(serde_json::Error::custom)?;
         let annotations = annotations(&slim);
         spec.apply_defaults();
         Ok(DaemonSet { metadata, annotations, spec, status, object })

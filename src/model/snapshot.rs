@@ -150,6 +150,13 @@ pub enum GapCause {
     ForbiddenElsewhere(String),
     /// The dump has no object of the kind.
     NotInDump,
+    /// An object of the dump has an unexpected shape, and was skipped.
+    Unreadable {
+        /// Its kind and name, such as `Pod kube-system/cni-x7v2p`.
+        object: String,
+        /// Where it stands and what is wrong with it.
+        problem: String,
+    },
 }
 
 impl Snapshot {
@@ -181,9 +188,13 @@ impl Snapshot {
     /// Returns the gap for a kind in a namespace that has DaemonSets.
     pub fn gap(&self, kind: Kind, namespace: &str) -> Option<&Gap> {
         let hides = |gap: &&Gap| {
-            gap.kind == kind
-                && gap.namespace.as_deref().is_none_or(|gap| gap == namespace)
-                && !matches!(gap.cause, GapCause::ForbiddenElsewhere(_))
+            let is_elsewhere = match gap.cause {
+                GapCause::ForbiddenElsewhere(_) => true,
+                // A pod of another controller.
+                GapCause::Unreadable { .. } => gap.kind == Kind::Pods && gap.namespace.is_none(),
+                GapCause::Forbidden(_) | GapCause::NotInDump => false,
+            };
+            gap.kind == kind && gap.namespace.as_deref().is_none_or(|gap| gap == namespace) && !is_elsewhere
         };
         self.gaps.iter().find(hides)
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kubectl_ds::cluster::error::ClusterError;
-use kubectl_ds::cluster::live::{ConnectOptions, connect};
-use kubectl_ds::cluster::{CoverageScope, Query, Source, Wanted};
+use kubectl_ds::cluster::live::{ConnectOptions, Live, connect};
+use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
 use kubectl_ds::model::event::Event;
 use kubectl_ds::model::snapshot::{GapCause, Kind, PodsComplete, Snapshot};
 use serde::de::DeserializeOwned;
@@ -41,15 +41,15 @@ fn control_plane() -> ControlPlane {
 }
 
 /// Reads as one of the harness's users.
-fn read(control_plane: &ControlPlane, user: &str, query: &Query) -> Result<(Snapshot, Source), ClusterError> {
+fn read(control_plane: &ControlPlane, user: &str, query: &Query) -> Result<(Snapshot, Live), ClusterError> {
     let options = ConnectOptions {
         kubeconfig: Some(control_plane.kubeconfig_of(user).display().to_string()),
         ..ConnectOptions::default()
     };
     block_on(async {
-        let source = Source::Live(connect(&options, clock, Arc::new(|_| ())).await?);
-        let snapshot = source.read(query).await?;
-        Ok((snapshot, source))
+        let live = connect(&options, clock, Arc::new(|_| ())).await?;
+        let snapshot = live.read(query).await?;
+        Ok((snapshot, live))
     })
 }
 
@@ -144,8 +144,8 @@ fn a_daemon_set_is_read_with_what_belongs_to_it(control_plane: &ControlPlane) {
             kubeconfig: Some(control_plane.kubeconfig().display().to_string()),
             ..ConnectOptions::default()
         };
-        let source = Source::Live(connect(&options, clock, Arc::new(|_| ())).await.unwrap());
-        source.read_pods_on(&mut snapshot, &on_n1).await.unwrap();
+        let live = connect(&options, clock, Arc::new(|_| ())).await.unwrap();
+        live.read_pods_on(&mut snapshot, &on_n1).await.unwrap();
     });
     assert_eq!(names(&snapshot), ["agent-run1", "agent-wait", "web-1"]);
     assert_eq!(snapshot.pods_complete, PodsComplete::On(on_n1));

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::live::{ConnectOptions, Live, Watch, connect};
-use kubectl_ds::cluster::{Query, Source};
 use kubectl_ds::model::snapshot::Snapshot;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -134,9 +134,9 @@ fn after_random_changes_the_store_equals_a_fresh_list() {
                 }
             }
             assert!(seen > 100, "{seen} changes seen");
-            let source = Source::Live(self::live(&control_plane).await);
+            let fresh = self::live(&control_plane).await;
             until(&mut watch, "the store equals a list", async |watch| {
-                sorted(source.read(&query()).await.unwrap()) == sorted(watch.snapshot().await.clone())
+                sorted(fresh.read(&query()).await.unwrap()) == sorted(watch.snapshot().await.clone())
             })
             .await;
             assert!(

@@ -9,9 +9,9 @@ mod writing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::live::{ConnectOptions, Live, connect};
-use kubectl_ds::cluster::{Query, Source};
 use kubectl_ds::error::CommandError;
 use kubectl_ds::model::metadata::{ObjectMeta, OwnerReference};
 use kubectl_ds::model::node::Node;
@@ -33,11 +33,11 @@ async fn live(options: &ConnectOptions) -> Result<Live, ClusterError> {
 }
 
 /// Connects and reads, as a command does.
-fn read(options: &ConnectOptions, query: &Query) -> Result<(Snapshot, Source), ClusterError> {
+fn read(options: &ConnectOptions, query: &Query) -> Result<(Snapshot, Live), ClusterError> {
     block_on(async {
-        let source = Source::Live(live(options).await?);
-        let snapshot = source.read(query).await?;
-        Ok((snapshot, source))
+        let live = live(options).await?;
+        let snapshot = live.read(query).await?;
+        Ok((snapshot, live))
     })
 }
 

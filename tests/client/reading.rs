@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kubectl_ds::cluster::live::ConnectOptions;
-use kubectl_ds::cluster::{CoverageScope, Flavors, PodsOf, Query, Source, Wanted};
+use kubectl_ds::cluster::{CoverageScope, Flavors, PodsOf, Query, Wanted};
 use kubectl_ds::error::{CommandError, Exit};
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::json;
@@ -268,8 +268,7 @@ fn an_answer_of_another_kind_is_refused() {
 #[test]
 fn warnings_are_kept_once_each() {
     let server = Server::start(|asked| cluster(asked).with("warning", "299 - \"this cluster is old\""));
-    let (_, source) = read(&options(&server), &agent()).unwrap();
-    let Source::Live(live) = source else { panic!("{source:?} is not live") };
+    let (_, live) = read(&options(&server), &agent()).unwrap();
     assert_eq!(live.take_warnings(), ["this cluster is old"]);
     assert_eq!(live.take_warnings(), Vec::<String>::new());
 }
@@ -333,7 +332,7 @@ fn where_all_pods_are_forbidden_the_daemon_sets_own_are_read() {
 fn pods_of_few_nodes_are_read_node_by_node_and_of_many_at_once() {
     let server = Server::start(cluster);
     block_on(async {
-        let source = Source::Live(live(&options(&server)).await.unwrap());
+        let source = live(&options(&server)).await.unwrap();
         let mut snapshot = source.read(&agent()).await.unwrap();
         let before = server.asked().len();
         let two = BTreeSet::from(["n1".to_owned(), "n2".to_owned()]);
@@ -361,7 +360,7 @@ fn pods_that_are_forbidden_leave_the_arithmetic_open() {
         _ => cluster(asked),
     });
     block_on(async {
-        let source = Source::Live(live(&options(&server)).await.unwrap());
+        let source = live(&options(&server)).await.unwrap();
         let mut snapshot = source.read(&agent()).await.unwrap();
         source.read_pods_on(&mut snapshot, &["n1".to_owned()].into()).await.unwrap();
         assert!(!snapshot.knows_all_pods_on("n1"));
@@ -380,7 +379,10 @@ fn a_daemon_set_of_the_wrong_shape_is_told_by_the_field() {
         _ => cluster(asked),
     });
     let error = read(&options(&server), &agent()).unwrap_err().to_string();
-    assert_eq!(error, "cannot read the server's answer to get daemonsets: invalid type: string \"soon\", expected i64");
+    assert_eq!(
+        error,
+        "cannot read the server's answer to get daemonsets: spec.minReadySeconds: invalid type: string \"soon\", expected i64"
+    );
 }
 
 #[test]

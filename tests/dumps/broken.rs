@@ -1,6 +1,14 @@
-use serde_json::json;
+use kubectl_ds::cluster::Query;
+use kubectl_ds::cluster::text::Format;
+use kubectl_ds::cluster::write_dump::{WriteOptions, write_dump};
+use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, Snapshot};
+use serde_json::{Value, json};
 
-use super::{complaint, daemon_set, list, node};
+use super::{ask, complaint, daemon_set, list, node, on_node, pod, read, untyped};
+
+fn yaml(items: &[Value]) -> String {
+    serde_saphyr::to_string(&items).unwrap()
+}
 
 #[test]
 fn a_truncated_dump_says_where_it_breaks_off() {
@@ -20,7 +28,7 @@ fn a_truncated_dump_says_where_it_breaks_off() {
 fn broken_text_is_named_with_its_line() {
     assert_eq!(
         complaint("{\"kind\": \"List\",\n \"items\": [,]}"),
-        "standard input: broken JSON: expected value at line 2 column 12"
+        "standard input: line 2: broken JSON: expected value"
     );
     assert_eq!(
         complaint("kind: List\nitems:\n- kind: [\n"),
@@ -30,26 +38,138 @@ fn broken_text_is_named_with_its_line() {
     assert_eq!(complaint("- a\n- b\n"), "standard input: holds a YAML sequence, not Kubernetes objects");
 }
 
+/// Returns the gaps that unreadable objects left.
+fn unreadable(snapshot: &Snapshot) -> Vec<(Kind, Option<&str>, String)> {
+    let of = |gap: &'_ Gap| match &gap.cause {
+        GapCause::Unreadable { object, problem } => Some(format!("{object}: {problem}")),
+        _ => None,
+    };
+    snapshot.gaps.iter().filter_map(|gap| Some((gap.kind, gap.namespace.as_deref(), of(gap)?))).collect()
+}
+
 #[test]
-fn a_field_of_the_wrong_type_is_named_with_its_object() {
+fn a_node_of_an_unexpected_shape_is_left_out_with_its_pods() {
     let mut wrong = node("b");
     wrong["spec"]["unschedulable"] = json!("maybe");
-    let text = serde_json::to_string_pretty(&list(&[node("a"), wrong.clone()])).unwrap();
-    let line = text.lines().position(|line| line.contains("maybe")).unwrap() + 1;
+    let mut there = pod("x", "agent-b", "DaemonSet");
+    there["spec"]["nodeName"] = json!("b");
+    let items = [daemon_set("x", "agent"), node("a"), wrong, pod("x", "agent-a", "DaemonSet"), there];
+    let text = serde_json::to_string_pretty(&list(&items)).unwrap();
+    let line = text.lines().position(|line| line.contains("\"b\"")).unwrap();
+    let problem = "spec.unschedulable: invalid type: string \"maybe\", expected a boolean";
+    let snapshot = read(&text).unwrap().snapshot;
+    let names: Vec<_> = snapshot.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
+    assert_eq!((names, snapshot.pods.len()), (vec!["a"], 1));
+    let found = unreadable(&snapshot);
+    assert_eq!((found[0].0, found[0].1, found.len()), (Kind::Nodes, None, 1));
+    let place = found[0].2.strip_prefix("Node b: standard input: line ").unwrap().strip_suffix(problem).unwrap();
+    let begins: usize = place.strip_suffix(": ").unwrap().parse().unwrap();
+    assert!(begins < line && line - begins < 20, "{begins} is the line on which the item begins");
+
+    let yaml = serde_saphyr::to_string(&list(&items)).unwrap();
+    assert!(unreadable(&read(yaml).unwrap().snapshot)[0].2.ends_with(problem));
+    let on_b = on_node("b");
+    let error = ask(&text, &on_b).unwrap_err().to_string();
+    assert!(error.starts_with("Node b: standard input: line ") && error.ends_with(problem), "{error}");
+}
+
+#[test]
+fn a_pod_of_an_unexpected_shape_is_never_taken_for_missing() {
+    let wrong = |owner: &str| {
+        let mut wrong = pod("x", "agent-a", owner);
+        wrong["status"]["containerStatuses"] = json!([{"restartCount": "often"}]);
+        wrong
+    };
+    let snapshot = |items: &[Value]| read(list(items).to_string()).unwrap().snapshot;
+    let found = snapshot(&[daemon_set("x", "agent"), node("a"), node("b"), wrong("DaemonSet")]);
+    assert_eq!(found.nodes.len(), 1, "its node is left out");
     assert_eq!(
-        complaint(&text),
-        format!("standard input: line {line}: Node b: invalid type: string \"maybe\", expected a boolean")
+        unreadable(&found),
+        [(
+            Kind::Nodes,
+            None,
+            "Pod x/agent-a: standard input: line 1: status.containerStatuses[0].restartCount: invalid type: string \
+             \"often\", expected i32"
+                .to_owned()
+        )]
     );
-    assert_eq!(
-        complaint(serde_saphyr::to_string(&list(&[node("a"), wrong])).unwrap()),
-        "standard input: Node b: invalid type: string \"maybe\", expected a boolean"
-    );
+    let mut unbound = wrong("DaemonSet");
+    unbound["spec"]["nodeName"] = json!(7);
+    let found = snapshot(&[daemon_set("x", "agent"), node("a"), unbound]);
+    assert!(found.gap(Kind::Pods, "x").is_some() && found.gap(Kind::Pods, "y").is_none());
+    let found = snapshot(&[daemon_set("x", "agent"), node("a"), wrong("ReplicaSet")]);
+    assert_eq!((found.nodes.len(), found.gap(Kind::Pods, "x")), (1, None), "another controller's");
+    assert!(!found.knows_all_pods_on("a"));
+}
+
+#[test]
+fn a_daemon_set_of_an_unexpected_shape_is_an_error_only_if_it_is_requested() {
     let mut wrong = daemon_set("x", "agent");
     wrong["spec"]["minReadySeconds"] = json!("soon");
+    let text = list(&[wrong, daemon_set("x", "other"), json!(null)]).to_string();
+    let problem =
+        "DaemonSet x/agent: standard input: line 1: spec.minReadySeconds: invalid type: string \"soon\", expected i64";
+    let snapshot = ask(&text, &Query::default()).unwrap();
+    assert_eq!(snapshot.daemon_sets.len(), 1);
+    assert_eq!(unreadable(&snapshot), [(Kind::DaemonSets, Some("x"), problem.to_owned())]);
+    let named = |name: &str| ask(&text, &Query { names: vec![name.to_owned()], ..Query::default() });
+    assert_eq!(named("agent").unwrap_err().to_string(), problem);
+    assert_eq!(named("other").unwrap().daemon_sets.len(), 1);
+}
+
+#[test]
+fn truncated_yaml_is_an_error_wherever_a_list_is_cut() {
+    let items = [daemon_set("x", "agent"), node("a"), node("b"), pod("x", "agent-1", "DaemonSet")];
+    let whole = format!("apiVersion: v1\nitems:\n{}kind: List\nmetadata:\n  resourceVersion: \"\"\n", yaml(&items));
+    let end = whole.find("kind: List").unwrap();
+    assert_eq!(read(&whole).unwrap().snapshot.nodes.len(), 2);
+    for cut in (20..end + 4).filter(|cut| whole.is_char_boundary(*cut)) {
+        let error = read(&whole[..cut]).map(|reading| reading.snapshot.nodes.len());
+        assert!(error.is_err(), "cut at {cut}: {error:?}");
+    }
     assert_eq!(
-        complaint(list(&[wrong]).to_string()),
-        "standard input: line 1: DaemonSet x/agent: invalid type: string \"soon\", expected i64"
+        complaint(&whole[..end]),
+        "standard input: the list at line 1 has no kind: the file is truncated\n\
+         hint: copy the file again, or make the dump again"
     );
+}
+
+#[test]
+fn a_snapshot_in_yaml_says_how_many_objects_it_has() {
+    let items = [daemon_set("x", "agent"), node("a"), node("b")];
+    let snapshot = read(list(&items).to_string()).unwrap().snapshot;
+    let mut text = Vec::new();
+    let options = WriteOptions { format: Format::Yaml, namespace: None, redact: false };
+    write_dump(&snapshot, &options, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(read(&text).is_ok());
+    let last = text.rfind("\n- apiVersion").unwrap() + 1;
+    assert_eq!(
+        complaint(&text[..last]),
+        "standard input: has 1 of its 2 nodes: the file is truncated, or was edited\n\
+         hint: copy the file again, or remove its field `snapshot` to read what it has"
+    );
+}
+
+#[test]
+fn memory_is_bounded_by_objects_not_by_text() {
+    // An item that is not an object of Kubernetes is not kept, however many fit into a small file.
+    let pods = vec![r#"{"apiVersion":"v1","kind":"Pod"}"#; 5_000].join(",");
+    let error = complaint(format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[{pods}]}}"));
+    assert!(error.starts_with("standard input: more than 1000 objects cannot be read, the last: "), "{error}");
+    assert!(error.contains("metadata.name: is missing"), "{error}");
+    let long =
+        format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[{{\"a\":\"{}\"}}]}}", "x".repeat(17 << 20));
+    assert_eq!(complaint(long), "standard input: line 1: an object is longer than any object of Kubernetes");
+}
+
+#[test]
+fn items_are_found_however_their_key_is_spelled_and_null_is_not_an_object() {
+    let text = list(&[daemon_set("x", "agent"), node("a")]).to_string().replace("\"items\"", "\"\\u0069tems\"");
+    assert_eq!(read(text).unwrap().snapshot.nodes.len(), 1);
+    let text = json!({"apiVersion": "v1", "kind": "NodeList", "items": [null, untyped(node("a"))]}).to_string();
+    let snapshot = read(text).unwrap().snapshot;
+    assert_eq!((snapshot.nodes.len(), unreadable(&snapshot).len()), (1, 1));
 }
 
 #[test]
@@ -59,12 +179,12 @@ fn foreign_text_is_told_from_a_dump() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}});
     for (text, problem) in [
-        ("{}".to_owned(), "holds no Kubernetes objects".to_owned()),
-        (list(&[]).to_string(), "holds no Kubernetes objects".to_owned()),
-        ("# nothing\n---\n".to_owned(), "holds no Kubernetes objects".to_owned()),
+        ("{}".to_owned(), "has no Kubernetes objects".to_owned()),
+        (list(&[]).to_string(), "has no Kubernetes objects".to_owned()),
+        ("# nothing\n---\n".to_owned(), "has no Kubernetes objects".to_owned()),
         (
             list(&[map.clone(), secret, map]).to_string(),
-            "holds no DaemonSet, node, pod or event, only ConfigMap (2), Secret (1)".to_owned(),
+            "has no DaemonSet, node, pod or event, only ConfigMap (2), Secret (1)".to_owned(),
         ),
     ] {
         assert_eq!(complaint(text), format!("standard input: {problem}\n{hint}"));

@@ -2,12 +2,12 @@ use std::fs;
 use std::path::Path;
 
 use kubectl_ds::cluster::error::ClusterError;
-use kubectl_ds::cluster::file::{Dump, open};
+use kubectl_ds::cluster::file::Reading;
 use kubectl_ds::error::CommandError;
 use kubectl_ds::model::snapshot::{Kind, PodsComplete};
 use serde_json::{Value, json};
 
-use super::{daemon_set, node, pod, untyped};
+use super::{daemon_set, node, open, pod, untyped};
 
 fn write(folder: &Path, files: &[(&str, String)]) {
     for (name, text) in files {
@@ -17,7 +17,7 @@ fn write(folder: &Path, files: &[(&str, String)]) {
     }
 }
 
-fn read(folder: &Path) -> Result<Dump, ClusterError> {
+fn read(folder: &Path) -> Result<Reading, ClusterError> {
     open(folder.to_str().unwrap(), &mut std::io::empty(), None)
 }
 
@@ -45,7 +45,7 @@ fn the_folder_of_cluster_info_dump_is_read() {
         ],
     );
     let dump = read(folder.path()).unwrap();
-    let snapshot = &dump.clone().into_snapshot().unwrap();
+    let snapshot = &dump.snapshot;
     assert_eq!((snapshot.daemon_sets.len(), snapshot.nodes.len(), snapshot.pods.len()), (2, 2, 1));
     assert_eq!(dump.warnings, Vec::<String>::new());
     assert_eq!(snapshot.gap(Kind::Events, "default"), None);
@@ -53,7 +53,7 @@ fn the_folder_of_cluster_info_dump_is_read() {
     assert_eq!(snapshot.pods_complete, PodsComplete::On([].into()), "only two namespaces were dumped");
 
     write(folder.path(), &[("kube-node-lease/pods.json", typed_list("PodList", "v1", &[]))]);
-    assert_eq!(read(folder.path()).unwrap().into_snapshot().unwrap().pods_complete, PodsComplete::Everywhere);
+    assert_eq!(read(folder.path()).unwrap().snapshot.pods_complete, PodsComplete::Everywhere);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_folder_of_must_gather_is_read() {
         ],
     );
     let dump = read(folder.path()).unwrap();
-    let snapshot = &dump.clone().into_snapshot().unwrap();
+    let snapshot = &dump.snapshot;
     assert_eq!((snapshot.daemon_sets.len(), snapshot.nodes.len(), snapshot.pods.len()), (1, 1, 1));
     assert_eq!((snapshot.events.len(), snapshot.now.to_string().as_str()), (1, "2026-11-20T11:00:00Z"));
     assert_eq!(dump.warnings, Vec::<String>::new());
@@ -91,7 +91,7 @@ fn a_broken_file_of_a_folder_is_named_and_the_others_count() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &[("a.json", daemon_set("x", "agent").to_string()), ("b.json", "{\n\"kind\"".to_owned())]);
     let dump = read(folder.path()).unwrap();
-    assert_eq!(dump.clone().into_snapshot().unwrap().daemon_sets.len(), 1);
+    assert_eq!(dump.snapshot.daemon_sets.len(), 1);
     let broken = folder.path().join("b.json");
     let warning = format!("{}: the JSON breaks off at line 2, column 6: the file is truncated", broken.display());
     assert_eq!(dump.warnings, [warning.as_str()]);
@@ -104,7 +104,7 @@ fn a_folder_without_objects_says_so() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &[("readme.txt", "hello".to_owned())]);
     let error = CommandError::from(read(folder.path()).unwrap_err()).to_string();
-    assert!(error.starts_with(&format!("{}: holds no Kubernetes objects\nhint: ", folder.path().display())), "{error}");
+    assert!(error.starts_with(&format!("{}: has no Kubernetes objects\nhint: ", folder.path().display())), "{error}");
     let missing = folder.path().join("missing.json");
-    assert_eq!(read(&missing).unwrap_err().to_string(), format!("{}: no such file or folder", missing.display()));
+    assert_eq!(read(&missing).unwrap_err().to_string(), format!("{}: no such file or directory", missing.display()));
 }

@@ -1,13 +1,12 @@
 use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
-use kubectl_ds::cluster::file::open;
 use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
 use kubectl_ds::error::CommandError;
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::json;
 
-use super::{daemon_set, list, node, pod, read, untyped};
+use super::{ask, daemon_set, list, node, on_node, open, pod, read, untyped};
 
 fn names(snapshot: &Snapshot) -> Vec<String> {
     let daemon_sets = snapshot.daemon_sets.iter().map(|daemon_set| format!("ds {}", daemon_set.metadata.name));
@@ -20,15 +19,10 @@ fn yaml(value: &serde_json::Value) -> String {
     serde_saphyr::to_string(value).unwrap()
 }
 
-fn on_node(name: &str) -> Query {
-    let scope = CoverageScope { node: Some(name.to_owned()), ..CoverageScope::default() };
-    Query { wanted: Wanted::Coverage(scope), ..Query::default() }
-}
-
 #[test]
 fn every_form_of_the_same_objects_gives_the_same_snapshot() {
     let objects = [daemon_set("x", "agent"), node("a"), node("b"), pod("x", "agent-1", "DaemonSet")];
-    let expected = read(list(&objects).to_string()).unwrap().into_snapshot().unwrap();
+    let expected = read(list(&objects).to_string()).unwrap().snapshot;
     assert_eq!(names(&expected), ["ds agent", "node a", "node b", "pod agent-1"]);
 
     let typed = [
@@ -42,7 +36,7 @@ fn every_form_of_the_same_objects_gives_the_same_snapshot() {
     let yaml_documents =
         |values: &[serde_json::Value]| values.iter().map(|value| format!("---\n{}", yaml(value))).collect::<String>();
     let kind_last = r#"{"metadata":{"name":"a"},"spec":{},"kind":"Node","apiVersion":"v1"}"#;
-    assert_eq!(names(&read(kind_last).unwrap().into_snapshot().unwrap()), ["node a"]);
+    assert_eq!(names(&read(kind_last).unwrap().snapshot), ["node a"]);
 
     let pretty = serde_json::to_string_pretty(&list(&objects)).unwrap();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
@@ -58,7 +52,7 @@ fn every_form_of_the_same_objects_gives_the_same_snapshot() {
         ("typed YAML lists", yaml_documents(&typed).into_bytes()),
     ];
     for (form, text) in forms {
-        assert_eq!(read(text).unwrap().into_snapshot().unwrap(), expected, "{form}");
+        assert_eq!(read(text).unwrap().snapshot, expected, "{form}");
     }
 }
 
@@ -68,21 +62,16 @@ fn now_is_the_newest_time_unless_it_is_given() {
     pod["metadata"]["deletionTimestamp"] = json!("2026-11-20T10:00:30Z");
     pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
     let text = list(&[daemon_set("x", "agent"), node("a")]).to_string();
-    assert_eq!(read(&text).unwrap().into_snapshot().unwrap().now.to_string(), "2026-11-20T09:00:00Z");
-    assert_eq!(
-        read(list(&[node("a"), pod]).to_string()).unwrap().into_snapshot().unwrap().now.to_string(),
-        "2026-11-20T10:00:00Z"
-    );
+    assert_eq!(read(&text).unwrap().snapshot.now.to_string(), "2026-11-20T09:00:00Z");
+    assert_eq!(read(list(&[node("a"), pod]).to_string()).unwrap().snapshot.now.to_string(), "2026-11-20T10:00:00Z");
     let given = "2026-12-01T00:00:00Z".parse().unwrap();
-    assert_eq!(open("-", &mut text.as_bytes(), Some(given)).unwrap().into_snapshot().unwrap().now, given);
+    assert_eq!(open("-", &mut text.as_bytes(), Some(given)).unwrap().snapshot.now, given);
 }
 
 #[test]
 fn kinds_that_are_not_there_are_gaps() {
-    let snapshot = read(list(&[daemon_set("x", "agent"), pod("x", "agent-1", "DaemonSet")]).to_string())
-        .unwrap()
-        .into_snapshot()
-        .unwrap();
+    let snapshot =
+        read(list(&[daemon_set("x", "agent"), pod("x", "agent-1", "DaemonSet")]).to_string()).unwrap().snapshot;
     let missing: Vec<_> = snapshot.gaps.iter().map(|gap| gap.kind).collect();
     let rest = [Kind::LimitRanges, Kind::RuntimeClasses, Kind::PriorityClasses, Kind::Leases];
     assert_eq!(missing, [&[Kind::ControllerRevisions, Kind::Nodes, Kind::Events], &rest[..]].concat());
@@ -90,13 +79,12 @@ fn kinds_that_are_not_there_are_gaps() {
 
     let empty_list = json!({"kind": "EventList", "apiVersion": "v1", "items": null});
     let text = format!("{}{empty_list}", list(&[daemon_set("x", "agent")]));
-    assert_eq!(read(text).unwrap().into_snapshot().unwrap().gap(Kind::Events, "x"), None);
+    assert_eq!(read(text).unwrap().snapshot.gap(Kind::Events, "x"), None);
 }
 
 #[test]
 fn all_pods_are_known_only_where_the_list_was_made_of_all_namespaces() {
-    let complete =
-        |items: &[serde_json::Value]| read(list(items).to_string()).unwrap().into_snapshot().unwrap().pods_complete;
+    let complete = |items: &[serde_json::Value]| read(list(items).to_string()).unwrap().snapshot.pods_complete;
     let none = PodsComplete::On([].into());
     let (own, other) = (pod("x", "p", "DaemonSet"), pod("x", "q", "ReplicaSet"));
     assert_eq!(complete(&[own.clone(), other.clone()]), none, "one namespace");
@@ -104,7 +92,7 @@ fn all_pods_are_known_only_where_the_list_was_made_of_all_namespaces() {
     assert_eq!(complete(&[daemon_set("x", "a"), daemon_set("y", "b")]), none, "no pods at all");
     assert_eq!(complete(&[daemon_set("y", "a"), own.clone(), other.clone()]), PodsComplete::Everywhere);
     let apart = format!("{}{}", own, pod("y", "q", "ReplicaSet"));
-    assert_eq!(read(apart).unwrap().into_snapshot().unwrap().pods_complete, none, "single objects");
+    assert_eq!(read(apart).unwrap().snapshot.pods_complete, none, "single objects");
 }
 
 #[test]
@@ -114,7 +102,7 @@ fn pods_of_a_namespace_that_was_not_dumped_are_a_gap() {
         list(&[daemon_set("x", "agent"), daemon_set("y", "agent")]),
         list(&[pod("x", "agent-1", "DaemonSet")])
     );
-    let snapshot = read(text).unwrap().into_snapshot().unwrap();
+    let snapshot = read(text).unwrap().snapshot;
     assert_eq!(snapshot.gap(Kind::Pods, "x"), None);
     let gap = Gap { kind: Kind::Pods, namespace: Some("y".to_owned()), cause: GapCause::NotInDump };
     assert_eq!(snapshot.gap(Kind::Pods, "y"), Some(&gap));
@@ -124,9 +112,8 @@ fn pods_of_a_namespace_that_was_not_dumped_are_a_gap() {
 fn a_namespace_without_pods_in_a_list_of_all_namespaces_has_none_if_the_status_agrees() {
     let mut refused = daemon_set("y", "refused");
     refused["status"] = json!({"desiredNumberScheduled": 3, "currentNumberScheduled": 0});
-    let gap = |items: &[serde_json::Value]| {
-        read(list(items).to_string()).unwrap().into_snapshot().unwrap().gap(Kind::Pods, "y").cloned()
-    };
+    let gap =
+        |items: &[serde_json::Value]| read(list(items).to_string()).unwrap().snapshot.gap(Kind::Pods, "y").cloned();
     let agent = [daemon_set("x", "agent"), pod("x", "agent-1", "DaemonSet")];
     assert_eq!(gap(&[&agent[..], &[refused.clone()]].concat()), None);
     assert!(gap(&[&agent[1..], &[daemon_set("x", "a")]].concat()).is_none(), "nothing is said about y");
@@ -142,7 +129,7 @@ fn of_two_versions_the_newer_counts() {
     newer["metadata"]["resourceVersion"] = json!("1001");
     newer["status"]["desiredNumberScheduled"] = json!(7);
     for objects in [[daemon_set("x", "agent"), newer.clone()], [newer, daemon_set("x", "agent")]] {
-        let snapshot = read(list(&objects).to_string()).unwrap().into_snapshot().unwrap();
+        let snapshot = read(list(&objects).to_string()).unwrap().snapshot;
         let desired: Vec<_> = snapshot.daemon_sets.iter().map(|ds| ds.status.desired_number_scheduled).collect();
         assert_eq!(desired, [7]);
     }
@@ -152,18 +139,16 @@ fn of_two_versions_the_newer_counts() {
 fn a_query_picks_daemon_sets_and_offers_near_names() {
     let mut labelled = daemon_set("y", "logs");
     labelled["metadata"]["labels"] = json!({"team": "a"});
-    let dump =
-        read(list(&[daemon_set("x", "agent"), daemon_set("x", "proxy"), labelled, node("worker-1")]).to_string());
-    let dump = dump.unwrap();
+    let dump = list(&[daemon_set("x", "agent"), daemon_set("x", "proxy"), labelled, node("worker-1")]).to_string();
     let names = |query: &Query| -> Vec<String> {
-        let snapshot = dump.clone().read(query).unwrap();
+        let snapshot = ask(&dump, query).unwrap();
         snapshot.daemon_sets.into_iter().map(|daemon_set| daemon_set.metadata.name).collect()
     };
     assert_eq!(names(&Query::default()), ["agent", "proxy", "logs"]);
     assert_eq!(names(&Query { namespace: Some("y".to_owned()), ..Query::default() }), ["logs"]);
     assert_eq!(names(&Query { names: vec!["proxy".to_owned()], ..Query::default() }), ["proxy"]);
     assert_eq!(names(&Query { selector: "team=a".parse().unwrap(), ..Query::default() }), ["logs"]);
-    let complaint = |query: Query| CommandError::from(dump.clone().read(&query).unwrap_err()).to_string();
+    let complaint = |query: Query| CommandError::from(ask(&dump, &query).unwrap_err()).to_string();
     assert_eq!(
         complaint(Query { names: vec!["agnet".to_owned()], ..Query::default() }),
         "standard input: daemonsets.apps \"agnet\" not found\nhint: similar names: agent"
@@ -182,24 +167,24 @@ fn objects_of_other_groups_are_left_alone() {
         json!({"apiVersion": "example.com/v1", "kind": "AllowList", "metadata": {"name": "x"}, "items": {"a": 1}});
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "b"}});
     let text = format!("{}{custom}{map}", list(&[kruise, daemon_set("x", "agent"), map.clone()]));
-    assert_eq!(names(&read(text).unwrap().into_snapshot().unwrap()), ["ds agent"]);
+    assert_eq!(names(&read(text).unwrap().snapshot), ["ds agent"]);
     let text = format!("{}---\n{}", yaml(&list(&[map, daemon_set("x", "agent")])), yaml(&custom));
-    assert_eq!(names(&read(text).unwrap().into_snapshot().unwrap()), ["ds agent"]);
+    assert_eq!(names(&read(text).unwrap().snapshot), ["ds agent"]);
 }
 
 #[test]
 fn a_whole_object_says_its_type_even_from_a_typed_list() {
     let text = json!({"kind": "DaemonSetList", "apiVersion": "apps/v1", "items": [untyped(daemon_set("x", "agent"))]});
-    let snapshot = read(text.to_string()).unwrap().into_snapshot().unwrap();
+    let snapshot = read(text.to_string()).unwrap().snapshot;
     assert_eq!(snapshot.daemon_sets[0].object, daemon_set("x", "agent"));
 }
 
 #[test]
 fn the_demo_is_inside_the_program_and_whole() {
     let dump = open("demo", &mut std::io::empty(), None).unwrap();
-    assert_eq!(dump.clone().into_snapshot().unwrap().gaps, []);
-    assert_eq!(dump.clone().into_snapshot().unwrap().pods_complete, PodsComplete::Everywhere);
-    assert!(dump.clone().into_snapshot().unwrap().daemon_sets.len() >= 25);
+    assert_eq!(dump.snapshot.gaps, []);
+    assert_eq!(dump.snapshot.pods_complete, PodsComplete::Everywhere);
+    assert!(dump.snapshot.daemon_sets.len() >= 25);
     assert_eq!(dump.warnings, Vec::<String>::new());
 }
 
@@ -212,20 +197,19 @@ fn one_node_is_read_with_its_pods() {
     let text =
         list(&[daemon_set("x", "agent"), node("a"), node("b"), pod("x", "here", "DaemonSet"), elsewhere, unbound]);
     let query = on_node("a");
-    let snapshot = read(text.to_string()).unwrap().read(&query).unwrap();
+    let snapshot = ask(text.to_string(), &query).unwrap();
     assert_eq!(names(&snapshot), ["ds agent", "node a", "pod here", "pod unbound"]);
     let scope =
         CoverageScope { node_selector: "kubernetes.io/hostname=b".parse().unwrap(), ..CoverageScope::default() };
     let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
-    assert_eq!(read(text.to_string()).unwrap().read(&query).unwrap().nodes.len(), 1);
-    let error = read(daemon_set("x", "agent").to_string()).unwrap();
-    let error = error.read(&on_node("a")).unwrap_err();
+    assert_eq!(ask(text.to_string(), &query).unwrap().nodes.len(), 1);
+    let error = ask(daemon_set("x", "agent").to_string(), &on_node("a")).unwrap_err();
     assert_eq!(error.to_string(), "standard input: has no nodes, so that nothing is known of \"a\"");
 }
 
 #[test]
 fn a_dump_without_daemon_sets_is_read_with_a_warning() {
     let dump = read(list(&[node("a"), pod("x", "p", "ReplicaSet")]).to_string()).unwrap();
-    assert_eq!(dump.warnings, ["standard input: holds no DaemonSet of apps/v1, only nodes, pods"]);
-    assert_eq!(dump.clone().into_snapshot().unwrap().nodes.len(), 1);
+    assert_eq!(dump.warnings, ["standard input: has no DaemonSet of apps/v1, only nodes, pods"]);
+    assert_eq!(dump.snapshot.nodes.len(), 1);
 }

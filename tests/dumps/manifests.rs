@@ -293,7 +293,7 @@ fn a_manifest_that_is_no_text_of_kubernetes_says_so() {
     assert_eq!(
         read("{\"kind\": ", None).unwrap_err(),
         "standard input: the JSON breaks off at line 1, column 9: the file is truncated\n\
-         hint: copy the file again, or make the dump again"
+         hint: copy the file again"
     );
     assert_eq!(
         read("a: &a [x]\nb: [*a, *missing]\n", None).unwrap_err(),

@@ -8,14 +8,37 @@ mod round_trip;
 #[cfg(feature = "live")]
 mod snapshot_command;
 
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use jiff::Timestamp;
 use kubectl_ds::cluster::error::ClusterError;
-use kubectl_ds::cluster::file::{Dump, open};
+use kubectl_ds::cluster::file::{Dump, Reading};
+use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
 use kubectl_ds::error::CommandError;
+use kubectl_ds::model::snapshot::Snapshot;
 use serde_json::{Value, json};
 
-/// Reads a dump from standard input.
-fn read(text: impl AsRef<[u8]>) -> Result<Dump, ClusterError> {
+/// Reads everything in a dump.
+fn open(path: &str, stdin: &mut dyn Read, now: Option<Timestamp>) -> Result<Reading, ClusterError> {
+    let everything = Query { wanted: Wanted::Everything, ..Query::default() };
+    Dump::new(path, now).read(&everything, stdin, |_| BTreeSet::new())
+}
+
+/// Reads everything in a dump from standard input.
+fn read(text: impl AsRef<[u8]>) -> Result<Reading, ClusterError> {
     open("-", &mut text.as_ref(), None)
+}
+
+/// Reads what a query wants of a dump from standard input.
+fn ask(text: impl AsRef<[u8]>, query: &Query) -> Result<Snapshot, ClusterError> {
+    let reading = Dump::new("-", None).read(query, &mut text.as_ref(), |_| BTreeSet::new())?;
+    Ok(reading.snapshot)
+}
+
+fn on_node(name: &str) -> Query {
+    let scope = CoverageScope { node: Some(name.to_owned()), ..CoverageScope::default() };
+    Query { wanted: Wanted::Coverage(scope), ..Query::default() }
 }
 
 /// Reads a dump that cannot be read, and returns what is printed.

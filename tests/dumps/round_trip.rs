@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kubectl_ds::cluster::file::open;
 use kubectl_ds::cluster::text::Format;
 use kubectl_ds::cluster::write_dump::{WriteOptions, write_dump, write_dump_file};
 use kubectl_ds::model::controller_revision::ControllerRevision;
@@ -24,7 +23,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::daemon_set;
+use super::{ask, daemon_set, open};
 
 fn options(format: Format) -> WriteOptions {
     WriteOptions { format, namespace: None, redact: false }
@@ -37,7 +36,7 @@ fn written(snapshot: &Snapshot, options: &WriteOptions) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Snapshot {
-    open("-", &mut &*bytes, None).unwrap().into_snapshot().unwrap()
+    open("-", &mut &*bytes, None).unwrap().snapshot
 }
 
 /// Text that YAML readers like to take for something else, and any text at all.
@@ -373,13 +372,13 @@ fn the_order_of_reading_does_not_show() {
 fn a_dump_of_one_namespace_does_not_answer_for_others() {
     use kubectl_ds::cluster::Query;
     let options = WriteOptions { namespace: Some("x".to_owned()), ..options(Format::Json) };
-    let dump = open("-", &mut &*written(&small_snapshot(), &options), None).unwrap();
-    assert_eq!(dump.clone().read(&Query::default()).unwrap().daemon_sets.len(), 2);
-    let error = dump.clone().read(&Query { namespace: Some("y".to_owned()), ..Query::default() }).unwrap_err();
+    let dump = written(&small_snapshot(), &options);
+    assert_eq!(ask(&dump, &Query::default()).unwrap().daemon_sets.len(), 2);
+    let error = ask(&dump, &Query { namespace: Some("y".to_owned()), ..Query::default() }).unwrap_err();
     assert_eq!(
         kubectl_ds::error::CommandError::from(error).to_string(),
-        "standard input: was made of namespace \"x\" only, and \"y\" is asked for\n\
-         hint: ask with `-n x`, or make a dump with `kubectl ds snapshot -A`"
+        "standard input: is a dump of namespace \"x\" only, not of \"y\"\n\
+         hint: pass `-n x`, or make a dump with `kubectl ds snapshot -A`"
     );
 }
 
@@ -392,7 +391,7 @@ fn a_file_is_replaced_as_a_whole_and_gzipped_by_its_name() {
         write_dump_file(&small_snapshot(), &options(Format::Json), &path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap().starts_with(b"\x1f\x8b"), name.ends_with("gz"));
         let dump = open(path.to_str().unwrap(), &mut std::io::empty(), None).unwrap();
-        assert_eq!(dump.clone().into_snapshot().unwrap().daemon_sets.len(), 2);
+        assert_eq!(dump.snapshot.daemon_sets.len(), 2);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside them");
     let error = write_dump_file(&small_snapshot(), &options(Format::Json), &folder.path().join("no/dump.json"));
@@ -428,7 +427,9 @@ fn redaction_hides_values_annotations_and_registries_and_keeps_the_rest() {
         .unwrap(),
     ];
     let message = "pull secret.example.com:5000/app:1: lookup secret.example.com: no such host";
-    snapshot.events = vec![Event { message: message.to_owned(), ..Event::default() }];
+    let mut event = Event { message: message.to_owned(), ..Event::default() };
+    event.metadata.name = "e".to_owned();
+    snapshot.events = vec![event];
     let mut pod = Pod::default();
     pod.metadata.name = "agent-1".to_owned();
     pod.spec.containers = vec![Container { image: "other.secret.net/app".to_owned(), ..Container::default() }];

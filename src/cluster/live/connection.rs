@@ -165,7 +165,7 @@ fn headers(user: &User) -> Result<HeaderMap, ClusterError> {
         let invalid = || ClusterError::config(format!("{name} cannot be sent: invalid value {value:?}"));
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
         headers.append(name, HeaderValue::from_bytes(value.as_bytes()).map_err(|_| invalid())?);
-        Ok(())
+        Ok::<(), ClusterError>(())
     };
     for (name, value) in [("impersonate-user", &user.impersonate), ("impersonate-uid", &user.as_uid)] {
         if !value.is_empty() {

@@ -102,22 +102,31 @@ impl Live {
         Ok(version.git_version)
     }
 
-    /// Reads what the query wants; see [`super::Source::read`].
-    pub(super) async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
+    /// Reads what the query wants. What the server forbids becomes a gap of the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be read at all, the DaemonSets are forbidden, or a DaemonSet or node of the query is
+    /// not found.
+    pub async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         let reader = reader::Reader::new(self, query);
         match &query.wanted {
-            Wanted::Coverage(scope) => reader.coverage(scope).await,
-            Wanted::Everything => reader.coverage(&CoverageScope { admission: true, ..CoverageScope::default() }).await,
-            Wanted::History(pods) => reader.history(*pods).await,
+            // Boxed, since they are too large for the stack of a caller.
+            Wanted::Coverage(scope) => Box::pin(reader.coverage(scope)).await,
+            Wanted::Everything => {
+                let scope = CoverageScope { admission: true, ..CoverageScope::default() };
+                Box::pin(reader.coverage(&scope)).await
+            }
+            Wanted::History(pods) => Box::pin(reader.history(*pods)).await,
         }
     }
 
-    /// Adds every pod of these nodes; see [`super::Source::read_pods_on`].
-    pub(super) async fn read_pods_on(
-        &self,
-        snapshot: &mut Snapshot,
-        nodes: &BTreeSet<String>,
-    ) -> Result<(), ClusterError> {
+    /// Adds every pod on these nodes, so that their free resources can be computed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be read; pods that it forbids become a gap.
+    pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ClusterError> {
         read::pods_on(self, snapshot, nodes).await
     }
 }

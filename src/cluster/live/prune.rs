@@ -5,21 +5,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cluster::projection::{fine_pod, foreign_pod, is_fine};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
-use crate::model::node::Node;
-use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements};
+use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
 
 /// The longest beginning of a name that the API server puts random letters behind.
 ///
 /// `maxGeneratedNameLength` of k8s.io/apiserver/pkg/storage/names/generate.go, release 1.36.
 const LONGEST_GENERATED_START: usize = 58;
-
-/// The conditions that say of a ready pod only how it came so far.
-const STEPS: [&str; 4] = ["PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers"];
 
 /// Which pods besides the DaemonSets' own are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +78,7 @@ impl DaemonSetMatcher {
             return Some(if self.whole || !is_fine(&pod) { pod } else { fine_pod(pod) });
         }
         let takes_room = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
-        (foreign == ForeignPods::ForArithmetic && takes_room && !pod.is_terminal()).then(|| other_pod(pod))
+        (foreign == ForeignPods::ForArithmetic && takes_room && !pod.is_terminal()).then(|| foreign_pod(pod))
     }
 
     /// Tells whether a revision is one of the DaemonSets', or could be adopted by one. Whoever wants everything is also
@@ -110,151 +107,6 @@ impl DaemonSetMatcher {
 fn is_generated_from(pod: &str, daemon_set: &str) -> bool {
     let start = format!("{daemon_set}-");
     pod.starts_with(start.get(..LONGEST_GENERATED_START).unwrap_or(&start))
-}
-
-/// Returns what is kept of a node: conditions that are as they should be say nothing.
-pub(super) fn keep_node(mut node: Node, whole: bool) -> Node {
-    if !whole {
-        node.status.conditions.retain(|condition| condition.type_ == "Ready" || condition.status != "False");
-    }
-    node.status.conditions.shrink_to_fit();
-    node.spec.taints.shrink_to_fit();
-    node.status.declared_features.shrink_to_fit();
-    node
-}
-
-/// Tells whether there is nothing to explain about a pod: it is bound, ready, and never failed.
-fn is_fine(pod: &Pod) -> bool {
-    let PodStatus { phase, container_statuses, init_container_statuses, .. } = &pod.status;
-    let statuses = || container_statuses.iter().chain(init_container_statuses);
-    phase == "Running"
-        && pod.is_ready()
-        && !pod.metadata.is_terminating()
-        && !pod.spec.node_name.is_empty()
-        && container_statuses.iter().all(|status| status.ready)
-        && statuses().all(|status| status.restart_count == 0)
-}
-
-/// Drops what says nothing in a DaemonSet's own pod that is fine.
-fn fine_pod(mut pod: Pod) -> Pod {
-    // A bound pod was accepted by its node: what it asked of nodes is history.
-    pod.spec.affinity = None;
-    pod.spec.node_selector = BTreeMap::new();
-    pod.spec.tolerations = Vec::new();
-    pod.spec.scheduler_name = String::new();
-    pod.spec.service_account_name = String::new();
-    // Their containers are ready and were never restarted; what the node has set aside for them
-    // counts only where it is not what they ask for.
-    for (containers, statuses) in [
-        (&pod.spec.containers, &mut pod.status.container_statuses),
-        (&pod.spec.init_containers, &mut pod.status.init_container_statuses),
-    ] {
-        if statuses.iter().all(|status| has_what_it_asks_for(status, containers)) {
-            *statuses = Vec::new();
-        }
-    }
-    for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
-        // Limits are told beside a failure, and the API server has made requests of them.
-        container.resources.limits = BTreeMap::new();
-        container.ports.retain(|port| port.host_port != 0);
-    }
-    pod.status.conditions.retain(|condition| condition.status != "True" || !STEPS.contains(&condition.type_.as_str()));
-    without_room_to_grow(pod)
-}
-
-/// Tells whether a node has set aside for a container just what it asks for, or does not say.
-fn has_what_it_asks_for(status: &ContainerStatus, containers: &[Container]) -> bool {
-    let container = containers.iter().find(|container| container.name == status.name);
-    let asked = container.map(|container| &container.resources.requests);
-    (status.allocated_resources.is_empty() || Some(&status.allocated_resources) == asked)
-        && status.resources.as_ref().is_none_or(|resources| Some(&resources.requests) == asked)
-}
-
-/// Gives back the room that lists were made with to grow in: four items at least.
-fn without_room_to_grow(mut pod: Pod) -> Pod {
-    pod.metadata.owner_references.shrink_to_fit();
-    for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
-        container.ports.shrink_to_fit();
-    }
-    pod.spec.containers.shrink_to_fit();
-    pod.spec.init_containers.shrink_to_fit();
-    pod.status.conditions.shrink_to_fit();
-    pod.status.container_statuses.shrink_to_fit();
-    pod.status.init_container_statuses.shrink_to_fit();
-    pod
-}
-
-/// Drops what arithmetic on its node does not need of another's pod.
-fn other_pod(pod: Pod) -> Pod {
-    let Pod { metadata, spec, status } = pod;
-    let ObjectMeta { name, namespace, uid, owner_references, deletion_timestamp, creation_timestamp, .. } = metadata;
-    let metadata = ObjectMeta {
-        name,
-        namespace,
-        uid,
-        creation_timestamp,
-        deletion_timestamp,
-        owner_references: owner_references.into_iter().filter(|owner| owner.controller).collect(),
-        ..ObjectMeta::default()
-    };
-    let PodStatus {
-        phase,
-        conditions,
-        mut container_statuses,
-        mut init_container_statuses,
-        nominated_node_name,
-        resize,
-        allocated_resources,
-        resources,
-        ..
-    } = status;
-    for (containers, statuses) in
-        [(&spec.containers, &mut container_statuses), (&spec.init_containers, &mut init_container_statuses)]
-    {
-        if statuses.iter().all(|status| has_what_it_asks_for(status, containers)) {
-            *statuses = Vec::new();
-        }
-        for status in statuses {
-            status.state = Default::default();
-            status.last_state = Default::default();
-        }
-    }
-    let status = PodStatus {
-        phase,
-        // A change of resources in place is told by conditions.
-        conditions: conditions.into_iter().filter(|condition| condition.type_.starts_with("PodResize")).collect(),
-        container_statuses,
-        init_container_statuses,
-        nominated_node_name,
-        resize,
-        allocated_resources,
-        resources,
-        ..PodStatus::default()
-    };
-    let PodSpec { containers, init_containers, node_name, host_network, priority, overhead, resources, .. } = spec;
-    let spec = PodSpec {
-        containers: containers.into_iter().map(other_container).collect(),
-        init_containers: init_containers.into_iter().map(other_container).collect(),
-        node_name,
-        host_network,
-        priority,
-        overhead,
-        resources,
-        ..PodSpec::default()
-    };
-    without_room_to_grow(Pod { metadata, spec, status })
-}
-
-fn other_container(container: Container) -> Container {
-    let Container { name, ports, resources, restart_policy, .. } = container;
-    Container {
-        name,
-        ports: ports.into_iter().filter(|port| port.host_port != 0).collect(),
-        // The API server has made requests of limits already.
-        resources: ResourceRequirements { requests: resources.requests, ..ResourceRequirements::default() },
-        restart_policy,
-        ..Container::default()
-    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use futures::stream::{StreamExt, TryStreamExt};
 
 use super::Live;
 use super::list::{self, Item, List, permission};
-use super::prune::{DaemonSetMatcher, ForeignPods, keep_node};
+use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::reader::{AT_ONCE, Reader, add_missing, is_forbidden};
 use crate::cluster::error::ClusterError;
+use crate::cluster::projection::keep_node;
 use crate::cluster::{CoverageScope, suggestions};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;

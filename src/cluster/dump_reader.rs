@@ -1,0 +1,330 @@
+//! Reads the objects of a text: lists, typed lists and single objects, in JSON or YAML.
+//!
+//! The text is cut into pieces while it arrives, and each item is decoded once its kind is known: an object that is
+//! not kept takes no memory, and an object of an unexpected shape is skipped without losing the others.
+
+use std::collections::BTreeMap;
+
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+
+use super::dump_header::Header;
+use super::error::ClusterError;
+use super::json_document::{ItemType, Items, JsonCutter, JsonDocument};
+use super::objects::{self, Objects, Reach, Type};
+use super::pieces::{MAX_AROUND, Piece, Place, TooLong};
+use super::text::{Format, Text, TextError, utf8_error};
+use super::yaml;
+use super::yaml_document::YamlCutter;
+use crate::model::snapshot::Kind;
+
+/// Adds every object of a text; `folder` is the directory it lies in, if a directory is read.
+///
+/// # Errors
+///
+/// Fails if the text is neither JSON nor YAML, is broken or truncated, or has too many objects.
+pub(super) fn read(objects: &mut Objects, mut text: Text<'_>, folder: Option<&str>) -> Result<(), TextError> {
+    let format = text.format().map_err(TextError::Foreign)?;
+    let name = text.name().to_owned();
+    let mut reader = Reader { objects, name: &name, folder, document: Document::default() };
+    match format {
+        Format::Json => reader.read_json(&mut text),
+        Format::Yaml => reader.read_yaml(&mut text),
+    }
+    .map_err(|error| match error {
+        Stop::Foreign(problem) => TextError::Foreign(ClusterError::file(&name, problem)),
+        Stop::Error(error) => TextError::Unreadable(error),
+        Stop::TooLong(TooLong { line }) => {
+            let problem = format!("line {line}: an object is longer than any object of Kubernetes");
+            TextError::Unreadable(ClusterError::file(&name, problem))
+        }
+    })
+}
+
+/// Why reading stops.
+enum Stop {
+    Foreign(&'static str),
+    Error(ClusterError),
+    TooLong(TooLong),
+}
+
+impl From<TooLong> for Stop {
+    fn from(error: TooLong) -> Self {
+        Stop::TooLong(error)
+    }
+}
+
+impl From<ClusterError> for Stop {
+    fn from(error: ClusterError) -> Self {
+        Stop::Error(error)
+    }
+}
+
+/// What is known of the document that is being read.
+#[derive(Default)]
+struct Document {
+    /// The type, once it has been read.
+    type_: Option<ItemType>,
+    /// Items that do not say their kind, and their lines, until the type of the list is known.
+    pending: Vec<(String, usize)>,
+    pending_length: usize,
+    reach: Reach,
+    /// How many items there were of each kind.
+    counts: BTreeMap<Kind, usize>,
+}
+
+struct Reader<'a> {
+    objects: &'a mut Objects,
+    name: &'a str,
+    folder: Option<&'a str>,
+    document: Document,
+}
+
+impl Reader<'_> {
+    fn read_json(&mut self, text: &mut Text<'_>) -> Result<(), Stop> {
+        let mut cutter = JsonCutter::default();
+        let (mut lines, mut column) = (0, 0);
+        while let Some(chunk) = text.next_chunk()? {
+            cutter.push(chunk, &mut |piece, place| self.json_piece(piece, place))?;
+            lines += super::pieces::newlines(chunk);
+            column = memchr::memrchr(b'\n', chunk).map_or(column + chunk.len(), |at| chunk.len() - at - 1);
+        }
+        if !cutter.is_truncated() {
+            return Ok(());
+        }
+        let problem = format!("the JSON breaks off at line {}, column {column}: the file is truncated", lines + 1);
+        Err(ClusterError::file(self.name, problem).hint("copy the file again, or make the dump again").into())
+    }
+
+    fn json_piece(&mut self, piece: Piece<'_>, place: Place<'_>) -> Result<(), Stop> {
+        match piece {
+            Piece::Begin(text) => {
+                let type_ = ItemType::of(&String::from_utf8_lossy(text));
+                self.document.type_ = Some(type_).filter(|type_| !type_.kind.is_empty());
+                Ok(())
+            }
+            Piece::Item(item) => {
+                let item = self.utf8(item, place)?;
+                let list = self.document.type_.as_ref().map(|type_| type_.as_type().of_items());
+                match list {
+                    // It is not a list.
+                    Some(None) => Ok(()),
+                    Some(Some(Type { kind, api_version })) if !kind.is_empty() => {
+                        let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
+                        self.json_object(Type { kind: &kind, api_version: &api_version }, item, place)
+                    }
+                    _ => {
+                        let type_ = ItemType::of(item);
+                        if type_.kind.is_empty() && list.is_none() {
+                            return self.defer(item, place);
+                        }
+                        self.json_object(type_.as_type(), item, place)
+                    }
+                }
+            }
+            Piece::End(text) => {
+                let text = self.utf8(text, place)?;
+                self.end_json(text, place)
+            }
+        }
+    }
+
+    fn utf8<'t>(&self, bytes: &'t [u8], place: Place<'_>) -> Result<&'t str, Stop> {
+        str::from_utf8(bytes).map_err(|error| utf8_error(self.name, place.line(), bytes, error).into())
+    }
+
+    /// Keeps an item until the type of its list is known.
+    fn defer(&mut self, item: &str, place: Place<'_>) -> Result<(), Stop> {
+        let line = place.line();
+        self.document.pending_length += item.len();
+        if self.document.pending_length > MAX_AROUND {
+            return Err(TooLong { line }.into());
+        }
+        self.document.pending.push((item.to_owned(), line));
+        Ok(())
+    }
+
+    fn end_json(&mut self, text: &str, place: Place<'_>) -> Result<(), Stop> {
+        let whole: JsonDocument<'_> = serde_json::from_str(text).map_err(|error| self.json_error(&error, place))?;
+        let type_ = Type { api_version: &whole.api_version, kind: &whole.kind };
+        match type_.of_items() {
+            Some(items) if whole.items == Items::List => {
+                for (item, line) in std::mem::take(&mut self.document.pending) {
+                    self.json_object(items, &item, Place::on(line))?;
+                }
+                let header = whole.snapshot.map(|header| serde_json::from_str(header.get()));
+                self.end_list(items.known(), header)?;
+            }
+            _ => self.json_object(type_, text, place)?,
+        }
+        self.document = Document::default();
+        Ok(())
+    }
+
+    fn json_object(&mut self, type_: Type<'_>, text: &str, place: Place<'_>) -> Result<(), Stop> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let result = match type_.known() {
+            Some(kind) => {
+                *self.document.counts.entry(kind).or_default() += 1;
+                let added = self.objects.add(kind, &mut deserializer, &mut self.document.reach);
+                match added {
+                    Err(error) if error.is_data() => {
+                        let object = serde_json::from_str(text).map_err(|error| self.json_error(&error, place))?;
+                        return self.skip(kind, &object, &error, place.line());
+                    }
+                    result => result,
+                }
+            }
+            None => {
+                self.objects.count_other(type_.kind);
+                serde::Deserialize::deserialize(&mut deserializer).map(|IgnoredAny| ())
+            }
+        };
+        result.and_then(|()| deserializer.end()).map_err(|error| self.json_error(&error, place))
+    }
+
+    fn json_error(&self, error: &serde_json::Error, place: Place<'_>) -> Stop {
+        let line = place.line() + error.line().saturating_sub(1);
+        let problem = if error.is_eof() {
+            // The text goes on after the item.
+            "expected value".to_owned()
+        } else {
+            let text = error.to_string();
+            let place = format!(" at line {} column {}", error.line(), error.column());
+            text.strip_suffix(&place).map_or(text.clone(), str::to_owned)
+        };
+        ClusterError::file(self.name, format!("line {line}: broken JSON: {problem}")).into()
+    }
+
+    /// Skips an object of an unexpected shape.
+    fn skip(&mut self, kind: Kind, object: &Value, error: &dyn std::fmt::Display, line: usize) -> Result<(), Stop> {
+        let problem = objects::problem(kind, object).unwrap_or_else(|| error.to_string());
+        let problem = format!("{}: line {line}: {problem}", self.name);
+        self.objects.skip(kind, object, problem).map_err(|problem| Stop::Error(ClusterError::file(self.name, problem)))
+    }
+
+    fn read_yaml(&mut self, text: &mut Text<'_>) -> Result<(), Stop> {
+        let mut cutter = YamlCutter::default();
+        while let Some(chunk) = text.next_chunk()? {
+            cutter.push(chunk, &mut |piece, place| self.yaml_piece(piece, place))?;
+        }
+        cutter.finish(&mut |piece, place| self.yaml_piece(piece, place))
+    }
+
+    fn yaml_piece(&mut self, piece: Piece<'_>, place: Place<'_>) -> Result<(), Stop> {
+        let (Piece::Begin(text) | Piece::Item(text) | Piece::End(text)) = piece;
+        let text = self.utf8(text, place)?;
+        let value = yaml::value(yaml::Document { text, lines_before: place.line() - 1 });
+        let value = match (piece, value) {
+            // What comes before the items need not be whole.
+            (Piece::Begin(_), value) => {
+                self.document.type_ = value.ok().map(|value| ItemType::of_value(&value));
+                return Ok(());
+            }
+            (_, value) => value.map_err(|problem| Stop::Error(ClusterError::file(self.name, problem)))?,
+        };
+        match (piece, value) {
+            (Piece::Item(_), Value::Array(items)) => {
+                items.iter().try_for_each(|item| self.yaml_item(item, text, place))
+            }
+            (_, Value::Object(fields)) => {
+                self.end_yaml(fields, place)?;
+                self.document = Document::default();
+                Ok(())
+            }
+            (_, Value::Array(_)) => Err(Stop::Foreign("holds a YAML sequence, not Kubernetes objects")),
+            _ => Err(Stop::Foreign("holds plain text, not Kubernetes objects")),
+        }
+    }
+
+    fn yaml_item(&mut self, item: &Value, text: &str, place: Place<'_>) -> Result<(), Stop> {
+        let own = ItemType::of_value(item);
+        let list = self.document.type_.as_ref().filter(|type_| !type_.kind.is_empty());
+        match list.map(|type_| type_.as_type().of_items()) {
+            Some(None) => Ok(()),
+            Some(Some(Type { kind, api_version })) if !kind.is_empty() => {
+                let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
+                self.value(Type { kind: &kind, api_version: &api_version }, item, place.line())
+            }
+            None if own.kind.is_empty() => self.defer(text, place),
+            _ => self.value(own.as_type(), item, place.line()),
+        }
+    }
+
+    fn end_yaml(&mut self, mut fields: Map<String, Value>, place: Place<'_>) -> Result<(), Stop> {
+        let items = fields.remove("items");
+        let header = fields.remove("snapshot").map(serde_json::from_value);
+        let type_ = ItemType::of_value(&Value::Object(fields.clone()));
+        let (Some(list), Some(Value::Array(_) | Value::Null)) = (type_.as_type().of_items(), &items) else {
+            if type_.kind.is_empty() && matches!(items, Some(Value::Array(_) | Value::Null)) {
+                // kubectl writes the kind of a list after its items.
+                let problem = format!("the list at line {} has no kind: the file is truncated", place.line());
+                let error = ClusterError::file(self.name, problem);
+                return Err(error.hint("copy the file again, or make the dump again").into());
+            }
+            return self.value(type_.as_type(), &Value::Object(fields), place.line());
+        };
+        let mut items = match items {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        for (text, line) in std::mem::take(&mut self.document.pending) {
+            let value = yaml::value(yaml::Document { text: &text, lines_before: line - 1 });
+            if let Ok(Value::Array(deferred)) = value {
+                items.extend(deferred);
+            }
+        }
+        for item in items {
+            let own = ItemType::of_value(&item);
+            self.value(if list.kind.is_empty() { own.as_type() } else { list }, &item, place.line())?;
+        }
+        self.end_list(list.known(), header)
+    }
+
+    fn value(&mut self, type_: Type<'_>, value: &Value, line: usize) -> Result<(), Stop> {
+        let Some(kind) = type_.known() else {
+            self.objects.count_other(type_.kind);
+            return Ok(());
+        };
+        *self.document.counts.entry(kind).or_default() += 1;
+        match self.objects.add(kind, value, &mut self.document.reach) {
+            Ok(()) => Ok(()),
+            Err(error) => self.skip(kind, value, &error, line),
+        }
+    }
+
+    fn end_list(
+        &mut self,
+        listed: Option<Kind>,
+        header: Option<Result<Header, serde_json::Error>>,
+    ) -> Result<(), Stop> {
+        if let Some(header) = header {
+            let header = header.map_err(|error| {
+                ClusterError::file(self.name, format!("its field `snapshot` cannot be read: {error}"))
+                    .hint("if a newer kubectl-ds wrote it, remove that field to read it as any other dump")
+            })?;
+            if let Some((kind, expected)) = header.missing(&self.document.counts) {
+                let found = self.document.counts.get(&kind).copied().unwrap_or(0);
+                let resource = kind.resource();
+                let problem = format!("has {found} of its {expected} {resource}: the file is truncated, or was edited");
+                return Err(ClusterError::file(self.name, problem)
+                    .hint("copy the file again, or remove its field `snapshot` to read what it has")
+                    .into());
+            }
+            self.objects.headers.push(header);
+        }
+        self.objects.end_list(listed, &self.document.reach, self.folder);
+        Ok(())
+    }
+}
+
+impl ItemType {
+    fn of_value(value: &Value) -> Self {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        ItemType { api_version: text("apiVersion"), kind: text("kind") }
+    }
+
+    fn as_type(&self) -> Type<'_> {
+        Type { api_version: &self.api_version, kind: &self.kind }
+    }
+}

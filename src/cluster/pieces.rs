@@ -1,0 +1,54 @@
+//! The pieces that a text of Kubernetes objects is cut into: items of lists, and what is around them.
+
+/// The most bytes of an item. etcd accepts 1.5 MB by default.
+pub(super) const MAX_ITEM: usize = 16 << 20;
+
+/// The most bytes of a document without the items that are cut out of it.
+pub(super) const MAX_AROUND: usize = 64 << 20;
+
+/// A piece of a document.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Piece<'a> {
+    /// The text before the first item of a list.
+    Begin(&'a [u8]),
+    /// An item of a list.
+    Item(&'a [u8]),
+    /// The whole document, with an empty list in place of the items that were cut out.
+    End(&'a [u8]),
+}
+
+/// Where a piece begins. Counting lines takes time that only errors need.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    lines: usize,
+    before: &'a [u8],
+}
+
+impl<'a> Place<'a> {
+    /// A place on a line, counted from 1.
+    pub(super) fn on(line: usize) -> Self {
+        Place { lines: line - 1, before: &[] }
+    }
+
+    /// A place after some lines and some bytes.
+    pub(super) fn after(lines: usize, before: &'a [u8]) -> Self {
+        Place { lines, before }
+    }
+
+    /// Returns the line, counted from 1.
+    pub(super) fn line(self) -> usize {
+        self.lines + newlines(self.before) + 1
+    }
+}
+
+/// A piece that is longer than any object of Kubernetes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TooLong {
+    /// The line on which it begins.
+    pub(super) line: usize,
+}
+
+/// Counts the line ends in a text.
+pub(super) fn newlines(bytes: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', bytes).count()
+}

@@ -1,0 +1,157 @@
+//! What is kept of nodes and pods, live or from a dump: the fields that reports use.
+//!
+//! A big cluster has 5,000 nodes and several pods on each. Most of them are fine, and most of their fields never used.
+
+use std::collections::BTreeMap;
+
+use crate::model::metadata::ObjectMeta;
+use crate::model::node::Node;
+use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements};
+
+/// The conditions of a ready pod that add nothing to its readiness.
+const STEPS: [&str; 4] = ["PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers"];
+
+/// Drops the conditions of a node that report no problem.
+pub(super) fn keep_node(mut node: Node, whole: bool) -> Node {
+    if !whole {
+        node.status.conditions.retain(|condition| condition.type_ == "Ready" || condition.status != "False");
+    }
+    node.status.conditions.shrink_to_fit();
+    node.spec.taints.shrink_to_fit();
+    node.status.declared_features.shrink_to_fit();
+    node
+}
+
+/// Returns whether a pod needs no explanation: it is bound, ready, and never restarted.
+pub(super) fn is_fine(pod: &Pod) -> bool {
+    let PodStatus { phase, container_statuses, init_container_statuses, .. } = &pod.status;
+    let statuses = || container_statuses.iter().chain(init_container_statuses);
+    phase == "Running"
+        && pod.is_ready()
+        && !pod.metadata.is_terminating()
+        && !pod.spec.node_name.is_empty()
+        && container_statuses.iter().all(|status| status.ready)
+        && statuses().all(|status| status.restart_count == 0)
+}
+
+/// Drops the fields of a DaemonSet's pod that no report uses if the pod is fine.
+pub(super) fn fine_pod(mut pod: Pod) -> Pod {
+    // A bound pod was accepted by its node.
+    pod.spec.affinity = None;
+    pod.spec.node_selector = BTreeMap::new();
+    pod.spec.tolerations = Vec::new();
+    pod.spec.scheduler_name = String::new();
+    pod.spec.service_account_name = String::new();
+    // The containers are ready and were never restarted. What the node allocated to them counts only if it is not
+    // what they request.
+    for (containers, statuses) in [
+        (&pod.spec.containers, &mut pod.status.container_statuses),
+        (&pod.spec.init_containers, &mut pod.status.init_container_statuses),
+    ] {
+        if statuses.iter().all(|status| has_its_requests(status, containers)) {
+            *statuses = Vec::new();
+        }
+    }
+    for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
+        // Limits are reported only with a failure, and the API server has defaulted requests to them.
+        container.resources.limits = BTreeMap::new();
+        container.ports.retain(|port| port.host_port != 0);
+    }
+    pod.status.conditions.retain(|condition| condition.status != "True" || !STEPS.contains(&condition.type_.as_str()));
+    shrunk(pod)
+}
+
+/// Returns whether a node has allocated to a container just what it requests, or does not say.
+fn has_its_requests(status: &ContainerStatus, containers: &[Container]) -> bool {
+    let container = containers.iter().find(|container| container.name == status.name);
+    let asked = container.map(|container| &container.resources.requests);
+    (status.allocated_resources.is_empty() || Some(&status.allocated_resources) == asked)
+        && status.resources.as_ref().is_none_or(|resources| Some(&resources.requests) == asked)
+}
+
+/// Shrinks vectors to fit.
+fn shrunk(mut pod: Pod) -> Pod {
+    pod.metadata.owner_references.shrink_to_fit();
+    for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
+        container.ports.shrink_to_fit();
+    }
+    pod.spec.containers.shrink_to_fit();
+    pod.spec.init_containers.shrink_to_fit();
+    pod.status.conditions.shrink_to_fit();
+    pod.status.container_statuses.shrink_to_fit();
+    pod.status.init_container_statuses.shrink_to_fit();
+    pod
+}
+
+/// Drops the fields of a foreign pod that are not needed to compute the free resources of its node.
+pub(super) fn foreign_pod(pod: Pod) -> Pod {
+    let Pod { metadata, spec, status } = pod;
+    let ObjectMeta { name, namespace, uid, owner_references, deletion_timestamp, creation_timestamp, .. } = metadata;
+    let metadata = ObjectMeta {
+        name,
+        namespace,
+        uid,
+        creation_timestamp,
+        deletion_timestamp,
+        owner_references: owner_references.into_iter().filter(|owner| owner.controller).collect(),
+        ..ObjectMeta::default()
+    };
+    let PodStatus {
+        phase,
+        conditions,
+        mut container_statuses,
+        mut init_container_statuses,
+        nominated_node_name,
+        resize,
+        allocated_resources,
+        resources,
+        ..
+    } = status;
+    for (containers, statuses) in
+        [(&spec.containers, &mut container_statuses), (&spec.init_containers, &mut init_container_statuses)]
+    {
+        if statuses.iter().all(|status| has_its_requests(status, containers)) {
+            *statuses = Vec::new();
+        }
+        for status in statuses {
+            status.state = Default::default();
+            status.last_state = Default::default();
+        }
+    }
+    let status = PodStatus {
+        phase,
+        // An in-place resize is reported in conditions.
+        conditions: conditions.into_iter().filter(|condition| condition.type_.starts_with("PodResize")).collect(),
+        container_statuses,
+        init_container_statuses,
+        nominated_node_name,
+        resize,
+        allocated_resources,
+        resources,
+        ..PodStatus::default()
+    };
+    let PodSpec { containers, init_containers, node_name, host_network, priority, overhead, resources, .. } = spec;
+    let spec = PodSpec {
+        containers: containers.into_iter().map(foreign_container).collect(),
+        init_containers: init_containers.into_iter().map(foreign_container).collect(),
+        node_name,
+        host_network,
+        priority,
+        overhead,
+        resources,
+        ..PodSpec::default()
+    };
+    shrunk(Pod { metadata, spec, status })
+}
+
+fn foreign_container(container: Container) -> Container {
+    let Container { name, ports, resources, restart_policy, .. } = container;
+    Container {
+        name,
+        ports: ports.into_iter().filter(|port| port.host_port != 0).collect(),
+        // The API server has defaulted requests to limits.
+        resources: ResourceRequirements { requests: resources.requests, ..ResourceRequirements::default() },
+        restart_policy,
+        ..Container::default()
+    }
+}

@@ -1,4 +1,4 @@
-//! Tells the end-to-end tests what they can run here, so that the others report themselves as ignored.
+//! Tells the tests what they can run here, so that the others report themselves as ignored.
 
 use std::env;
 
@@ -6,8 +6,14 @@ fn main() {
     for name in ["KUBECTL_DS_KRUISE", "KUBECTL_DS_KUBERNETES"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
-    for name in ["has_kruise", "before_34", "before_36"] {
+    for name in ["has_kruise", "before_34", "before_36", "has_zsh", "has_fish"] {
         println!("cargo::rustc-check-cfg=cfg({name})");
+    }
+    let search: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
+    for shell in ["zsh", "fish"] {
+        if search.iter().any(|directory| directory.join(shell).is_file()) {
+            println!("cargo::rustc-cfg=has_{shell}");
+        }
     }
     let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
     if variable("KUBECTL_DS_KRUISE").is_some() {

@@ -1,19 +1,44 @@
-//! `__complete`: what kubectl asks, through `kubectl_complete-ds`, for `kubectl ds <TAB>`.
+//! What TAB offers: subcommands, flags, and values that the cluster, the dump or the kubeconfig knows.
+//!
+//! kubectl runs `__complete` through `kubectl_complete-ds`; a shell runs the program with [`VARIABLE`] set, as the
+//! script of `completion` tells it to. Both complete twice with clap's engine: once to learn which value is wanted, and
+//! again with the values. Nothing is printed on errors, which would disturb whoever is typing.
 
-use std::ffi::OsString;
-use std::io::Write;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use clap::Args;
-use clap_complete::engine::complete;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete};
+use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::Failure;
+use super::parse::parse_name;
+use super::session::GlobalArgs;
+use crate::cluster::live::{Named, names_in_kubeconfig};
+use crate::cluster::{PodsOf, Query, Source, Wanted};
 use crate::error::Exit;
+use crate::io::Io;
+use crate::model::metadata::ObjectMeta;
+use crate::model::snapshot::Snapshot;
+use crate::rollout::history::histories;
 
 /// The subcommand's name.
 pub const NAME: &str = "__complete";
 
-/// Tells kubectl to offer no file names beside the answers.
+/// The environment variable that names the shell for which to complete.
+pub const VARIABLE: &str = "KUBECTL_DS_COMPLETE";
+
+/// How long values may take; whoever types does not wait longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Tells kubectl to offer no file names beside the answers: `ShellCompDirectiveNoFileComp` of cobra.
 const NO_FILES: &str = ":4";
+
+/// Tells kubectl to offer file names: `ShellCompDirectiveDefault` of cobra.
+const FILES: &str = ":0";
 
 /// Complete a command line
 #[derive(Debug, Clone, Args)]
@@ -23,12 +48,12 @@ pub struct CompleteArgs {
     words: Vec<OsString>,
 }
 
-/// Runs the subcommand: a line for each value with what it is for, then a number for kubectl.
+/// Runs the subcommand: a line for each candidate with its description, then a directive for kubectl.
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
-pub fn run(arguments: CompleteArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+/// Fails if the output cannot be written.
+pub async fn run(arguments: CompleteArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let CompleteArgs { words } = arguments;
     let mut line = vec![OsString::from("kubectl-ds")];
     line.extend(words);
@@ -36,13 +61,241 @@ pub fn run(arguments: CompleteArgs, out: &mut dyn Write) -> Result<Exit, Failure
         line.push(OsString::new());
     }
     let last = line.len() - 1;
-    // What cannot be completed has no candidates: an error would disturb whoever is typing.
-    let candidates = complete(&mut super::command(), line, last, None).unwrap_or_default();
-    for candidate in candidates.iter().filter(|candidate| !candidate.is_hide_set()) {
+    let (mut command, value) = command_with_values(&line, last, io).await;
+    if value == Some(Value::File) {
+        writeln!(out, "{FILES}")?;
+        return Ok(Exit::Success);
+    }
+    let wants_flags = line[last].to_string_lossy().starts_with('-');
+    let candidates = complete(&mut command, line, last, None).unwrap_or_default();
+    // Like kubectl's own commands, flags are offered once a dash is typed.
+    let is_flag = |candidate: &CompletionCandidate| candidate.get_value().to_string_lossy().starts_with('-');
+    let offered = |candidate: &&CompletionCandidate| !candidate.is_hide_set() && (wants_flags || !is_flag(candidate));
+    for candidate in candidates.iter().filter(offered) {
         let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
         let help = help.lines().next().unwrap_or_default();
         writeln!(out, "{}\t{help}", candidate.get_value().to_string_lossy())?;
     }
     writeln!(out, "{NO_FILES}")?;
     Ok(Exit::Success)
+}
+
+/// Returns how a shell is completed in, by its name.
+pub(super) fn shell(name: &str) -> Option<&'static dyn EnvCompleter> {
+    let shells: [&dyn EnvCompleter; 4] = [&Bash, &Zsh, &Fish, &Powershell];
+    shells.into_iter().find(|shell| shell.is(name))
+}
+
+/// Completes the command line that a shell passes after `--`.
+pub(super) async fn run_for_shell(
+    shell: &dyn EnvCompleter,
+    arguments: Vec<OsString>,
+    io: &Io<'_>,
+    out: &mut dyn Write,
+) -> Exit {
+    let line: Vec<OsString> = arguments.into_iter().skip_while(|word| word != "--").skip(1).collect();
+    let Some(last) = line.len().checked_sub(1) else { return Exit::Success };
+    // Shells that complete in the middle of a line say where.
+    let index = io.variable("_CLAP_COMPLETE_INDEX").and_then(|index| index.parse().ok()).unwrap_or(last);
+    let (mut command, _) = command_with_values(&line, index.min(last), io).await;
+    let mut text = Vec::new();
+    // A shell that gets nothing offers nothing.
+    let _ = shell.write_complete(&mut command, line, None, &mut text);
+    let _ = out.write_all(&text).and_then(|()| out.flush());
+    Exit::Success
+}
+
+/// A value that the command line itself does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value {
+    DaemonSet,
+    Node,
+    Namespace,
+    NodeLabel,
+    Revision,
+    Context,
+    Cluster,
+    User,
+    File,
+}
+
+impl Value {
+    fn of(argument: &str) -> Option<Self> {
+        Some(match argument {
+            "name" | "names" => Value::DaemonSet,
+            "node" => Value::Node,
+            "namespace" => Value::Namespace,
+            "by" => Value::NodeLabel,
+            "to_revision" | "revision" => Value::Revision,
+            "context" => Value::Context,
+            "cluster" => Value::Cluster,
+            "user" => Value::User,
+            "from"
+            | "filename"
+            | "kubeconfig"
+            | "kuberc"
+            | "certificate_authority"
+            | "client_certificate"
+            | "client_key"
+            | "path" => Value::File,
+            _ => return None,
+        })
+    }
+}
+
+/// Returns the command with the values that the word at `index` may have, and which kind they are of.
+async fn command_with_values(line: &[OsString], index: usize, io: &Io<'_>) -> (Command, Option<Value>) {
+    let wanted = Arc::new(Mutex::new(None));
+    let noted = wanted.clone();
+    let mut command = with_completer(move |value, _| {
+        *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        Vec::new()
+    });
+    // It fails if no argument is possible at this place.
+    let _ = complete(&mut command, line.to_vec(), index, None);
+    let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let values = match wanted {
+        None => return (super::command(), None),
+        Some(Value::File) => return (with_completer(|_, typed| PathCompleter::any().complete(typed)), wanted),
+        Some(value) => {
+            let words = line.get(..index).unwrap_or_default();
+            tokio::time::timeout(PATIENCE, values(value, words, io)).await.ok().and_then(Result::ok).unwrap_or_default()
+        }
+    };
+    let command = with_completer(move |_, typed| {
+        let typed = typed.to_string_lossy();
+        let candidate = |(value, help): (&String, &String)| {
+            let help = Some(help.clone().into()).filter(|_| !help.is_empty());
+            CompletionCandidate::new(value).help(help)
+        };
+        values.iter().filter(|(value, _)| value.starts_with(typed.as_ref())).map(candidate).collect()
+    });
+    (command, wanted)
+}
+
+/// Returns the command whose values come from a function of their kind and what is typed of them.
+fn with_completer(
+    values: impl Fn(Value, &OsStr) -> Vec<CompletionCandidate> + Clone + Send + Sync + 'static,
+) -> Command {
+    let add = move |argument: clap::Arg| match Value::of(argument.get_id().as_str()) {
+        Some(value) => {
+            let values = values.clone();
+            argument.add(ArgValueCompleter::new(move |typed: &OsStr| values(value, typed)))
+        }
+        None => argument,
+    };
+    let for_subcommands = add.clone();
+    super::command().mut_args(add).mut_subcommands(move |subcommand| subcommand.mut_args(for_subcommands.clone()))
+}
+
+/// Reads values, with a description each, for a command line of which `words` are typed.
+async fn values(value: Value, words: &[OsString], io: &Io<'_>) -> Result<BTreeMap<String, String>, Failure> {
+    let none = BTreeMap::new();
+    let parsed = super::command().ignore_errors(true).try_get_matches_from(words);
+    let Some((matches, flags)) = parsed.ok().and_then(|matches| {
+        let flags = GlobalArgs::from_arg_matches(&matches).ok()?;
+        Some((matches, flags))
+    }) else {
+        return Ok(none);
+    };
+    let (mut input, mut err) = (io::empty(), io::sink());
+    let mut io = Io {
+        input: &mut input,
+        err: &mut err,
+        // A credential plugin does not prompt, and nothing shows progress.
+        input_is_terminal: false,
+        out_is_terminal: false,
+        err_is_terminal: false,
+        environment: io.environment.clone(),
+        interrupt: io.interrupt.clone(),
+        ..*io
+    };
+    let mut target = flags.resolve(&io)?;
+    let kubeconfig_names = || target.connection().and_then(|options| names_in_kubeconfig(options).ok());
+    let undescribed = |names: Vec<String>| names.into_iter().map(|name| (name, String::new())).collect();
+    match value {
+        Value::Context => return Ok(undescribed(kubeconfig_names().unwrap_or_default().contexts)),
+        Value::Cluster => return Ok(undescribed(kubeconfig_names().unwrap_or_default().clusters)),
+        Value::User => return Ok(undescribed(kubeconfig_names().unwrap_or_default().users)),
+        // What standard input holds is for the command itself.
+        _ if target.reads_input() => return Ok(none),
+        _ => {}
+    }
+    if value == Value::Revision {
+        let Some(name) = daemon_set_name(&matches) else { return Ok(none) };
+        let name = parse_name(&name)?;
+        target.enter(name.namespace)?;
+        let session = target.open(&mut io).await?;
+        let wanted = Wanted::History(PodsOf::None);
+        let query = Query { names: vec![name.name], flavors: name.flavors, wanted, ..Query::default() };
+        return Ok(revisions(&session.read_history(query, &mut io).await?));
+    }
+    let session = target.open(&mut io).await?;
+    match &session.source {
+        Source::Live(live) => {
+            let namespace = session.namespace.as_deref();
+            let of = |named| live.names(named, namespace, ["Status"]);
+            let with_status =
+                |rows: Vec<(String, [String; 1])>| rows.into_iter().map(|(name, [status])| (name, status));
+            Ok(match value {
+                Value::DaemonSet => {
+                    let rows = live.names(Named::DaemonSets, namespace, ["Available", "Desired"]).await?;
+                    rows.into_iter().map(|(name, [available, desired])| (name, counts(&available, &desired))).collect()
+                }
+                Value::Node => with_status(of(Named::Nodes).await?).collect(),
+                Value::Namespace => with_status(of(Named::Namespaces).await?).collect(),
+                Value::NodeLabel => undescribed(live.node_label_keys().await?),
+                Value::Revision | Value::Context | Value::Cluster | Value::User | Value::File => none,
+            })
+        }
+        Source::File(_) => {
+            let query = Query { wanted: Wanted::Everything, ..Query::default() };
+            let snapshot = session.read(query, &mut io, |_| BTreeSet::new()).await?;
+            Ok(of_snapshot(value, &snapshot))
+        }
+    }
+}
+
+/// Returns the DaemonSet that was typed before the flag whose value is completed.
+fn daemon_set_name(matches: &ArgMatches) -> Option<String> {
+    let (_, matches) = matches.subcommand()?;
+    matches.try_get_one::<String>("name").ok().flatten().cloned()
+}
+
+fn counts(available: impl ToString, desired: impl ToString) -> String {
+    format!("{}/{} available", available.to_string(), desired.to_string())
+}
+
+fn revisions(snapshot: &Snapshot) -> BTreeMap<String, String> {
+    let rows = histories(snapshot).into_iter().flat_map(|report| report.revisions);
+    rows.map(|row| {
+        let what = if row.current { "current".to_owned() } else { row.summary.join(", ") };
+        (row.revision.to_string(), what)
+    })
+    .collect()
+}
+
+fn of_snapshot(value: Value, snapshot: &Snapshot) -> BTreeMap<String, String> {
+    let named = |metadata: &ObjectMeta| (metadata.name.clone(), String::new());
+    match value {
+        Value::DaemonSet => snapshot
+            .daemon_sets
+            .iter()
+            .map(|daemon_set| {
+                let status = &daemon_set.status;
+                let help = counts(status.number_available, status.desired_number_scheduled);
+                (daemon_set.metadata.name.clone(), help)
+            })
+            .collect(),
+        Value::Node => snapshot.nodes.iter().map(|node| named(&node.metadata)).collect(),
+        Value::Namespace => {
+            let namespaces = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
+            namespaces.map(|namespace| (namespace, String::new())).collect()
+        }
+        Value::NodeLabel => {
+            let keys = snapshot.nodes.iter().flat_map(|node| node.metadata.labels.keys());
+            keys.map(|key| (key.clone(), String::new())).collect()
+        }
+        Value::Revision | Value::Context | Value::Cluster | Value::User | Value::File => BTreeMap::new(),
+    }
 }

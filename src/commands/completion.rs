@@ -1,30 +1,54 @@
-//! `completion`: what a shell needs to complete a command line.
+//! `completion`: what a shell or kubectl needs to complete a command line.
 
+use std::fs;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use clap_complete::{Shell, generate};
+use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::Failure;
-use crate::error::Exit;
+use super::complete::VARIABLE;
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
 
-/// The program that kubectl asks how to complete `kubectl ds`.
+/// The program that kubectl runs to complete `kubectl ds`.
 const KUBECTL_COMPLETE_DS: &str = "#!/bin/sh
-# Completes `kubectl ds`: to be named kubectl_complete-ds, executable, in a folder of PATH.
+# Completes `kubectl ds`. kubectl runs this file, which must be executable and in PATH.
 exec kubectl-ds __complete -- \"$@\"
 ";
 
-/// Print what completes the command line: in a shell, or in kubectl
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "`kubectl ds <TAB>` needs kubectl's own completion, and a program in PATH:
-  kubectl ds completion kubectl > ~/bin/kubectl_complete-ds
-  chmod +x ~/bin/kubectl_complete-ds
+/// The name of that program.
+const SHIM: &str = "kubectl_complete-ds";
 
-The other scripts complete `kubectl-ds`: source <(kubectl ds completion bash)")]
+/// Output shell completion code
+///
+/// To complete `kubectl ds`, kubectl's own completion must be loaded (see `kubectl completion --help`), and the
+/// program kubectl_complete-ds must be in PATH: --install writes it. Names of DaemonSets, nodes, namespaces, contexts and
+/// revisions are completed, too. To complete `kubectl-ds`, without kubectl, load the code for your shell.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  # Complete `kubectl ds`
+  kubectl ds completion --install
+
+  # Complete `kubectl-ds` in bash
+  source <(kubectl-ds completion bash)
+
+  # In zsh
+  source <(kubectl-ds completion zsh)
+
+  # In fish
+  kubectl-ds completion fish | source
+
+  # In PowerShell
+  kubectl-ds completion powershell | Out-String | Invoke-Expression")]
 pub struct CompletionArgs {
-    /// The shell, or kubectl
-    #[arg(value_name = "FOR", value_enum)]
-    shell: Target,
+    /// The shell; `kubectl` outputs the program kubectl_complete-ds
+    #[arg(value_name = "SHELL", value_enum, required_unless_present = "install", conflicts_with = "install")]
+    shell: Option<Target>,
+    /// Write kubectl_complete-ds to this directory; by default to that of kubectl-ds in PATH
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    install: Option<Option<PathBuf>>,
 }
 
 /// What the completion is for.
@@ -41,21 +65,66 @@ enum Target {
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
-pub fn run(arguments: &CompletionArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let CompletionArgs { shell } = arguments;
-    let shell = match shell {
-        Target::Bash => Shell::Bash,
-        Target::Zsh => Shell::Zsh,
-        Target::Fish => Shell::Fish,
-        Target::Powershell => Shell::PowerShell,
-        Target::Kubectl => {
+/// Fails if the output or the program cannot be written.
+pub fn run(arguments: &CompletionArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let CompletionArgs { shell, install } = arguments;
+    let shell: &dyn EnvCompleter = match shell {
+        None => return install_shim(install.as_ref().and_then(Option::as_deref), io, out),
+        Some(Target::Bash) => &Bash,
+        Some(Target::Zsh) => &Zsh,
+        Some(Target::Fish) => &Fish,
+        Some(Target::Powershell) => &Powershell,
+        Some(Target::Kubectl) => {
             out.write_all(KUBECTL_COMPLETE_DS.as_bytes())?;
             return Ok(Exit::Success);
         }
     };
     let mut text = Vec::new();
-    generate(shell, &mut super::command(), "kubectl-ds", &mut text);
+    shell.write_registration(VARIABLE, "kubectl-ds", "kubectl-ds", "kubectl-ds", &mut text)?;
     out.write_all(&text)?;
     Ok(Exit::Success)
+}
+
+fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let search: Vec<&Path> = io.variable("PATH").unwrap_or_default().split(PATH_SEPARATOR).map(Path::new).collect();
+    let found = search.iter().copied().find(|directory| directory.join("kubectl-ds").is_file());
+    let Some(directory) = directory.or(found) else {
+        let error = CommandError::new("kubectl-ds is not in PATH");
+        return Err(error.hint("name a directory of PATH: `kubectl ds completion --install DIR`").into());
+    };
+    let path = directory.join(SHIM);
+    let failed = |error| CommandError::new(format!("cannot write {}", path.display())).because(error);
+    match fs::read_to_string(&path) {
+        Ok(text) if text.contains("kubectl-ds __complete") => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Ok(_) => {
+            let error = CommandError::new(format!("{} exists and is another program", path.display()));
+            return Err(error.hint("remove it, or name another directory of PATH").into());
+        }
+        Err(error) => return Err(failed(error).into()),
+    }
+    let mut file = tempfile::Builder::new().prefix(".kubectl_complete-ds").tempfile_in(directory).map_err(failed)?;
+    file.write_all(KUBECTL_COMPLETE_DS.as_bytes()).map_err(failed)?;
+    make_executable(file.path()).map_err(failed)?;
+    file.persist(&path).map_err(|error| failed(error.error))?;
+    writeln!(out, "{} installed", path.display())?;
+    if !search.contains(&directory) {
+        writeln!(out, "It works once {} is in PATH.", directory.display())?;
+    }
+    writeln!(out, "It needs kubectl's own completion, which `kubectl completion --help` explains.")?;
+    Ok(Exit::Success)
+}
+
+const PATH_SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
+
+#[cfg(unix)]
+fn make_executable(path: &Path) -> std::io::Result<()> {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn make_executable(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }

@@ -99,6 +99,9 @@ pub fn command() -> clap::Command {
 
 /// Runs a command line, and returns the exit code.
 pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
+    if let Some(shell) = io.variable(complete::VARIABLE).and_then(complete::shell) {
+        return complete::run_for_shell(shell, arguments, io, out).await;
+    }
     let parsed = Cli::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let result = match parsed {
         Ok(cli) if session::is_coloured(cli.target.color, io) => until_interrupted(cli, io, out).await,
@@ -156,8 +159,8 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Undo(arguments)) => Box::pin(undo::run(arguments, target, io, out)).await,
         Some(Subcommands::Restart(arguments)) => Box::pin(restart::run(arguments, target, io, out)).await,
         Some(Subcommands::Snapshot(arguments)) => Box::pin(snapshot::run(arguments, target, io, out)).await,
-        Some(Subcommands::Completion(arguments)) => completion::run(&arguments, out),
-        Some(Subcommands::Complete(arguments)) => complete::run(arguments, out),
+        Some(Subcommands::Completion(arguments)) => completion::run(&arguments, io, out),
+        Some(Subcommands::Complete(arguments)) => Box::pin(complete::run(arguments, io, out)).await,
         Some(Subcommands::Version(arguments)) => Box::pin(version::run(&arguments, target, io, out)).await,
     }?;
     // As in kubectl, only a command that has succeeded fails so.

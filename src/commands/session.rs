@@ -332,6 +332,14 @@ impl Target {
         }
     }
 
+    /// Returns the flags about the connection, or `None` for a dump.
+    pub(super) fn connection(&self) -> Option<&ConnectOptions> {
+        match &self.place {
+            Place::Live(options) => Some(options),
+            Place::Dump { .. } => None,
+        }
+    }
+
     /// Tells whether a dump is read instead of a cluster.
     pub fn is_dump(&self) -> bool {
         matches!(self.place, Place::Dump { .. })

@@ -63,6 +63,31 @@ fn load_in(options: &ConnectOptions, service_account: &Path) -> Result<Target, C
     Ok(Target { cluster, user, namespace })
 }
 
+/// The names that a kubeconfig defines.
+#[derive(Debug, Default)]
+pub struct KubeconfigNames {
+    /// Contexts.
+    pub contexts: Vec<String>,
+    /// Clusters.
+    pub clusters: Vec<String>,
+    /// Users.
+    pub users: Vec<String>,
+}
+
+/// Returns the names that the kubeconfig files define.
+///
+/// # Errors
+///
+/// Fails if a file cannot be read.
+pub fn names_in_kubeconfig(options: &ConnectOptions) -> Result<KubeconfigNames, ClusterError> {
+    let config = kubeconfig_file::read_all(&paths(options), given(&options.kubeconfig).is_some())?;
+    Ok(KubeconfigNames {
+        contexts: config.contexts.into_keys().collect(),
+        clusters: config.clusters.into_keys().collect(),
+        users: config.users.into_keys().collect(),
+    })
+}
+
 /// Returns the files to read, in order of precedence.
 fn paths(options: &ConnectOptions) -> Vec<PathBuf> {
     if let Some(path) = given(&options.kubeconfig) {

@@ -6,7 +6,8 @@
 //! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`)
 //! over a `transport` that retries, and `prune` drops what no report uses; `history` requests revisions alone, and
 //! `advanced` OpenKruise's DaemonSets. [`Live::watch`] follows them: `follow` turns lists and the `watch_event`s after them
-//! into changes, and `watch` applies these to a snapshot. `write` sends patches. `failure` words errors.
+//! into changes, and `watch` applies these to a snapshot. `write` sends patches, and `names` requests what completion
+//! offers. `failure` words errors.
 #![expect(clippy::disallowed_types, reason = "this is the one place that talks to an API server")]
 
 mod advanced;
@@ -22,6 +23,7 @@ mod kubeconfig_file;
 mod kuberc;
 mod list;
 mod look_path;
+mod names;
 mod options;
 mod progress;
 mod protobuf;
@@ -36,6 +38,8 @@ mod watch;
 mod watch_event;
 mod write;
 
+pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
+pub use names::Named;
 pub use options::ConnectOptions;
 pub use progress::{OnProgress, Progress};
 pub use watch::Watch;

@@ -166,7 +166,21 @@ impl Transport {
         request: &str,
         path: &str,
     ) -> Result<T, ClusterError> {
-        self.get(request, path, JSON).await?.object().await
+        self.get_object_as(request, path, JSON).await
+    }
+
+    /// Requests one object in a form of JSON, such as a table.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Transport::get_object`] does.
+    pub(super) async fn get_object_as<T: serde::de::DeserializeOwned>(
+        &self,
+        request: &str,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<T, ClusterError> {
+        self.get(request, path, accept).await?.object().await
     }
 
     /// Sends a JSON Patch, and returns the resulting object.

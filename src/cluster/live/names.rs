@@ -1,0 +1,96 @@
+//! Requests names for completion, as the tables that `kubectl get` shows.
+//!
+//! A table without objects is a tenth of a list, and the API server's cache answers at once: what is completed may be
+//! some seconds old.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Live;
+use super::list::List;
+use crate::cluster::error::ClusterError;
+use crate::model::snapshot::Kind;
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// How many nodes are read for their labels.
+const NODES_WITH_LABELS: usize = 200;
+
+/// What can be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// DaemonSets.
+    DaemonSets,
+    /// Nodes.
+    Nodes,
+    /// Namespaces.
+    Namespaces,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Table {
+    column_definitions: Vec<Column>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Column {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Row {
+    cells: Vec<Value>,
+    object: Option<Value>,
+}
+
+impl Live {
+    /// Returns the names of what there is, each with the given columns of `kubectl get`; a column that the server does
+    /// not have is empty.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server does not answer with a table.
+    pub async fn names<const N: usize>(
+        &self,
+        named: Named,
+        namespace: Option<&str>,
+        columns: [&str; N],
+    ) -> Result<Vec<(String, [String; N])>, ClusterError> {
+        let path = match named {
+            Named::DaemonSets => {
+                List { namespace: namespace.map(str::to_owned), ..List::of(Kind::DaemonSets) }.collection()
+            }
+            Named::Nodes => List::of(Kind::Nodes).collection(),
+            Named::Namespaces => "/api/v1/namespaces".to_owned(),
+        };
+        let table = self.table(&format!("{path}?includeObject=None&resourceVersion=0")).await?;
+        let position = |column: &str| table.column_definitions.iter().position(|known| known.name == column);
+        let (name, columns) = (position("Name"), columns.map(position));
+        let cell = |row: &Row, position: Option<usize>| match position.and_then(|position| row.cells.get(position)) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => String::new(),
+        };
+        Ok(table.rows.iter().map(|row| (cell(row, name), columns.map(|column| cell(row, column)))).collect())
+    }
+
+    /// Returns the label keys of the first nodes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server does not answer with a table.
+    pub async fn node_label_keys(&self) -> Result<Vec<String>, ClusterError> {
+        let path = List::of(Kind::Nodes).collection();
+        let table = self.table(&format!("{path}?limit={NODES_WITH_LABELS}")).await?;
+        let labels = table.rows.iter().filter_map(|row| row.object.as_ref()?["metadata"]["labels"].as_object());
+        Ok(labels.flat_map(|labels| labels.keys().cloned()).collect())
+    }
+
+    async fn table(&self, path: &str) -> Result<Table, ClusterError> {
+        self.transport.get_object_as("list names", path, TABLE).await
+    }
+}

@@ -1,0 +1,52 @@
+//! What TAB offers on a live cluster, through the real kubectl.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::support::control_plane::{ControlPlane, Options};
+
+#[test]
+fn kubectl_offers_what_the_cluster_has() {
+    let cluster = ControlPlane::start(Options::whole());
+    for name in ["node-a", "node-b"] {
+        let labels = json!({"type": "kwok", "example.com/pool": "one"});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}});
+        cluster.create(&node.to_string());
+    }
+    let template = |image: &str| json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "agent", "image": image}]}});
+    let spec = json!({"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent:1")});
+    let daemon_set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": spec});
+    cluster.create(&daemon_set.to_string());
+    let settle = |generation: i64| {
+        cluster.wait_until("the pods are available", || {
+            let status = &cluster.get(&["ds", "agent"])["status"];
+            let is_settled = status["observedGeneration"] == generation
+                && status["updatedNumberScheduled"] == 2
+                && status["numberAvailable"] == 2;
+            is_settled.then_some(())
+        });
+    };
+    settle(1);
+    cluster.kubectl(&["set", "image", "daemonset/agent", "agent=agent:2"]);
+    settle(2);
+
+    let programs = tempfile::tempdir().unwrap();
+    symlink(env!("CARGO_BIN_EXE_kubectl-ds"), programs.path().join("kubectl-ds")).unwrap();
+    let path = format!("{}:/usr/bin:/bin", programs.path().display());
+    let mut install = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
+    assert!(install.args(["completion", "--install"]).env("PATH", &path).output().unwrap().status.success());
+    let offered = |words: &[&str]| {
+        let output =
+            cluster.kubectl_command().args(["__complete", "ds"]).args(words).env("PATH", &path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(offered(&["cov"]), "coverage\tSay which nodes lack an available pod, why, and what to do\n:4\n");
+    assert_eq!(offered(&["coverage", ""]), "agent\t2/2 available\n:4\n");
+    assert_eq!(offered(&["coverage", "-n", "kube-sy"]), "kube-system\tActive\n:4\n");
+    assert_eq!(offered(&["coverage", "agent", "--node", ""]), "node-a\tReady\nnode-b\tReady\n:4\n");
+    assert_eq!(offered(&["coverage", "--by", "example.com/"]), "example.com/pool\n:4\n");
+    let revisions = offered(&["undo", "agent", "--to-revision", ""]);
+    assert!(revisions.starts_with("1\t") && revisions.ends_with("\n2\tcurrent\n:4\n"), "{revisions}");
+}

@@ -18,6 +18,7 @@ mod parse;
 mod restart;
 mod session;
 mod snapshot;
+mod status;
 mod undo;
 mod version;
 
@@ -54,6 +55,7 @@ struct Cli {
 enum Subcommands {
     Coverage(coverage::CoverageArgs),
     List(list::ListNamedArgs),
+    Status(status::StatusArgs),
     History(history::HistoryArgs),
     Undo(undo::UndoArgs),
     Restart(restart::RestartArgs),
@@ -155,6 +157,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         None => Box::pin(list::run(list.into(), target, io, out)).await,
         Some(Subcommands::List(arguments)) => Box::pin(list::run(arguments, target, io, out)).await,
         Some(Subcommands::Coverage(arguments)) => Box::pin(coverage::run(arguments, target, io, out)).await,
+        Some(Subcommands::Status(arguments)) => Box::pin(status::run(arguments, target, io, out)).await,
         Some(Subcommands::History(arguments)) => Box::pin(history::run(arguments, target, io, out)).await,
         Some(Subcommands::Undo(arguments)) => Box::pin(undo::run(arguments, target, io, out)).await,
         Some(Subcommands::Restart(arguments)) => Box::pin(restart::run(arguments, target, io, out)).await,

@@ -5,7 +5,6 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::verdict::finding::Finding;
-use super::verdict::is_progressing;
 use crate::report::coverage::{DaemonSetCoverage, ReasonGroup, ReasonSummary, Trouble};
 use crate::report::reason::ReasonCode;
 
@@ -106,7 +105,7 @@ pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<ReasonSummary> {
         })
         .collect();
     reasons.sort_by_key(|reason| {
-        let takes_time = is_progressing(reason.code);
+        let takes_time = reason.code.takes_time();
         (takes_time, Reverse((reason.nodes.len(), reason.daemon_sets.len())), reason.code)
     });
     reasons

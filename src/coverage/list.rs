@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use super::gaps;
 use super::group::count_codes;
 use super::index::Index;
-use super::verdict::is_progressing;
 use super::walk::{Options, daemon_set_coverage};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::snapshot::{Kind, Snapshot};
@@ -77,7 +76,7 @@ fn status(daemon_set: &DaemonSet, counts: &Counts, troubles: &[Trouble]) -> Flee
         FleetStatus::Unknown
     } else if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) {
         FleetStatus::NoNodes
-    } else if troubles.iter().any(|trouble| !is_progressing(trouble.code)) {
+    } else if troubles.iter().any(|trouble| !trouble.code.takes_time()) {
         FleetStatus::Degraded
     } else if is_replacing || !troubles.is_empty() {
         FleetStatus::Progressing

@@ -7,7 +7,7 @@
 mod cases;
 pub(crate) mod gaps;
 mod group;
-mod index;
+pub(crate) mod index;
 pub(crate) mod list;
 mod node_class;
 mod status_counters;
@@ -17,3 +17,6 @@ pub(crate) mod test_support;
 mod verdict;
 pub mod walk;
 pub(crate) mod what_if;
+
+pub(crate) use verdict::create_events::creation_is_refused;
+pub(crate) use verdict::daemon_set_findings::expired_lease;

@@ -14,6 +14,7 @@ pub(crate) mod node;
 pub(crate) mod nodes;
 pub(crate) mod overview;
 pub(crate) mod progress;
+pub(crate) mod status;
 mod style;
 pub(crate) mod table;
 pub(crate) mod text;

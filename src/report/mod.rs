@@ -8,3 +8,4 @@ pub mod history;
 pub mod list;
 pub mod plan;
 pub mod reason;
+pub mod rollout_status;

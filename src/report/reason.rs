@@ -153,6 +153,20 @@ reason_codes! {
     Unexplained,
 }
 
+impl ReasonCode {
+    /// Returns whether the reason passes by itself, because something only takes its time.
+    pub fn takes_time(self) -> bool {
+        matches!(
+            self,
+            ReasonCode::ContainersStarting
+                | ReasonCode::NotYetAvailable
+                | ReasonCode::CreatePending
+                | ReasonCode::Terminating
+                | ReasonCode::WaitingForPreemption
+        )
+    }
+}
+
 impl std::fmt::Display for ReasonCode {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.pad(self.name())

@@ -16,4 +16,5 @@ pub(crate) mod observed;
 pub mod planned;
 pub(crate) mod restart;
 pub mod revisions;
+pub mod status;
 pub mod undo;

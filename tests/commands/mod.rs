@@ -20,6 +20,9 @@ use crate::screens::{Ended, end, kubectl_ds};
 /// The fixture that most commands are run on; a comment in it says what to notice.
 pub const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/shop.yaml");
 
+/// A rollout of each verdict; a comment in it says what to notice.
+pub const ROLLOUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/rollouts.yaml");
+
 /// Half a minute after the last event in the fixture.
 const NOW: &str = "2026-11-20T10:00:00Z";
 

@@ -4,6 +4,7 @@ use kubectl_ds::report::coverage::{CoverageReport, WhatIfReport};
 use kubectl_ds::report::history::{HistoryReport, HistoryReportList, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
 use kubectl_ds::report::plan::ChangePlan;
+use kubectl_ds::report::rollout_status::RolloutStatusReport;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use super::validator::problems;
 use super::{must_be, read};
 use crate::commands::history::on_revisions;
-use crate::commands::{SHOP, on_shop, run};
+use crate::commands::{ROLLOUTS, SHOP, on_shop, run};
 
 fn schema<T: JsonSchema>() -> Value {
     // What is written counts: fields that are left out at times are not required.
@@ -28,6 +29,7 @@ fn the_schemas_are_fresh() {
         ("coverage-report.json", schema::<CoverageReport>()),
         ("what-if-report.json", schema::<WhatIfReport>()),
         ("list-report.json", schema::<ListReport>()),
+        ("rollout-status-report.json", schema::<RolloutStatusReport>()),
         ("history-report.json", schema::<HistoryReport>()),
         ("history-report-list.json", schema::<HistoryReportList>()),
         ("revision-diff.json", schema::<RevisionDiff>()),
@@ -91,6 +93,13 @@ fn reports_of_the_demo_fit_their_schemas() {
 }
 
 #[test]
+fn rollouts_of_every_verdict_fit_their_schema() {
+    let report = run(&["status", "-A", "-o", "json", "--from", ROLLOUTS]);
+    let report: Value = serde_json::from_str(&report.out).unwrap();
+    assert_eq!(problems(&file("rollout-status-report.json"), &report), Vec::<String>::new());
+}
+
+#[test]
 fn a_partial_report_fits_its_schema() {
     let text = std::fs::read_to_string(SHOP).unwrap().replace("kind: Node", "kind: Other");
     let report = crate::commands::run_with_input(&["coverage", "-o", "json", "--from", "-"], text.as_bytes());
@@ -101,7 +110,7 @@ fn a_partial_report_fits_its_schema() {
 
 #[test]
 fn every_field_is_documented() {
-    for name in ["coverage-report.json", "what-if-report.json", "list-report.json"] {
+    for name in ["coverage-report.json", "what-if-report.json", "list-report.json", "rollout-status-report.json"] {
         let mut missing = Vec::new();
         undocumented(name, &file(name), &mut missing);
         assert_eq!(missing, Vec::<String>::new());

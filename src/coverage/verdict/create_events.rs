@@ -35,6 +35,17 @@ impl Creations {
     }
 }
 
+/// Returns whether the API server refuses a DaemonSet's pods: it refused one after the last one was created and after the
+/// revision was rolled out.
+pub(crate) fn creation_is_refused(index: &Index, daemon_set: &DaemonSet) -> bool {
+    let events = index.events_about("DaemonSet", &daemon_set.metadata);
+    let last = |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
+    let revision = index.current_revision(daemon_set);
+    let rolled_out =
+        revision.and_then(|revision| revision.rolled_out_at().or_else(|| revision.metadata.creation_timestamp.get()));
+    last("FailedCreate").is_some_and(|refused| Some(refused) > last("SuccessfulCreate") && Some(refused) >= rolled_out)
+}
+
 /// Finds why the API server refused pods, newest refusal first.
 fn refusals(index: &Index, daemon_set: &DaemonSet, events: &[&Event], created: Option<Timestamp>) -> Vec<Finding> {
     let changed = index.current_revision(daemon_set).and_then(|revision| revision.metadata.creation_timestamp.get());

@@ -80,7 +80,7 @@ fn controller_not_observed(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Optio
     }
     let message =
         Sentence::from(format!("the controller has not observed generation {generation} of the spec, only {observed}"));
-    let message = match stale_lease(snapshot) {
+    let message = match expired_lease(snapshot) {
         Some(since) => message
             .words("; kube-controller-manager has not renewed its lease for ")
             .age(seconds_between(since, snapshot.now))
@@ -92,7 +92,7 @@ fn controller_not_observed(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Optio
 
 /// Finds that the controller seems to be down, by its stale lease.
 pub fn controller_seems_down(snapshot: &Snapshot) -> Option<Finding> {
-    let since = stale_lease(snapshot)?;
+    let since = expired_lease(snapshot)?;
     let message = Sentence::from("no pod was created, and kube-controller-manager has not renewed its lease for ")
         .age(seconds_between(since, snapshot.now))
         .words(": it seems to be down");
@@ -100,7 +100,7 @@ pub fn controller_seems_down(snapshot: &Snapshot) -> Option<Finding> {
 }
 
 /// Returns when the controller manager last renewed its lease, if that is too long ago.
-fn stale_lease(snapshot: &Snapshot) -> Option<Timestamp> {
+pub(crate) fn expired_lease(snapshot: &Snapshot) -> Option<Timestamp> {
     let lease = snapshot
         .leases
         .iter()

@@ -237,7 +237,7 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
         .flat_map(|pod| {
             let mut findings = of_pod(subject, node, pod).1;
             // A pod that only takes its time is no trouble yet.
-            findings.retain(|finding| !is_progressing(finding.code));
+            findings.retain(|finding| !finding.code.takes_time());
             findings.truncate(1);
             for finding in &mut findings {
                 let prefix = Sentence::from("the surge pod cannot start: ");
@@ -248,18 +248,6 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
         .collect();
     findings.extend(duplicate_pod(subject, pods));
     findings
-}
-
-/// Returns whether a code only means that something takes its time.
-pub(crate) fn is_progressing(code: ReasonCode) -> bool {
-    matches!(
-        code,
-        ReasonCode::ContainersStarting
-            | ReasonCode::NotYetAvailable
-            | ReasonCode::CreatePending
-            | ReasonCode::Terminating
-            | ReasonCode::WaitingForPreemption
-    )
 }
 
 /// Finds one pod too many: the controller keeps one, and while surging one of each revision.

@@ -1,0 +1,132 @@
+//! `status`: is the rollout done, progressing or blocked?
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::Failure;
+use super::output::{self, Output};
+use super::parse::parse_names;
+use super::session::{GlobalArgs, Session, Target};
+use crate::cluster::Query;
+use crate::coverage::walk::nodes_needing_all_pods;
+use crate::encode::sanitize::sanitize;
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::render;
+use crate::render::view::View;
+use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
+use crate::rollout::revisions::Revisions;
+use crate::rollout::status::rollout_status;
+
+/// Show whether rollouts are complete, progressing or blocked, on what, and how to continue
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Exit codes: 0 complete; 1 error; 2 usage; 3 not complete; 4 timed out; 5 not known; 130 interrupted."
+)]
+pub struct StatusArgs {
+    /// The DaemonSets; by default all in the namespace
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Ask about this revision: exit with 3 unless it is current and rolled out
+    #[arg(long, value_name = "N")]
+    to_revision: Option<i64>,
+    /// How to print: wide, json or yaml
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    output: Option<Output>,
+}
+
+struct Settings {
+    /// The namespace that the names were given with.
+    namespace: Option<String>,
+    names: Vec<String>,
+    to_revision: Option<i64>,
+    output: Option<Output>,
+}
+
+impl StatusArgs {
+    fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
+        let StatusArgs { names, to_revision, output } = self;
+        let (namespace, names) = parse_names(&names)?;
+        if !names.is_empty() && !target.selector.is_empty() {
+            return Err(CommandError::usage("names and --selector cannot be given together"));
+        }
+        if to_revision.is_some() && names.len() != 1 {
+            return Err(CommandError::usage("--to-revision is about one DaemonSet: give its name"));
+        }
+        if output == Some(Output::Name) {
+            return Err(CommandError::usage("invalid --output \"name\" for status: give wide, json or yaml"));
+        }
+        Ok(Settings { namespace, names, to_revision, output })
+    }
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// Fails if the source cannot be read, a DaemonSet or the revision is not found, or the output cannot be written.
+pub async fn run(
+    arguments: StatusArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let mut target = target.resolve(io)?;
+    let Settings { namespace, names, to_revision, output } = arguments.resolve(&target)?;
+    target.enter(namespace)?;
+    let session = target.open(io).await?;
+    let is_named = names.len() == 1;
+    let query = Query { names, ..Query::default() };
+    let snapshot = session.read(query, io, nodes_needing_all_pods).await?;
+    if let Some(number) = to_revision {
+        check_revision(&snapshot, number)?;
+    }
+    let report = rollout_status(&snapshot, to_revision);
+    if !output::print_data(output, &report, out)? {
+        let view = View::new(io.width(), target.ascii);
+        let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
+        render::status::status(&report, is_named, &view, out)?;
+    }
+    session.check_unknown_names(&snapshot)?;
+    Ok(answer(&report, &session)?)
+}
+
+/// Checks that a revision exists.
+fn check_revision(snapshot: &Snapshot, number: i64) -> Result<(), CommandError> {
+    let [daemon_set] = snapshot.daemon_sets.as_slice() else { return Ok(()) };
+    let revisions = Revisions::of(daemon_set, snapshot);
+    // A revision that could not be read may exist.
+    let is_known = snapshot.gap(Kind::ControllerRevisions, &daemon_set.metadata.namespace).is_none();
+    if !is_known || revisions.number(number).is_some() {
+        return Ok(());
+    }
+    let existing: Vec<String> = revisions.all.iter().map(|revision| revision.number().to_string()).collect();
+    let existing = if existing.is_empty() { "none".to_owned() } else { existing.join(", ") };
+    Err(CommandError::new(format!("revision {number} not found; existing revisions: {existing}"))
+        .hint("rolling back to a revision gives it the highest number"))
+}
+
+/// Returns the exit code: 0 only if every rollout is complete.
+fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, CommandError> {
+    let rollouts = &report.daemon_sets;
+    if rollouts.is_empty() {
+        return Err(CommandError::new(format!("no DaemonSets found{}", session.place())));
+    }
+    let is_unknown = |verdict: Verdict| verdict == Verdict::Unknown;
+    let is_no = |verdict: Verdict| !matches!(verdict, Verdict::Unknown | Verdict::Complete);
+    let is_another = |rollout: &RolloutStatus| rollout.requested.is_some_and(|requested| !requested.current);
+    if rollouts.iter().any(|rollout| is_no(rollout.verdict) || is_another(rollout)) {
+        return Ok(Exit::No);
+    }
+    let gaps: Vec<&str> =
+        report.incomplete.iter().filter(|gap| gap.affects_counts).map(|gap| gap.message.as_str()).collect();
+    if rollouts.iter().any(|rollout| is_unknown(rollout.verdict)) || !gaps.is_empty() {
+        let error = CommandError::new("the answer is partial: whether every rollout is complete is not known");
+        return Err(gaps
+            .into_iter()
+            .fold(CommandError { exit: Exit::Partial, ..error }, |error, gap| error.hint(sanitize(gap))));
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,404 @@
+//! How far rollouts are: one DaemonSet on a screen of its own, several as a table.
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+
+use super::coverage::incomplete;
+use super::style;
+use super::table::{self, Column};
+use super::text::{columns, count, some_of, wrap, wrap_fix};
+use super::view::View;
+use crate::report::age::{format_age, seconds_between};
+use crate::report::fix::Fix;
+use crate::report::rollout_status::{
+    Cause, Eta, NextActions, RolloutStatus, RolloutStatusReport, Suspect, SuspectKind, Verdict,
+};
+
+/// The width of the columns before the names of the nodes.
+const BEFORE_NAMES: usize = 24 + 5 + 3 + 6 + 3;
+
+/// Writes the one DaemonSet of a report in full, or a row for each of several.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub fn status(report: &RolloutStatusReport, is_named: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    match report.daemon_sets.as_slice() {
+        [] => {}
+        [one] if is_named => detail(one, report.now, view, out)?,
+        several => overview(several, report.now, view, out)?,
+    }
+    incomplete(&report.incomplete, view, out)
+}
+
+fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let mut verdicts: Vec<(Verdict, usize)> = Vec::new();
+    let mut sorted: Vec<&RolloutStatus> = rollouts.iter().collect();
+    sorted.sort_by_key(|rollout| rollout.verdict);
+    for rollout in &sorted {
+        match verdicts.last_mut() {
+            Some((verdict, number)) if *verdict == rollout.verdict => *number += 1,
+            _ => verdicts.push((rollout.verdict, 1)),
+        }
+    }
+    let numbers: Vec<String> =
+        verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))).collect();
+    writeln!(out, "{}\n", style::answer(format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", "))))?;
+    let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
+    let columns = [
+        Column::text("NAMESPACE", |row: &&RolloutStatus| view.show(&row.namespace)),
+        Column::text("NAME", |row: &&RolloutStatus| view.show(&row.name)),
+        Column::text("STATUS", |row: &&RolloutStatus| styled(row.verdict)(row.verdict.name().to_owned())),
+        Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.desired)),
+        Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.desired)),
+        Column::sentence("PROBLEM", |row: &&RolloutStatus| problem(row, now)),
+    ];
+    table::write(&columns, &sorted, view, out)
+}
+
+fn or_unknown(number: Option<usize>) -> String {
+    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
+}
+
+/// Returns the problems of a rollout in short, or the time left.
+fn problem(rollout: &RolloutStatus, now: Timestamp) -> String {
+    let mut words: Vec<String> = rollout.concerns.iter().map(|concern| concern.code.name().to_owned()).collect();
+    if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
+        words.push(format!("kube-controller-manager silent for {}", ago(since, now)));
+    }
+    let causes = rollout.causes.iter().filter(|cause| !cause.passing);
+    words.extend(causes.take(2).map(|cause| format!("{} {}", cause.nodes.len(), cause.code)));
+    if rollout.verdict == Verdict::Paused {
+        words.push(format!("{} on an older revision", count(rollout.counts.outdated.unwrap_or(0), "node")));
+    }
+    words.extend(rollout.eta.map(eta));
+    words.join(", ")
+}
+
+fn phrase(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Blocked => "blocked",
+        Verdict::Deleting => "being deleted",
+        Verdict::NotObserved => "not observed yet",
+        Verdict::Unknown => "unknown",
+        Verdict::Paused => "paused",
+        Verdict::Progressing => "progressing",
+        Verdict::Complete => "complete",
+    }
+}
+
+fn styled(verdict: Verdict) -> fn(String) -> String {
+    match verdict {
+        Verdict::Blocked => style::trouble,
+        Verdict::Complete => style::well,
+        _ => style::moving,
+    }
+}
+
+fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(requested) = rollout.requested.filter(|requested| !requested.current) {
+        let live = rollout.revision.as_ref().map(|live| format!("; revision {} is", live.number)).unwrap_or_default();
+        let text = format!("revision {} is not the current revision{live}", requested.number);
+        writeln!(out, "{}", style::trouble(text))?;
+    }
+    let head = view.show(&headline(rollout, now));
+    for line in wrap(&head, view.width) {
+        let line = if rollout.verdict == Verdict::Complete { style::well(line) } else { style::answer(line) };
+        writeln!(out, "{line}")?;
+    }
+    let is_settled = matches!(rollout.verdict, Verdict::Complete | Verdict::Deleting | Verdict::Unknown);
+    if let Some(text) = change(rollout, now).filter(|_| !is_settled) {
+        paragraph(&text, view, out)?;
+    }
+    for concern in rollout.concerns.iter().filter(|_| rollout.verdict != Verdict::Deleting) {
+        fix(&concern.fix, "", view, out)?;
+    }
+    causes(rollout, now, view, out)?;
+    let mut remarks: Vec<String> = Vec::new();
+    remarks.extend(rollout.suspect.as_ref().and_then(|suspect| suspicion(rollout, suspect)));
+    remarks.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
+    if !is_settled {
+        remarks.extend(next(rollout, view));
+        remarks.extend(outdated(rollout));
+    }
+    if !remarks.is_empty() {
+        writeln!(out)?;
+        remarks.iter().try_for_each(|remark| paragraph(remark, view, out))?;
+    }
+    if remarks.is_empty() && !rollout.way_out.is_empty() {
+        writeln!(out)?;
+    }
+    way_out(&rollout.way_out, view, out)?;
+    // The controller does not update the status in these cases.
+    let is_expected = matches!(rollout.verdict, Verdict::Deleting | Verdict::NotObserved);
+    if let Some(text) = stale(rollout).filter(|_| !is_expected) {
+        writeln!(out)?;
+        wrap(&text, view.width).into_iter().try_for_each(|line| writeln!(out, "{}", style::moving(line)))?;
+    }
+    Ok(())
+}
+
+fn paragraph(text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    wrap(&view.show(text), view.width).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// Returns the answer, with the numbers that matter.
+fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
+    let name = format!("{}/{}", rollout.namespace, rollout.name);
+    let counts = &rollout.counts;
+    let desired = counts.desired.unwrap_or(0);
+    let updated = format!("{} of {} updated", or_unknown(counts.updated), count(desired, "node"));
+    let unavailable = desired.saturating_sub(counts.available.unwrap_or(desired));
+    let not_available = match unavailable {
+        0 => String::new(),
+        number => format!("; {number} unavailable"),
+    };
+    match rollout.verdict {
+        Verdict::Complete => {
+            let revision =
+                rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
+            match desired {
+                0 => format!("{name} is complete: no node is eligible"),
+                1 => format!("{name} is complete: {revision} is available on its only node"),
+                all => format!("{name} is complete: {revision} is available on all {all} nodes"),
+            }
+        }
+        Verdict::Progressing => {
+            let starting = counts.updated.unwrap_or(0).saturating_sub(counts.updated_available.unwrap_or(0));
+            let starting = if starting == 0 { String::new() } else { format!("; {starting} not available yet") };
+            let left = rollout.eta.map(|time| format!("; {} left", eta(time))).unwrap_or_default();
+            format!("{name} is progressing: {updated}{starting}{left}")
+        }
+        Verdict::Blocked => {
+            let why = match (&rollout.budget, rollout.controller_silent_since) {
+                (_, Some(since)) => {
+                    format!("; kube-controller-manager seems to be down: its lease expired {} ago", ago(since, now))
+                }
+                _ if rollout.creation_refused => "; the API server refuses new pods".to_owned(),
+                (Some(budget), None) if uses_up_the_budget(rollout) => {
+                    let value =
+                        if budget.value.ends_with('%') { format!(" ({})", budget.value) } else { String::new() };
+                    let field = budget.field.name();
+                    let verb = if budget.used == 1 { "counts" } else { "count" };
+                    let used = count(budget.used, "node");
+                    return format!(
+                        "{name} is blocked: {updated}; {used} {verb} against {field}, which allows {}{value}",
+                        budget.allowed
+                    );
+                }
+                (None, None) if rollout.strategy.starts_with("RollingUpdate") => {
+                    "; an old pod of a deleted node stops the rolling update".to_owned()
+                }
+                _ => String::new(),
+            };
+            format!("{name} is blocked: {updated}{not_available}{why}")
+        }
+        Verdict::Paused => {
+            let why = if rollout.strategy == "OnDelete" {
+                "; the strategy is OnDelete, so pods are updated only when they are deleted"
+            } else {
+                "; the update strategy replaces no pods"
+            };
+            format!("{name} is paused: {updated}{not_available}{why}")
+        }
+        Verdict::NotObserved | Verdict::Deleting => {
+            let why = rollout.concerns.first().map(|concern| format!(": {}", concern.message)).unwrap_or_default();
+            format!("{name} is {}{why}", phrase(rollout.verdict))
+        }
+        Verdict::Unknown => format!("{name}: whether it is rolled out is not known"),
+    }
+}
+
+/// Returns whether old pods wait because the budget is used up.
+fn uses_up_the_budget(rollout: &RolloutStatus) -> bool {
+    let is_used_up = |used: usize, allowed: i64| i64::try_from(used).is_ok_and(|used| used >= allowed);
+    !rollout.next.candidates.is_empty()
+        && rollout.budget.as_ref().is_some_and(|budget| is_used_up(budget.used, budget.allowed))
+}
+
+/// Returns which revision is rolled out, what it changes, and since when.
+fn change(rollout: &RolloutStatus, now: Timestamp) -> Option<String> {
+    let revision = rollout.revision.as_ref()?;
+    let mut text = format!("revision {}", revision.number);
+    if let Some(replaces) = revision.replaces {
+        text = format!("{text} replaces revision {replaces}");
+    }
+    if !revision.changes.is_empty() {
+        text = format!("{text}: {}", revision.changes.join(", "));
+    }
+    if let Some(at) = revision.rolled_out_at {
+        text = format!("{text}; rollout began {} ago", ago(at, now));
+    }
+    Some(text)
+}
+
+fn ago(at: Timestamp, now: Timestamp) -> String {
+    format_age(seconds_between(at, now))
+}
+
+/// Returns the time left, with its spread if there is one.
+fn eta(Eta { seconds, at_least, at_most }: Eta) -> String {
+    if at_least == at_most {
+        format!("about {}", format_age(seconds))
+    } else {
+        format!("about {} ({} to {})", format_age(seconds), format_age(at_least), format_age(at_most))
+    }
+}
+
+fn causes(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    if rollout.causes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{:<24}{:>5}   {:>6}   WHERE", "REASON", "NODES", "FOR")?;
+    for cause in &rollout.causes {
+        let code = format!("{:<24}", cause.code.name());
+        let code = if cause.passing { style::moving(code) } else { style::trouble(code) };
+        let since = cause.since.map_or_else(|| "?".to_owned(), |since| ago(since, now));
+        let which = some_of(&cause.nodes, view.width.saturating_sub(BEFORE_NAMES));
+        writeln!(out, "{code}{:>5}   {since:>6}   {}", cause.nodes.len(), view.show(&which))?;
+        let message = format!("{}{}", cause.message, compared(rollout, cause));
+        for line in wrap(&view.show(&message), view.width.saturating_sub(4)) {
+            writeln!(out, "    {line}")?;
+        }
+        if !cause.passing {
+            fix(&cause.fix, "    ", view, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns how the failing nodes relate to the rollout.
+fn compared(rollout: &RolloutStatus, cause: &Cause) -> String {
+    let Some(revision) = rollout.revision.as_ref().filter(|_| !cause.passing) else { return String::new() };
+    if cause.before_rollout == Some(true) {
+        return "; since before this rollout".to_owned();
+    }
+    match (cause.on_current_revision, cause.nodes.len()) {
+        (0, _) | (_, 0) => String::new(),
+        (new, all) if new == all && all == 1 => format!("; on revision {}", revision.number),
+        (new, all) if new == all => format!("; all on revision {}", revision.number),
+        (new, _) => format!("; {new} on revision {}", revision.number),
+    }
+}
+
+fn fix(fix: &Fix, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let arrow = view.arrow();
+    let width = view.width.saturating_sub(indent.len() + columns(arrow) + 1);
+    for (index, line) in wrap_fix(fix, view, width).iter().enumerate() {
+        let lead = if index == 0 { arrow.to_owned() } else { " ".repeat(columns(arrow)) };
+        writeln!(out, "{indent}{lead} {line}")?;
+    }
+    Ok(())
+}
+
+/// Returns what is likely to blame, with the numbers that say so.
+fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<String> {
+    let number = rollout.revision.as_ref()?.number;
+    let all = suspect.failing + suspect.available;
+    let where_it_runs = match (suspect.failing, all) {
+        (_, 1) => "the only node that runs it".to_owned(),
+        (failing, all) if failing == all => format!("all {all} nodes that run it"),
+        (failing, all) => format!("{failing} of {all} nodes that run it"),
+    };
+    Some(match suspect.what {
+        SuspectKind::Revision => format!(
+            "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
+            count(suspect.old_available, "node")
+        ),
+        SuspectKind::Nodes => format!(
+            "Revision {number} looks sound: it is available on {} of {all} nodes that run it. The other nodes are \
+             likely to blame.",
+            suspect.available
+        ),
+        SuspectKind::EveryRevision => format!(
+            "Revision {number} is likely not to blame: pods of an older revision fail for the same reason on {}.",
+            count(suspect.old_failing, "node")
+        ),
+    })
+}
+
+/// Returns the warning that old pods are replaced together.
+fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
+    let allowed = rollout.budget.as_ref().map(|budget| format!(" of {}", budget.allowed)).unwrap_or_default();
+    let pods = count(pods, "unavailable old pod");
+    match rollout.verdict {
+        Verdict::NotObserved => {
+            format!("Warning: if the template changed, {pods} will be replaced at once, whatever the budget{allowed}.")
+        }
+        _ => format!(
+            "Warning: {pods} will be replaced at once: unavailable old pods do not wait for the budget{allowed}."
+        ),
+    }
+}
+
+/// Returns what the controller does next.
+fn next(rollout: &RolloutStatus, view: &View) -> Option<String> {
+    let NextActions { create_on, delete, replace, candidates } = &rollout.next;
+    if rollout.verdict != Verdict::Progressing {
+        return None;
+    }
+    let width = view.width.saturating_sub(40);
+    let mut parts = Vec::new();
+    if !create_on.is_empty() {
+        parts.push(format!("create pods on {} ({})", count(create_on.len(), "node"), some_of(create_on, width)));
+    }
+    if !delete.is_empty() {
+        parts.push(format!("delete {} ({})", count(delete.len(), "pod"), some_of(delete, width)));
+    }
+    match (replace, candidates.len()) {
+        (0, 0) => {}
+        (0, left) if parts.is_empty() => {
+            let allowed = rollout.budget.as_ref().map_or(1, |budget| budget.allowed);
+            parts.push(format!("replace {left} more, {allowed} at a time, as pods become available"));
+        }
+        (0, _) => {}
+        (now, left) => parts.push(format!("replace {now} of {left} ({})", some_of(candidates, width))),
+    }
+    (!parts.is_empty()).then(|| format!("Next: {}", parts.join("; ")))
+}
+
+/// Returns which nodes are outdated, if the strategy does not replace their pods.
+fn outdated(rollout: &RolloutStatus) -> Option<String> {
+    if rollout.verdict != Verdict::Paused {
+        return None;
+    }
+    let lists = rollout.outdated.iter().map(|old| {
+        let revision = old.revision.map_or("a deleted revision".to_owned(), |number| format!("revision {number}"));
+        format!("still on {revision}: {}", some_of(&old.nodes, 60))
+    });
+    Some(lists.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+}
+
+fn way_out(fixes: &[Fix], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let lines: Vec<(String, Option<String>)> = fixes
+        .iter()
+        .map(|fix| {
+            let command = fix.command.as_ref().map(|command| view.show(&command.to_string()));
+            (format!("{}:", view.show(&fix.advice)), command)
+        })
+        .collect();
+    let widest = lines.iter().map(|(advice, _)| columns(advice)).max().unwrap_or(0);
+    let longest = lines.iter().filter_map(|(_, command)| command.as_deref().map(columns)).max().unwrap_or(0);
+    let is_one_line = 2 + widest + 2 + longest <= view.width;
+    for (advice, command) in lines {
+        let command = command.unwrap_or_default();
+        if is_one_line {
+            let gap = " ".repeat(widest - columns(&advice) + 2);
+            writeln!(out, "  {advice}{gap}{command}")?;
+        } else {
+            wrap(&advice, view.width.saturating_sub(2)).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+            writeln!(out, "    {command}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the line about counters of the status that differ.
+fn stale(rollout: &RolloutStatus) -> Option<String> {
+    let differences = rollout.status_differences.iter();
+    let differences: Vec<String> = differences
+        .map(|difference| format!("{} is {}, not {}", difference.field, difference.recomputed, difference.status))
+        .collect();
+    (!differences.is_empty()).then(|| format!("status is stale: {}", differences.join("; ")))
+}

@@ -1,0 +1,299 @@
+//! The report of `status`.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::coverage::{Incomplete, StatusDifference};
+use super::fix::Fix;
+use super::reason::{Reason, ReasonCode};
+
+/// Whether the current revision of each DaemonSet is rolled out, and what keeps it from being.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatusReport {
+    /// Always `kubectl-ds/v1`.
+    pub api_version: String,
+    /// Always `RolloutStatusReport`.
+    pub kind: String,
+    /// The time that ages are relative to.
+    pub now: Timestamp,
+    /// What could not be read, which makes the report partial.
+    pub incomplete: Vec<Incomplete>,
+    /// The DaemonSets, by namespace and name.
+    pub daemon_sets: Vec<RolloutStatus>,
+}
+
+/// How far a rollout is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+pub enum Verdict {
+    /// The controller cannot act, and no pod is about to become available.
+    Blocked,
+    /// The DaemonSet is being deleted.
+    Deleting,
+    /// The controller has not observed the current spec.
+    NotObserved,
+    /// Nodes, pods or revisions could not be read, so the verdict is not known.
+    Unknown,
+    /// Pods of an older revision remain because the update strategy does not replace them.
+    Paused,
+    /// The controller acts next, or pods are about to become available.
+    Progressing,
+    /// Every eligible node has one pod, of the current revision and available, and no pod of an older revision remains.
+    Complete,
+}
+
+impl Verdict {
+    /// Returns the verdict as reports have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Blocked => "Blocked",
+            Verdict::Deleting => "Deleting",
+            Verdict::NotObserved => "NotObserved",
+            Verdict::Unknown => "Unknown",
+            Verdict::Paused => "Paused",
+            Verdict::Progressing => "Progressing",
+            Verdict::Complete => "Complete",
+        }
+    }
+}
+
+/// The rollout of one DaemonSet.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatus {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
+    pub strategy: String,
+    /// The revision of the live template; absent if the controller has not created it yet, or the revisions are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<RolledOutRevision>,
+    /// The revision that `--to-revision` asked about; absent without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested: Option<RequestedRevision>,
+    /// Numbers of nodes.
+    pub counts: RolloutCounts,
+    /// How many nodes may be replaced at a time, and what uses that up; absent if nothing is replaced: under OnDelete, or
+    /// if the verdict is Deleting or Unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// Why eligible nodes have no available pod, why others count against the budget, and why surge pods cannot start;
+    /// problems first, most nodes first.
+    pub causes: Vec<Cause>,
+    /// Problems of the DaemonSet as a whole.
+    pub concerns: Vec<Reason>,
+    /// Whether the API server refuses new pods, by the events.
+    pub creation_refused: bool,
+    /// Since when kube-controller-manager has not renewed its lease, if it seems to be down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller_silent_since: Option<Timestamp>,
+    /// Whether the current revision or the nodes are to blame, if pods of the current revision fail and their number
+    /// tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspect: Option<Suspect>,
+    /// How many old pods are unavailable, if they are more than the budget: RollingUpdate replaces them all at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_at_once: Option<usize>,
+    /// What the controller does next.
+    pub next: NextActions,
+    /// Nodes with a pod of an older revision, by revision, the newest first.
+    pub outdated: Vec<OutdatedNodes>,
+    /// The time left, from the pace so far; absent if there is no pace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eta: Option<Eta>,
+    /// What lets the rollout continue or ends it, the first choice first. Nothing of it is done by itself.
+    pub way_out: Vec<Fix>,
+    /// The counters of the DaemonSet's status that differ from the recomputed ones.
+    pub status_differences: Vec<StatusDifference>,
+}
+
+/// The revision that is rolled out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolledOutRevision {
+    /// The number.
+    pub number: i64,
+    /// The hash that its pods carry.
+    pub hash: String,
+    /// When its rollout began; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolled_out_at: Option<Timestamp>,
+    /// The revision that is replaced: that of most old pods; absent if there are none, or it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<i64>,
+    /// What it changes in the replaced revision, in short.
+    pub changes: Vec<String>,
+}
+
+/// The revision that was asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestedRevision {
+    /// The number.
+    pub number: i64,
+    /// Whether it is the revision of the live template.
+    pub current: bool,
+}
+
+/// Numbers of nodes. A number that could not be read is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutCounts {
+    /// Nodes that should run a pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired: Option<usize>,
+    /// Eligible nodes with a pod of the current revision that is not being deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated: Option<usize>,
+    /// Eligible nodes with an available pod of the current revision that is not being deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated_available: Option<usize>,
+    /// Eligible nodes with an available pod, of any revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available: Option<usize>,
+    /// Nodes with a pod of an older revision that is not being deleted, eligible or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outdated: Option<usize>,
+}
+
+/// How many nodes may be replaced at a time, and what uses that up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    /// The field that limits the rollout.
+    pub field: BudgetField,
+    /// Its value, such as `1` or `10%`.
+    pub value: String,
+    /// The number of nodes that it comes to.
+    pub allowed: i64,
+    /// The nodes that count against it now.
+    pub used: usize,
+    /// The same by reason, most nodes first.
+    pub by: Vec<BudgetUse>,
+}
+
+/// The field that limits how many nodes are replaced at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum BudgetField {
+    /// How many nodes may be without an available pod.
+    MaxUnavailable,
+    /// How many nodes may have a second pod.
+    MaxSurge,
+}
+
+impl BudgetField {
+    /// Returns the field as the API names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            BudgetField::MaxUnavailable => "maxUnavailable",
+            BudgetField::MaxSurge => "maxSurge",
+        }
+    }
+}
+
+/// Nodes that count against the budget for the same reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetUse {
+    /// The reason code.
+    pub code: ReasonCode,
+    /// The nodes, by name.
+    pub nodes: Vec<String>,
+    /// When the first of them became unavailable; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+/// Nodes that hold the rollout up for the same reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cause {
+    /// The reason code.
+    pub code: ReasonCode,
+    /// The nodes, by name.
+    pub nodes: Vec<String>,
+    /// A sentence with the actual values, or their range if they differ between nodes.
+    pub message: String,
+    /// What to do.
+    pub fix: Fix,
+    /// When the first of the nodes became unavailable; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Whether all of them were unavailable before the rollout began; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before_rollout: Option<bool>,
+    /// How many of the nodes have a pod of the current revision.
+    pub on_current_revision: usize,
+    /// Whether it is expected to pass by itself.
+    pub passing: bool,
+}
+
+/// What is likely to blame for failing pods of the current revision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Suspect {
+    /// What is likely to blame.
+    pub what: SuspectKind,
+    /// Eligible nodes where a pod of the current revision fails, or is refused, for a reason that is not the node's.
+    pub failing: usize,
+    /// Eligible nodes where a pod of the current revision is available.
+    pub available: usize,
+    /// Nodes where a pod of an older revision is available.
+    pub old_available: usize,
+    /// Nodes where a pod of an older revision fails for the same reasons.
+    pub old_failing: usize,
+}
+
+/// What is likely to blame for failing pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum SuspectKind {
+    /// The current revision: it fails on most nodes that run it, and the older one is available elsewhere.
+    Revision,
+    /// The nodes: the current revision is available on most nodes that run it.
+    Nodes,
+    /// Neither alone: pods of an older revision fail for the same reasons.
+    EveryRevision,
+}
+
+/// What the controller does next.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NextActions {
+    /// Nodes that get a pod.
+    pub create_on: Vec<String>,
+    /// Pods that are deleted.
+    pub delete: Vec<String>,
+    /// How many of `candidates` are replaced at once.
+    pub replace: usize,
+    /// Nodes with an available pod of an older revision. The controller takes them in no order.
+    pub candidates: Vec<String>,
+}
+
+/// Nodes that still have a pod of an older revision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OutdatedNodes {
+    /// The number of the revision; absent if it no longer exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// The nodes, by name.
+    pub nodes: Vec<String>,
+}
+
+/// The time left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Eta {
+    /// Seconds left at the pace of the whole rollout.
+    pub seconds: i64,
+    /// Seconds left at the fastest observed pace.
+    pub at_least: i64,
+    /// Seconds left at the slowest observed pace.
+    pub at_most: i64,
+}

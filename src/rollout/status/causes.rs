@@ -1,0 +1,99 @@
+//! What holds a rollout up: the reasons of coverage, and what uses up the budget.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::next_step::NextStep;
+use super::situation::{RolloutNode, Situation};
+use crate::model::daemon_set::UpdateStrategy;
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{Budget, BudgetField, BudgetUse, Cause};
+use crate::scheduling::rolling_update::{UpdateStep, pace};
+
+/// Returns the reasons of coverage that matter for the rollout: those of eligible nodes that are not done, and of others
+/// that count against the budget or stop it.
+pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>) -> Vec<Cause> {
+    let mut relevant: HashSet<&str> =
+        step.update().map(|update| update.used_by.iter().copied().collect()).unwrap_or_default();
+    relevant.extend(step.node_not_found());
+    let nodes: HashMap<&str, &RolloutNode<'_>> = situation.nodes.iter().map(|node| (node.name, node)).collect();
+    let is_relevant = |name: &&String| {
+        relevant.contains(name.as_str()) || nodes.get(name.as_str()).is_some_and(|node| node.eligible && !node.is_done)
+    };
+    let mut causes: Vec<Cause> = Vec::new();
+    for group in &situation.coverage.groups {
+        let of_group: Vec<&RolloutNode<'_>> =
+            group.nodes.iter().filter(is_relevant).filter_map(|name| nodes.get(name.as_str()).copied()).collect();
+        if of_group.is_empty() {
+            continue;
+        }
+        let rolled_out_at = situation.rolled_out_at();
+        let before = of_group.iter().map(|node| Some(node.since? < rolled_out_at?)).collect::<Option<Vec<bool>>>();
+        causes.push(Cause {
+            code: group.code,
+            nodes: of_group.iter().map(|node| node.name.to_owned()).collect(),
+            message: group.message.clone(),
+            fix: group.fix.clone(),
+            since: of_group.iter().filter_map(|node| node.since).min(),
+            before_rollout: before.map(|before| before.into_iter().all(|before| before)),
+            on_current_revision: of_group.iter().filter(|node| node.updated.is_some()).count(),
+            passing: of_group.iter().all(|node| situation.is_passing(node) && step.node_not_found() != Some(node.name)),
+        });
+    }
+    // The sort is stable: coverage has the groups with the most nodes first.
+    causes.sort_by_key(|cause| cause.passing);
+    causes
+}
+
+/// Returns the budget of a rolling update, and what uses it up.
+pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Budget {
+    let nodes: HashMap<&str, &RolloutNode<'_>> = situation.nodes.iter().map(|node| (node.name, node)).collect();
+    let mut by: BTreeMap<ReasonCode, BudgetUse> = BTreeMap::new();
+    for name in &update.used_by {
+        let node = nodes.get(name);
+        let code = node.map_or(ReasonCode::Unexplained, |node| code_of(node));
+        let used = by.entry(code).or_insert(BudgetUse { code, nodes: Vec::new(), since: None });
+        used.nodes.push((*name).to_owned());
+        used.since = [used.since, node.and_then(|node| node.since)].into_iter().flatten().min();
+    }
+    let mut by: Vec<BudgetUse> = by.into_values().collect();
+    by.sort_by_key(|used| std::cmp::Reverse(used.nodes.len()));
+    let (field, value) = match &situation.daemon_set.spec.update_strategy {
+        UpdateStrategy::RollingUpdate(rolling) if update.surges => {
+            (BudgetField::MaxSurge, rolling.max_surge.to_string())
+        }
+        UpdateStrategy::RollingUpdate(rolling) => (BudgetField::MaxUnavailable, rolling.max_unavailable.to_string()),
+        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => (BudgetField::MaxUnavailable, String::new()),
+    };
+    Budget { field, value, allowed: update.allowed, used: update.used_by.len(), by }
+}
+
+/// Returns the reason that a node counts against the budget. Coverage gives none if the old pod is available while the
+/// new one beside it is starting.
+fn code_of(node: &RolloutNode<'_>) -> ReasonCode {
+    node.reason.unwrap_or_else(|| match node.updated {
+        Some(pod) if pod.is_ready() => ReasonCode::NotYetAvailable,
+        _ => ReasonCode::ContainersStarting,
+    })
+}
+
+/// Returns how many old pods are unavailable, if they are more than may be replaced at a time: the rolling update
+/// replaces them all at once.
+pub(super) fn replaced_at_once(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<usize> {
+    let desired = situation.nodes.iter().filter(|node| node.eligible).count();
+    let allowed = match step.update() {
+        Some(update) => update.allowed,
+        None => return None,
+    };
+    // Until the controller has observed the spec, every pod may turn out to be old.
+    let is_old = |node: &&RolloutNode<'_>| {
+        if situation.daemon_set.is_observed() {
+            node.old.is_some() && !node.old_is_available && !node.updated_is_available
+        } else {
+            (node.old.is_some() || node.updated.is_some()) && !node.old_is_available && !node.updated_is_available
+        }
+    };
+    let unavailable = situation.nodes.iter().filter(is_old).count();
+    let budget = pace(situation.daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
+    let allowed = allowed.max(budget.max_unavailable);
+    (i64::try_from(unavailable).unwrap_or(i64::MAX) > allowed).then_some(unavailable)
+}

@@ -1,0 +1,161 @@
+//! Whether a rollout is done, progressing or stuck, and on what.
+//!
+//! A [`situation`] is one DaemonSet at one moment: its nodes and pods, with the reasons that coverage found. From it
+//! follow what the controller does next ([`next_step`]), the [`verdict`], the [`causes`], what is to blame ([`suspect`]),
+//! the [`pace`], and the [`way_out`], which a [`simulation`] of the changed DaemonSet checks.
+
+mod causes;
+pub(crate) mod next_step;
+mod pace;
+mod simulation;
+mod situation;
+mod suspect;
+mod verdict;
+mod way_out;
+
+use std::collections::BTreeMap;
+
+use super::difference::change_summary::in_a_few_words;
+use super::difference::difference;
+use super::revisions::{Revision, Revisions};
+use crate::coverage::gaps;
+use crate::coverage::index::Index;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
+use crate::model::pod::Pod;
+use crate::model::snapshot::Snapshot;
+use crate::report::rollout_status::{
+    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutStatus,
+    RolloutStatusReport, Verdict,
+};
+use next_step::NextStep;
+use situation::Situation;
+
+/// Returns how far the rollout of each DaemonSet of the snapshot is; `requested` is a revision that is asked about.
+pub fn rollout_status(snapshot: &Snapshot, requested: Option<i64>) -> RolloutStatusReport {
+    let index = Index::new(snapshot);
+    RolloutStatusReport {
+        api_version: "kubectl-ds/v1".to_owned(),
+        kind: "RolloutStatusReport".to_owned(),
+        now: snapshot.now,
+        incomplete: gaps::incomplete(snapshot),
+        daemon_sets: index.daemon_sets().into_iter().map(|daemon_set| status(&index, daemon_set, requested)).collect(),
+    }
+}
+
+fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, requested: Option<i64>) -> RolloutStatus {
+    let situation = Situation::new(index, daemon_set);
+    let revisions = Revisions::of(daemon_set, index.snapshot);
+    let step = situation.next_step();
+    let verdict = verdict::verdict(&situation, &step);
+    let outdated = outdated(&situation, &revisions);
+    let is_known = verdict != Verdict::Unknown;
+    let replaces = verdict != Verdict::Deleting && is_known;
+    let causes = if replaces { causes::causes(&situation, &step) } else { Vec::new() };
+    let suspect = suspect::suspect(&situation).filter(|_| is_known);
+    RolloutStatus {
+        namespace: daemon_set.metadata.namespace.clone(),
+        name: daemon_set.metadata.name.clone(),
+        verdict,
+        strategy: situation.coverage.strategy.clone(),
+        revision: revision(&situation, &revisions, &outdated),
+        requested: requested.map(|number| {
+            let current = situation.current.is_some_and(|revision| revision.revision == number);
+            RequestedRevision { number, current }
+        }),
+        counts: counts(&situation, is_known),
+        budget: step.update().filter(|_| replaces).map(|update| causes::budget(&situation, update)),
+        concerns: situation.coverage.concerns.clone(),
+        creation_refused: situation.creation_is_refused,
+        controller_silent_since: situation.controller_silent_since,
+        replaced_at_once: causes::replaced_at_once(&situation, &step).filter(|_| replaces),
+        next: if replaces { next(&step) } else { NextActions::default() },
+        eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation)).flatten(),
+        way_out: way_out::way_out(&situation, &revisions, verdict, &step, suspect.as_ref()),
+        status_differences: situation.coverage.status.differences.clone(),
+        causes,
+        suspect,
+        outdated,
+    }
+}
+
+fn revision(
+    situation: &Situation<'_>,
+    revisions: &Revisions<'_>,
+    outdated: &[OutdatedNodes],
+) -> Option<RolledOutRevision> {
+    let current = situation.current?;
+    let most = outdated.iter().max_by_key(|old| old.nodes.len());
+    let replaces = most.and_then(|old| old.revision);
+    let template = |number: i64| revisions.number(number).and_then(|revision| revision.template.as_ref().ok());
+    let changes = match (replaces.and_then(template), template(current.revision)) {
+        (Some(before), Some(after)) => in_a_few_words(&difference(before, after)),
+        _ => Vec::new(),
+    };
+    Some(RolledOutRevision {
+        number: current.revision,
+        hash: current.hash().to_owned(),
+        rolled_out_at: situation.rolled_out_at(),
+        replaces,
+        changes,
+    })
+}
+
+fn counts(situation: &Situation<'_>, is_known: bool) -> RolloutCounts {
+    if !is_known {
+        let counts = &situation.coverage.counts;
+        return RolloutCounts {
+            desired: counts.eligible,
+            updated: counts.updated,
+            available: counts.available,
+            ..RolloutCounts::default()
+        };
+    }
+    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
+    RolloutCounts {
+        desired: Some(eligible().count()),
+        updated: Some(eligible().filter(|node| node.updated.is_some()).count()),
+        updated_available: Some(eligible().filter(|node| node.updated_is_available).count()),
+        available: Some(eligible().filter(|node| node.updated_is_available || node.old_is_available).count()),
+        outdated: Some(situation.nodes.iter().filter(|node| node.old.is_some()).count()),
+    }
+}
+
+/// Returns the nodes with old pods, by revision, the newest first.
+fn outdated(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Vec<OutdatedNodes> {
+    let number = |pod: &Pod| {
+        let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).filter(|hash| !hash.is_empty())?;
+        revisions.all.iter().find(|revision| revision.object.hash() == hash).map(Revision::number)
+    };
+    let mut by_revision: BTreeMap<Option<i64>, Vec<String>> = BTreeMap::new();
+    for node in &situation.nodes {
+        if let Some(old) = node.old {
+            by_revision.entry(number(old)).or_default().push(node.name.to_owned());
+        }
+    }
+    by_revision.into_iter().rev().map(|(revision, nodes)| OutdatedNodes { revision, nodes }).collect()
+}
+
+fn next(step: &NextStep<'_>) -> NextActions {
+    let names = |nodes: &[&str]| -> Vec<String> { nodes.iter().map(|node| (*node).to_owned()).collect() };
+    let pods = |pods: &[&Pod]| -> Vec<String> { pods.iter().map(|pod| pod.metadata.name.clone()).collect() };
+    let candidates = step.update().map(|update| {
+        let candidates = update.candidates.iter().chain(&update.not_eligible);
+        candidates.map(|candidate| candidate.node.to_owned()).collect()
+    });
+    let candidates: Vec<String> = candidates.unwrap_or_default();
+    match step.update() {
+        Some(update) if step.reaches_update() => NextActions {
+            create_on: names(&update.create),
+            delete: pods(&update.delete),
+            replace: update.replaced_now + update.not_eligible_deleted_now,
+            candidates,
+        },
+        _ => NextActions {
+            create_on: names(&step.upkeep.create),
+            delete: pods(&step.upkeep.delete),
+            replace: 0,
+            candidates,
+        },
+    }
+}

@@ -1,0 +1,74 @@
+//! What the DaemonSet controller does next.
+
+use jiff::Timestamp;
+
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::scheduling::daemon_pods::{NodePods, Upkeep, manage};
+use crate::scheduling::rolling_update::{NodeNotFound, UpdateStep, rolling_update};
+
+/// What the controller does next. It replaces pods only if there is nothing else to create or delete.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NextStep<'a> {
+    /// What is created and deleted besides the rolling update.
+    pub(crate) upkeep: Upkeep<'a>,
+    /// The rolling update; `None` if the strategy replaces nothing.
+    pub(crate) update: Option<Result<UpdateStep<'a>, NodeNotFound<'a>>>,
+}
+
+/// Computes the next step of the controller.
+///
+/// A failed pod counts as one in backoff: the first backoff lasts a second, so one that is seen has usually failed
+/// repeatedly. Ported from `updateDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+pub(crate) fn next_step<'a>(
+    daemon_set: &DaemonSet,
+    current_hash: &str,
+    nodes: &[NodePods<'a>],
+    now: Timestamp,
+) -> NextStep<'a> {
+    let upkeep = manage(daemon_set, current_hash, nodes, |_| true, now);
+    let update = match daemon_set.spec.update_strategy {
+        UpdateStrategy::RollingUpdate(_) => Some(rolling_update(daemon_set, current_hash, nodes, now)),
+        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => None,
+    };
+    NextStep { upkeep, update }
+}
+
+impl<'a> NextStep<'a> {
+    /// Returns the rolling update, reached or not.
+    pub(crate) fn update(&self) -> Option<&UpdateStep<'a>> {
+        self.update.as_ref()?.as_ref().ok()
+    }
+
+    /// Returns whether the controller gets to the rolling update in this step.
+    pub(crate) fn reaches_update(&self) -> bool {
+        self.upkeep.create.is_empty() && !self.deletes()
+    }
+
+    /// Returns whether the step changes anything. `creation_is_refused` tells that the API server refuses new pods: the
+    /// controller then tries to create them again and again, and never gets to the rolling update.
+    pub(crate) fn acts(&self, creation_is_refused: bool) -> bool {
+        if self.deletes() || (!self.upkeep.create.is_empty() && !creation_is_refused) {
+            return true;
+        }
+        let Some(update) = self.update().filter(|_| self.upkeep.create.is_empty()) else { return false };
+        let (creates, deletes) = if update.surges {
+            (update.create.len() + update.replaced_now, update.delete.len() + update.not_eligible_deleted_now)
+        } else {
+            (0, update.delete.len() + update.replaced_now)
+        };
+        deletes > 0 || (creates > 0 && !creation_is_refused)
+    }
+
+    /// Returns the node that does not exist and stops the rolling update.
+    pub(crate) fn node_not_found(&self) -> Option<&'a str> {
+        match &self.update {
+            Some(Err(NodeNotFound { node })) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Unscheduled pods of deleted nodes are deleted again even if they are terminating, which changes nothing.
+    fn deletes(&self) -> bool {
+        self.upkeep.delete.iter().any(|pod| !pod.metadata.is_terminating())
+    }
+}

@@ -1,0 +1,84 @@
+//! The time left, from the times at which updated pods became available.
+
+use jiff::SignedDuration;
+
+use super::situation::Situation;
+use crate::report::age::seconds_between;
+use crate::report::rollout_status::Eta;
+
+/// How many pods must have become available before there is a pace.
+const MIN_PODS: usize = 3;
+
+/// How many times the longest pause between two pods must pass before the pace is taken as lost.
+const MAX_PAUSES: i64 = 3;
+
+/// Returns the time left until every eligible node is updated and available; `None` if there is no pace.
+pub(super) fn eta(situation: &Situation<'_>) -> Option<Eta> {
+    let started = situation.rolled_out_at()?;
+    let min_ready = situation.daemon_set.spec.min_ready_seconds;
+    let updated = situation.nodes.iter().filter(|node| node.eligible && node.updated_is_available);
+    let available_at = updated.filter_map(|node| {
+        let ready = node.updated?.condition("Ready")?.last_transition_time.get()?;
+        ready.checked_add(SignedDuration::from_secs(min_ready)).ok()
+    });
+    let mut times: Vec<i64> = available_at.filter(|at| *at >= started).map(|at| seconds_between(started, at)).collect();
+    times.sort_unstable();
+    let left = situation.nodes.iter().filter(|node| node.eligible && !node.updated_is_available).count();
+    let allowed = situation.next_step().update().map_or(1, |update| update.allowed);
+    time_left(&times, left, usize::try_from(allowed).unwrap_or(1), seconds_between(started, situation.now()))
+}
+
+/// Returns the time left for some nodes, from the sorted seconds after which others became available.
+///
+/// The spread is that of parts of the rollout, each of at least as many pods as are replaced at a time.
+fn time_left(times: &[i64], left: usize, at_a_time: usize, elapsed: i64) -> Option<Eta> {
+    let last = *times.last().filter(|_| times.len() >= MIN_PODS && left > 0)?;
+    let longest = std::iter::once(0).chain(times.iter().copied()).zip(times).map(|(before, at)| at - before).max()?;
+    if elapsed - last > MAX_PAUSES * longest.max(1) {
+        return None;
+    }
+    let left = i64::try_from(left).ok()?;
+    let at = |pace: (i64, usize)| Some(pace.0.saturating_mul(left) / i64::try_from(pace.1).ok()?.max(1));
+    let part = (times.len() / 3).max(at_a_time).max(1);
+    let mut before = 0;
+    let paces = times.chunks_exact(part).map(|part| {
+        let end = part.last().copied().unwrap_or(before);
+        let taken = end - before;
+        before = end;
+        (taken, part.len())
+    });
+    let parts: Vec<i64> = paces.filter_map(at).collect();
+    let seconds = at((last, times.len()))?;
+    Some(Eta {
+        seconds,
+        at_least: parts.iter().copied().chain([seconds]).min()?,
+        at_most: parts.iter().copied().chain([seconds]).max()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_left;
+
+    #[test]
+    fn the_time_left_follows_the_pace_with_its_spread() {
+        // One pod every 10 s: 7 more take 70 s.
+        let eta = time_left(&[10, 20, 30], 7, 1, 35).unwrap();
+        assert_eq!((eta.seconds, eta.at_least, eta.at_most), (70, 70, 70));
+        // It slows down: the first took 5 s, the last one 40 s.
+        let eta = time_left(&[5, 20, 60], 3, 1, 61).unwrap();
+        assert_eq!((eta.seconds, eta.at_least, eta.at_most), (60, 15, 120));
+        // Pods that are replaced together are one step.
+        let eta = time_left(&[10, 11, 20, 21], 4, 2, 22).unwrap();
+        assert_eq!((eta.seconds, eta.at_least, eta.at_most), (21, 20, 22));
+    }
+
+    #[test]
+    fn there_is_no_time_left_without_a_pace() {
+        assert_eq!(time_left(&[], 5, 1, 10), None);
+        assert_eq!(time_left(&[10, 20], 5, 1, 25), None);
+        assert_eq!(time_left(&[10, 20, 30], 0, 1, 35), None);
+        // The last pod came up 10 minutes ago.
+        assert_eq!(time_left(&[10, 20, 30], 5, 1, 630), None);
+    }
+}

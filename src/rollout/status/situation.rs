@@ -1,0 +1,203 @@
+//! One DaemonSet at one moment: every node with its pods by revision, and why it is not available.
+
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::next_step::{self, NextStep};
+use crate::coverage::index::Index;
+use crate::coverage::walk::{Detail, Options, daemon_set_coverage};
+use crate::coverage::{creation_is_refused, expired_lease};
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::model::snapshot::Kind;
+use crate::report::age::seconds_between;
+use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};
+use crate::report::reason::ReasonCode;
+use crate::scheduling::daemon_pods::{self, NodePods};
+use crate::scheduling::should_run::DaemonPod;
+
+/// After how many seconds starting containers count as a problem: the default `progressDeadlineSeconds` of Deployments.
+const PROGRESS_DEADLINE: i64 = 600;
+
+/// For how many seconds a pod that was just created may be not ready without counting as a problem.
+const STARTUP: i64 = 60;
+
+/// One DaemonSet at one moment.
+pub(super) struct Situation<'a> {
+    pub(super) index: &'a Index<'a>,
+    pub(super) daemon_set: &'a DaemonSet,
+    /// The revision of the live template, if it is known.
+    pub(super) current: Option<&'a ControllerRevision>,
+    /// What coverage says.
+    pub(super) coverage: DaemonSetCoverage,
+    /// Every node that exists or has a pod, by name; those that do not exist come last.
+    pub(super) nodes: Vec<RolloutNode<'a>>,
+    /// The same as the controller's rules take it.
+    pub(super) node_pods: Vec<NodePods<'a>>,
+    /// Whether nodes, pods and their revisions are known.
+    pub(super) is_known: bool,
+    /// Whether the API server refuses new pods.
+    pub(super) creation_is_refused: bool,
+    /// Since when the controller manager has not renewed its lease, if that is too long.
+    pub(super) controller_silent_since: Option<Timestamp>,
+}
+
+/// A node and its pods by revision. Pods that are being deleted count as neither.
+pub(super) struct RolloutNode<'a> {
+    pub(super) name: &'a str,
+    /// Whether it should run a pod.
+    pub(super) eligible: bool,
+    /// Whether it exists.
+    pub(super) exists: bool,
+    /// Whether it has its one pod, which is updated and available.
+    pub(super) is_done: bool,
+    pub(super) updated: Option<&'a Pod>,
+    pub(super) old: Option<&'a Pod>,
+    pub(super) updated_is_available: bool,
+    pub(super) old_is_available: bool,
+    /// The primary reason that coverage gives.
+    pub(super) reason: Option<ReasonCode>,
+    /// Since when the node has had no available pod, if that is known.
+    pub(super) since: Option<Timestamp>,
+}
+
+impl<'a> Situation<'a> {
+    /// Computes the situation of a DaemonSet in a snapshot.
+    pub(super) fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
+        let options = Options { detail: Detail::Nodes, ..Options::default() };
+        let coverage = daemon_set_coverage(index, daemon_set, &options);
+        let current = index.current_revision(daemon_set);
+        let node_pods = node_pods(index, daemon_set, &DaemonPod::new(&daemon_set.spec.template));
+        let namespace = &daemon_set.metadata.namespace;
+        let knows_pods = index.knows(Kind::Nodes, "") && index.knows(Kind::Pods, namespace);
+        let is_known = knows_pods && (current.is_some() || daemon_set.template_generation().is_some());
+        let mut situation = Situation {
+            index,
+            daemon_set,
+            current,
+            nodes: Vec::new(),
+            is_known,
+            creation_is_refused: creation_is_refused(index, daemon_set),
+            controller_silent_since: expired_lease(index.snapshot),
+            node_pods: Vec::new(),
+            coverage,
+        };
+        let rows: HashMap<&str, &NodeCoverage> =
+            situation.coverage.nodes.iter().map(|row| (row.name.as_str(), row)).collect();
+        let nodes = node_pods.iter().map(|pods| {
+            let node = index.node(pods.node);
+            situation.rollout_node(node, pods, rows.get(pods.node).copied())
+        });
+        situation.nodes = nodes.collect();
+        situation.node_pods = node_pods;
+        situation
+    }
+
+    fn rollout_node(&self, node: Option<&Node>, pods: &NodePods<'a>, row: Option<&NodeCoverage>) -> RolloutNode<'a> {
+        let hash = self.current.map(ControllerRevision::hash);
+        let is_updated = |pod: &Pod| daemon_pods::is_updated(self.daemon_set, hash, pod);
+        let of = |updated: bool| {
+            let live = pods.pods.iter().copied().filter(|pod| !pod.metadata.is_terminating());
+            let of_revision: Vec<&Pod> = live.filter(|pod| is_updated(pod) == updated).collect();
+            let available = of_revision.iter().copied().find(|pod| self.is_available(pod));
+            (available.or(of_revision.first().copied()), available.is_some())
+        };
+        let ((updated, updated_is_available), (old, old_is_available)) = (of(true), of(false));
+        let eligible = pods.decision.is_some_and(|decision| decision.should_run);
+        let reason = row.and_then(|row| row.reasons.first()).map(|reason| reason.code);
+        RolloutNode {
+            name: pods.node,
+            eligible,
+            exists: pods.decision.is_some(),
+            is_done: eligible && updated_is_available && pods.pods.len() == 1,
+            updated,
+            old,
+            updated_is_available,
+            old_is_available,
+            since: reason.and_then(|code| unavailable_since(code, node, &pods.pods)),
+            reason,
+        }
+    }
+
+    fn is_available(&self, pod: &Pod) -> bool {
+        daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.now())
+    }
+
+    /// Returns the time of the snapshot.
+    pub(super) fn now(&self) -> Timestamp {
+        self.index.now()
+    }
+
+    /// Returns when the rollout of the current revision began.
+    pub(super) fn rolled_out_at(&self) -> Option<Timestamp> {
+        let current = self.current?;
+        current.rolled_out_at().or_else(|| current.metadata.creation_timestamp.get())
+    }
+
+    /// Computes the next step of the controller.
+    pub(super) fn next_step(&self) -> NextStep<'a> {
+        let hash = self.current.map_or("", ControllerRevision::hash);
+        next_step::next_step(self.daemon_set, hash, &self.node_pods, self.now())
+    }
+
+    /// Returns whether a node is about to become available, or to stop counting against the budget.
+    pub(super) fn is_passing(&self, node: &RolloutNode<'_>) -> bool {
+        match node.reason {
+            Some(code) => self.passes(code, node.since),
+            // Coverage finds nothing: the pod beside the old one is starting, or the old one is terminating.
+            None => node.updated.is_some() && !node.is_done,
+        }
+    }
+
+    /// Returns whether a reason is expected to pass by itself.
+    pub(super) fn passes(&self, code: ReasonCode, since: Option<Timestamp>) -> bool {
+        use ReasonCode as R;
+        let for_less_than = |seconds: i64| since.map(|since| seconds_between(since, self.now()) < seconds);
+        match code {
+            R::ContainersStarting | R::WaitingForPreemption => for_less_than(PROGRESS_DEADLINE).unwrap_or(true),
+            R::OrphanedTarget | R::PodOnIneligibleNode => true,
+            R::ReadinessFailing | R::ReadinessGate | R::InitBlocked | R::SchedulerSilent | R::Unexplained => {
+                for_less_than(STARTUP).unwrap_or(false)
+            }
+            code => code.takes_time(),
+        }
+    }
+}
+
+/// Returns the pods of a DaemonSet on every node that exists, and on those that do not but have pods.
+fn node_pods<'a>(index: &Index<'a>, daemon_set: &DaemonSet, daemon_pod: &DaemonPod) -> Vec<NodePods<'a>> {
+    let pods = index.pods_of(daemon_set);
+    let mut cursor = pods.cursor();
+    let existing = index.nodes.iter().enumerate().map(|(number, node)| NodePods {
+        node: &node.metadata.name,
+        decision: Some(daemon_pod.decide(node)),
+        pods: cursor.pods_on(number).iter().map(|(_, pod)| *pod).collect(),
+    });
+    let mut nodes: Vec<NodePods<'a>> = existing.collect();
+    let elsewhere = pods.elsewhere.iter();
+    nodes.extend(elsewhere.map(|(node, pods)| NodePods { node, decision: None, pods: pods.clone() }));
+    nodes
+}
+
+/// Returns since when a node has had no available pod, for a reason that coverage found.
+fn unavailable_since(code: ReasonCode, node: Option<&Node>, pods: &[&Pod]) -> Option<Timestamp> {
+    let of_pod = |pod: &Pod, condition: &str| {
+        let condition = pod.condition(condition).filter(|condition| condition.status != "True")?;
+        condition.last_transition_time.get()
+    };
+    if matches!(code, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint) {
+        let ready = node?.condition("Ready").filter(|ready| ready.status != "True")?;
+        return ready.last_transition_time.get();
+    }
+    let live = pods.iter().copied().filter(|pod| !pod.metadata.is_terminating());
+    // Beside an available pod, the reason is that of another one.
+    let pod = live.min_by_key(|pod| pod.is_ready()).or_else(|| pods.first().copied())?;
+    if let Some(deadline) = pod.metadata.deletion_timestamp.get() {
+        let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+        return deadline.checked_sub(SignedDuration::from_secs(grace)).ok();
+    }
+    of_pod(pod, "Ready").or_else(|| of_pod(pod, "PodScheduled")).or_else(|| pod.metadata.creation_timestamp.get())
+}

@@ -1,0 +1,70 @@
+//! Whether the current revision or the nodes are to blame for failing pods.
+
+use std::collections::BTreeSet;
+
+use super::situation::{RolloutNode, Situation};
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{Suspect, SuspectKind};
+
+/// Compares how pods of the current revision and of older ones do; `None` if no pod of the current revision fails, or
+/// there are too few to tell.
+pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
+    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
+    let fails = |node: &&RolloutNode<'_>| {
+        node.reason.is_some_and(|code| is_about_the_pod(code) && !situation.passes(code, node.since))
+    };
+    // A node without any pod fails on the current revision: the API server refuses it.
+    let of_current: Vec<ReasonCode> = eligible()
+        .filter(|node| !node.updated_is_available && (node.updated.is_some() || node.old.is_none()))
+        .filter(fails)
+        .filter_map(|node| node.reason)
+        .collect();
+    let codes: BTreeSet<ReasonCode> = of_current.iter().copied().collect();
+    let failing = of_current.len();
+    let old_failing = eligible()
+        .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
+        .filter(|node| node.reason.is_some_and(|code| codes.contains(&code)))
+        .count();
+    let available = eligible().filter(|node| node.updated_is_available).count();
+    let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
+    let what = match () {
+        () if failing == 0 => return None,
+        () if old_failing > 0 => SuspectKind::EveryRevision,
+        () if available > failing => SuspectKind::Nodes,
+        () if old_available > 0 => SuspectKind::Revision,
+        () => return None,
+    };
+    Some(Suspect { what, failing, available, old_available, old_failing })
+}
+
+/// Returns whether a reason is that the node has too little room beside its other pods.
+pub(super) fn is_for_lack_of_room(code: ReasonCode) -> bool {
+    use ReasonCode as R;
+    matches!(code, R::SurgeHostPortDeadlock | R::HostPortConflict | R::InsufficientResource | R::TooManyPods)
+}
+
+/// Returns whether a reason is about the pod, so that another revision may do better on the same node.
+pub(super) fn is_about_the_pod(code: ReasonCode) -> bool {
+    use ReasonCode as R;
+    let is_about_the_node = matches!(
+        code,
+        R::NodeUnreachable
+            | R::NodeNotReadyTaint
+            | R::QuotaExceeded
+            | R::WebhookUnavailable
+            | R::ControllerNotObserved
+            | R::DaemonSetDeleting
+            | R::SelectingAll
+            | R::CreatePending
+            | R::SchedulerSilent
+            | R::Evicted
+            | R::Terminating
+            | R::StuckTerminating
+            | R::DuplicatePod
+            | R::OrphanedTarget
+            | R::Misscheduled
+            | R::PodOnIneligibleNode
+            | R::Unexplained
+    );
+    !is_about_the_node && !is_for_lack_of_room(code)
+}

@@ -1,0 +1,129 @@
+//! What lets a blocked rollout continue: only changes after which nodes become updated, and none that spreads a revision
+//! that fails.
+
+use super::next_step::NextStep;
+use super::simulation;
+use super::situation::{RolloutNode, Situation};
+use super::suspect::{is_about_the_pod, is_for_lack_of_room};
+use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
+use crate::model::int_or_percent::IntOrPercent;
+use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
+use crate::model::pod::Pod;
+use crate::report::fix::{Command, Fix};
+use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
+use crate::rollout::revisions::Revisions;
+
+/// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
+pub(super) fn way_out(
+    situation: &Situation<'_>,
+    revisions: &Revisions<'_>,
+    verdict: Verdict,
+    step: &NextStep<'_>,
+    suspect: Option<&Suspect>,
+) -> Vec<Fix> {
+    let revision_fails = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision);
+    let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Paused) && situation.controller_silent_since.is_none();
+    let fixes = match verdict {
+        _ if !is_stuck => Vec::new(),
+        _ if revision_fails => vec![undo(situation, revisions, true)],
+        Verdict::Paused => vec![replace_one(situation), rolling_update(situation)],
+        _ => vec![
+            orphan(situation, step),
+            without_surge(situation, step),
+            raise_budget(situation, step),
+            undo(situation, revisions, false),
+        ],
+    };
+    fixes.into_iter().flatten().collect()
+}
+
+fn on(daemon_set: &DaemonSet, arguments: &[&str]) -> Option<Command> {
+    let metadata = &daemon_set.metadata;
+    Some(Command::kubectl(arguments).namespace(&metadata.namespace).name(&metadata.name))
+}
+
+fn delete(pod: &Pod) -> Option<Command> {
+    let metadata = &pod.metadata;
+    Some(Command::kubectl(&["delete", "pod"]).namespace(&metadata.namespace).name(&metadata.name))
+}
+
+/// Suggests to delete one old pod under OnDelete; an unavailable one costs nothing.
+fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
+    let old = |node: &&RolloutNode<'_>| node.old.is_some() && node.eligible && node.updated.is_none();
+    let node = situation.nodes.iter().filter(old).min_by_key(|node| (node.old_is_available, node.name))?;
+    Some(Fix { advice: format!("to update one node, {}", node.name), command: delete(node.old?) })
+}
+
+/// Suggests to let the controller replace the pods.
+fn rolling_update(situation: &Situation<'_>) -> Option<Fix> {
+    let changed = with_strategy(situation.daemon_set, UpdateStrategy::default());
+    continues(situation, &changed).then(|| Fix {
+        advice: "to let the controller update all nodes".to_owned(),
+        command: on(situation.daemon_set, &["ds", "set", "--type", "RollingUpdate"]),
+    })
+}
+
+/// Suggests to delete the pod of a deleted node that stops the rolling update.
+fn orphan(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
+    let name = step.node_not_found()?;
+    let pod = situation.nodes.iter().find(|node| node.name == name)?.old?;
+    let advice = "the pod garbage collector deletes the pod of the deleted node within a minute; if it does not";
+    Some(Fix { advice: advice.to_owned(), command: delete(pod) })
+}
+
+/// Suggests not to surge, if the controller could then replace pods one by one.
+fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
+    step.update().filter(|update| update.surges)?;
+    let changed = with_strategy(situation.daemon_set, UpdateStrategy::RollingUpdate(RollingUpdate::default()));
+    // Without surge, a new pod takes the room of the old one.
+    let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.reason.is_some_and(is_for_lack_of_room));
+    simulation::continues(situation, &changed, situation.current?.hash(), stays).then(|| Fix {
+        advice: "to continue without surge, one node at a time".to_owned(),
+        command: on(situation.daemon_set, &["ds", "set", "--max-unavailable", "1"]),
+    })
+}
+
+/// Suggests the smallest `maxUnavailable` with which the controller replaces another pod.
+fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
+    let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
+    let enough = i64::try_from(update.used_by.len()).ok()?.checked_add(1)?;
+    let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
+    let rolling = RollingUpdate { max_unavailable: IntOrPercent::Int(enough), ..rolling.clone() };
+    let changed = with_strategy(situation.daemon_set, UpdateStrategy::RollingUpdate(rolling));
+    (update.allowed < enough && continues(situation, &changed)).then(|| Fix {
+        advice: "to continue past the unavailable nodes".to_owned(),
+        command: on(situation.daemon_set, &["ds", "set", "--max-unavailable", &enough.to_string()]),
+    })
+}
+
+/// Suggests to roll back, as `undo` does by default.
+fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bool) -> Option<Fix> {
+    let daemon_set = situation.daemon_set;
+    if situation.creation_is_refused && !revision_fails {
+        return None;
+    }
+    let (target, template) = revisions.default_target()?;
+    let mut object = daemon_set.object.clone();
+    *object.pointer_mut("/spec/template")? = template.value().clone();
+    let mut changed = DaemonSet::from_object(object).ok()?;
+    // The API server increments the template's generation, so that no pod counts as updated by it.
+    changed.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
+    let stays = |node: &RolloutNode<'_>| !node.reason.is_some_and(is_about_the_pod);
+    let number = target.number().to_string();
+    simulation::continues(situation, &changed, target.object.hash(), stays).then(|| Fix {
+        advice: "to roll back".to_owned(),
+        command: on(daemon_set, &["ds", "undo", "--to-revision", &number]),
+    })
+}
+
+fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet {
+    let mut changed = daemon_set.clone();
+    changed.spec.update_strategy = strategy;
+    changed
+}
+
+/// Returns whether the rollout of the same revision continues with a changed strategy.
+fn continues(situation: &Situation<'_>, changed: &DaemonSet) -> bool {
+    let Some(current) = situation.current.filter(|_| !situation.creation_is_refused) else { return false };
+    simulation::continues(situation, changed, current.hash(), |_| true)
+}

@@ -1,6 +1,7 @@
 //! The client against a server that misbehaves on purpose.
 
 mod connecting;
+mod faults;
 mod reading;
 pub(crate) mod server;
 mod watching;

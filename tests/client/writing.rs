@@ -16,14 +16,14 @@ use crate::screens::{Ended, check};
 const PATH: &str = "/apis/apps/v1/namespaces/team/daemonsets/agent";
 
 /// What a server keeps: one DaemonSet, with the revisions of its two templates.
-struct Store {
+pub(super) struct Store {
     object: Mutex<Value>,
     /// Whether a controller acts on changes.
     has_controller: AtomicBool,
 }
 
 impl Store {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut object = daemon_set("agent");
         object["metadata"]["resourceVersion"] = "7".into();
         object["metadata"]["generation"] = 2.into();
@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// Answers what is read; nothing for changes.
-    fn read(&self, path: &str) -> Option<Reply> {
+    pub(super) fn read(&self, path: &str) -> Option<Reply> {
         let text = match path.rsplit('/').next().unwrap() {
             "agent" => self.object.lock().unwrap().to_string(),
             "controllerrevisions" => {
@@ -53,7 +53,7 @@ impl Store {
     }
 
     /// Makes a change as the API server does: refused with 409 where it is locked on another version.
-    fn write(&self, body: &[u8]) -> Reply {
+    pub(super) fn write(&self, body: &[u8]) -> Reply {
         let patch: Value = serde_json::from_slice(body).unwrap();
         let mut object = self.object.lock().unwrap();
         if patch[0]["value"] != object["metadata"]["resourceVersion"] {

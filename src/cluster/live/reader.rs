@@ -145,7 +145,12 @@ impl<'a> Reader<'a> {
         };
         let text = answer.text(list::MAX_JSON).await?;
         self.live.tally.add(list.kind, 1, text.len());
-        T::from_json(list, &text).map(Some).map_err(|problem| answer.broken(problem))
+        let object = T::from_json(list, &text).map_err(|problem| answer.broken(problem))?;
+        let ObjectMeta { namespace, name: found, .. } = object.metadata();
+        if (namespace.as_str(), found.as_str()) != (list.namespace.as_deref().unwrap_or_default(), name) {
+            return Err(answer.broken("it is not the requested object"));
+        }
+        Ok(Some(object))
     }
 
     /// Reads the DaemonSets' own pods: by selector if the DaemonSets are few, else by namespace.

@@ -1,0 +1,375 @@
+//! Every request of every command with every fault, through the real binary.
+//!
+//! Each outcome is compared with that of the run without faults. It has to be the same answer, an error, or a partial
+//! answer that names the resource that could not be read; and a change is reported as made only if it was made.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::server::{Asked, Reply, Server};
+use super::writing::Store;
+use super::{JSON, cluster, json_list, refusal};
+use crate::screens::{Ended, end, kubectl_ds};
+
+/// The command lines; those with `-o plan` change something.
+const COMMANDS: &[&[&str]] = &[
+    &["coverage", "agent", "-n", "team", "-o", "json"],
+    &["coverage", "-A", "-o", "json"],
+    &["coverage", "--node", "n1", "-o", "json"],
+    &["list", "-A", "-o", "json"],
+    &["history", "agent", "-n", "team", "-o", "json"],
+    &["snapshot", "-A"],
+    &["version", "-o", "json"],
+    &["undo", "agent", "-n", "team", "--to-revision=1", "--dry-run=server", "-o", "plan"],
+    &["undo", "agent", "-n", "team", "--to-revision=1", "-o", "plan", "--timeout=2s"],
+    &["restart", "agent", "-n", "team", "-o", "plan", "--timeout=2s"],
+];
+
+/// Cells that fail today: a command's prefix, the end of the request's path, the fault's prefix, and why.
+const KNOWN: &[(&str, &str, &str, &str)] = &[];
+
+/// What becomes of an answer.
+type Fault = Arc<dyn Fn(Reply) -> Reply + Send + Sync>;
+
+/// Returns every fault by its name.
+fn faults(answer: &Reply) -> Vec<(String, Fault)> {
+    let mut faults: Vec<(String, Fault)> = Vec::new();
+    let mut add = |name: &str, fault: Fault| faults.push((name.to_owned(), fault));
+    for (code, reason) in [
+        (401, "Unauthorized"),
+        (403, "Forbidden"),
+        (404, "NotFound"),
+        (408, "Timeout"),
+        (409, "Conflict"),
+        (410, "Expired"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (502, "BadGateway"),
+        (503, "ServiceUnavailable"),
+        (504, "Timeout"),
+    ] {
+        add(&code.to_string(), Arc::new(move |_| refusal(code, reason, "refused by the test")));
+    }
+    let later = |_| refusal(429, "TooManyRequests", "refused by the test").with("retry-after", "60");
+    add("429 with Retry-After", Arc::new(later));
+    add("404 of a proxy", Arc::new(|_| Reply::of(404, "text/plain", "404 page not found")));
+    add("closed", Arc::new(|_| Reply::hang_up()));
+    add("stall", Arc::new(stall));
+    add("trickle", Arc::new(trickle));
+    add("lost", Arc::new(|reply| Reply { cut: true, ..reply }));
+    for at in boundaries(&answer.body) {
+        let cut = move |mut reply: Reply| {
+            reply.body.truncate(at);
+            reply
+        };
+        add(&format!("truncated at {at} of {}", answer.body.len()), Arc::new(cut));
+    }
+    let json_as_text = |reply: Reply| Reply::of(reply.status, "text/plain", reply.body);
+    add("type text/plain", Arc::new(json_as_text));
+    add("type JSON", Arc::new(|reply: Reply| Reply::of(reply.status, JSON, reply.body)));
+    let html = "<!DOCTYPE html><html><title>Sign in</title></html>";
+    add("HTML", Arc::new(move |_| Reply::of(200, "text/html", html)));
+    add("HTML as JSON", Arc::new(move |_| Reply::of(200, JSON, html)));
+    let status = |text: &'static str| Arc::new(move |_| Reply::of(200, JSON, text));
+    add("200 with a failure", status(r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}"#));
+    add("200 with a success", status(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#));
+    add("200 with an error", status(r#"{"error":"session expired"}"#));
+    add("200 with null items", status(r#"{"kind":"List","apiVersion":"v1","metadata":{},"items":[null]}"#));
+    add("200 with {}", status("{}"));
+    add("200 with null", status("null"));
+    add("empty 200", status(""));
+    let huge = "x\u{1b}[31m".repeat(200_000);
+    add("huge 500", Arc::new(move |_| Reply::of(500, "text/plain", huge.clone())));
+    add("redirect", Arc::new(|_| Reply::of(302, "text/html", "").with("location", "/login")));
+    faults
+}
+
+/// Returns whether an answer means that the server has not looked at a change.
+fn refuses(fault: &str) -> bool {
+    ["401", "403", "404", "410", "redirect"].iter().any(|refusal| fault.starts_with(refusal))
+}
+
+/// Never answers.
+fn stall(_: Reply) -> Reply {
+    loop {
+        thread::sleep(Duration::from_secs(600));
+    }
+}
+
+/// Answers with a byte of the body every 100 ms, which takes longer than any command waits.
+fn trickle(reply: Reply) -> Reply {
+    let (slow, sender) = Reply::open(JSON);
+    thread::spawn(move || {
+        for byte in &reply.body {
+            thread::sleep(Duration::from_millis(100));
+            if sender.send(vec![*byte]).is_err() {
+                return;
+            }
+        }
+    });
+    Reply { status: reply.status, headers: reply.headers, ..slow }
+}
+
+/// Returns where a body can be cut so that something whole precedes the cut.
+fn boundaries(body: &[u8]) -> BTreeSet<usize> {
+    let mut boundaries: BTreeSet<usize> = [body.len() / 2, body.len().saturating_sub(1)].into();
+    if body.starts_with(b"k8s\0") {
+        // After the magic, after the type, and inside of the list.
+        let type_ends = 6 + usize::from(body[5]);
+        boundaries.extend([4, type_ends, type_ends + 1, type_ends + 4]);
+    } else {
+        let ends = (1..body.len()).filter(|at| b"{[,}]".contains(&body[at - 1]));
+        let ends: Vec<_> = ends.collect();
+        boundaries.extend(ends.iter().take(4));
+        boundaries.extend(ends.iter().rev().take(4));
+    }
+    boundaries.retain(|at| *at > 0 && *at < body.len());
+    boundaries
+}
+
+/// Answers as a cluster does, from a store that keeps the changes.
+fn answer(store: &Store, asked: &Asked) -> Reply {
+    if asked.method == "PATCH" {
+        return store.write(&asked.body);
+    }
+    match asked.path() {
+        "/version" => Reply::of(200, JSON, r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#),
+        "/login" => Reply::of(200, "text/html", "<html>Sign in</html>"),
+        path if path.ends_with("/agent") => store.read(path).unwrap(),
+        path if path.ends_with("/controllerrevisions") => revisions(store),
+        "/apis/apps/v1/daemonsets" => {
+            let object: Value = serde_json::from_slice(&store.read("agent").unwrap().body).unwrap();
+            json_list(&[object])
+        }
+        _ => match cluster(asked) {
+            // Kinds of Kubernetes exist and are empty; OpenKruise is not installed, and nobody holds a lease.
+            reply if reply.status == 404 && !asked.path().contains("kruise") && !asked.path().contains("/leases/") => {
+                json_list(&[])
+            }
+            reply => reply,
+        },
+    }
+}
+
+/// Returns the revisions as the controller leaves them after a change.
+fn revisions(store: &Store) -> Reply {
+    let json = |path| -> Value { serde_json::from_slice(&store.read(path).unwrap().body).unwrap() };
+    let (object, mut list) = (json("agent"), json("controllerrevisions"));
+    let mut live = object["spec"]["template"].clone();
+    live["$patch"] = "replace".into();
+    let items = list["items"].as_array_mut().unwrap();
+    match items.iter().position(|item| item["data"]["spec"]["template"] == live) {
+        Some(1) => {}
+        Some(other) => items[other]["revision"] = 3.into(),
+        None => {
+            let mut newest = items[1].clone();
+            newest["revision"] = 3.into();
+            newest["metadata"]["name"] = "agent-3".into();
+            newest["metadata"]["labels"]["controller-revision-hash"] = "3".into();
+            newest["data"]["spec"]["template"] = live;
+            items.push(newest);
+        }
+    }
+    Reply::of(200, JSON, list.to_string())
+}
+
+/// A command, a request of it, and what happens to that request.
+struct Cell {
+    command: &'static [&'static str],
+    method: String,
+    path: String,
+    name: String,
+    fault: Fault,
+    /// Whether a change is made although its answer is lost.
+    applied: bool,
+    /// Whether only the first such request meets the fault.
+    once: bool,
+}
+
+/// Runs a command on a server with at most one fault; returns how it ended, whether the object was changed, and what
+/// was requested.
+fn run(command: &[&str], cell: Option<&Cell>) -> (Ended, bool, Vec<Asked>) {
+    let store = Arc::new(Store::new());
+    let before = store.read("agent").unwrap().body;
+    let fault = cell.map(|cell| (cell.method.clone(), cell.path.clone(), cell.fault.clone(), cell.applied, cell.once));
+    let met = AtomicUsize::new(0);
+    let kept = store.clone();
+    let server = Server::start(move |asked| {
+        let meets = |method: &str, path: &str| method == asked.method && path == asked.path();
+        match &fault {
+            Some((method, path, fault, applied, once)) if meets(method, path) => {
+                if *once && met.fetch_add(1, Ordering::SeqCst) > 0 {
+                    return answer(&kept, asked);
+                }
+                // What is not made is answered from another store.
+                let makes = *applied || asked.method == "GET";
+                fault(if makes { answer(&kept, asked) } else { answer(&Store::new(), asked) })
+            }
+            _ if asked.target.contains("dryRun=All") => answer(&Store::new(), asked),
+            _ => answer(&kept, asked),
+        }
+    });
+    let address = format!("http://{}", server.address);
+    let mut arguments = command.to_vec();
+    arguments.extend(["--server", &address, "--request-timeout=1s"]);
+    let ended = end(kubectl_ds(&arguments), None);
+    (ended, store.read("agent").unwrap().body != before, server.asked())
+}
+
+/// Returns JSON without what differs between two runs.
+fn timeless(text: &str) -> Option<Value> {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|name, _| {
+                    !matches!(name.as_str(), "now" | "takenAt" | "kubectl.kubernetes.io/restartedAt")
+                });
+                fields.values_mut().for_each(strip);
+            }
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            // A patch and a change carry the time as a value.
+            Value::String(text) if text.starts_with("20") && text.ends_with('Z') => *text = "TIME".to_owned(),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::from_str(text).ok()?;
+    strip(&mut value);
+    Some(value)
+}
+
+/// Returns the resources that an answer says it lacks.
+fn gaps(report: &Value) -> Vec<String> {
+    let of = |list: &Value, field: &str| -> Vec<String> {
+        let gaps = list.as_array().into_iter().flatten();
+        gaps.filter_map(|gap| gap[field].as_str().map(str::to_owned)).collect()
+    };
+    [of(&report["incomplete"], "resource"), of(&report["snapshot"]["gaps"], "kind")].concat()
+}
+
+/// Returns what is wrong with an outcome.
+fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option<String> {
+    let says = |words: &str| Some(words.to_owned());
+    if ended.err.len() > 2_000 || ended.err.contains('\u{1b}') {
+        return says("standard error is longer than a person reads, or steers the terminal");
+    }
+    if !matches!(ended.code, Some(0 | 1 | 4 | 5 | 6 | 7)) {
+        return Some(format!("exit code {:?}", ended.code));
+    }
+    let (expected, found) = (timeless(&faultless.out), timeless(&ended.out));
+    let failed = ended.code != Some(0);
+    if failed && ended.err.is_empty() {
+        return says("it fails silently");
+    }
+    if cell.command.contains(&"plan") {
+        let stage = found.as_ref().and_then(|plan| plan["outcome"]["stage"].as_str());
+        let claims_change = matches!(stage, Some("Applied" | "Observed"));
+        if cell.command.contains(&"--dry-run=server") {
+            return match (failed, stage) {
+                (false, _) => (found != expected).then(|| "another plan".to_owned()),
+                (true, Some("TriedOut")) => says("reported as tried out, and it failed"),
+                (true, _) => None,
+            };
+        }
+        return match (changed, failed) {
+            (false, false) => says("success, and nothing was changed"),
+            (false, true) if claims_change => says("reported as changed, and nothing was"),
+            (true, true) if !claims_change && stage != Some("Unknown") => says("a change that was made is hidden"),
+            (true, false) if !claims_change => says("success that does not name the change"),
+            _ => None,
+        };
+    }
+    if failed {
+        let is_version = cell.command[0] == "version";
+        return (!ended.out.is_empty() && !is_version).then(|| format!("fails after printing {:.300}", ended.out));
+    }
+    if found.is_none() {
+        return says("success without an answer");
+    }
+    if found == expected {
+        return None;
+    }
+    if cell.path.contains("/leases/") && cell.name == "404" {
+        // It need not exist, and no answer depends on it.
+        return None;
+    }
+    let resource = match cell.path.rsplit('/').next().unwrap() {
+        "agent" => "daemonsets",
+        "n1" => "nodes",
+        "kube-controller-manager" => "leases",
+        resource => resource,
+    };
+    let gaps = gaps(&found.unwrap());
+    (!gaps.iter().any(|kind| kind == resource)).then(|| format!("another answer, and the gaps are {gaps:?}"))
+}
+
+#[test]
+fn no_fault_leads_to_a_wrong_answer() {
+    let mut cells = Vec::new();
+    let mut faultless = Vec::new();
+    for command in COMMANDS {
+        let (ended, _, asked) = run(command, None);
+        assert_eq!(ended.code, Some(0), "{command:?}: {}", ended.err);
+        let requests: BTreeSet<_> = asked.iter().map(|asked| (asked.method.clone(), asked.path().to_owned())).collect();
+        for (method, path) in requests {
+            let request = asked.iter().find(|asked| asked.method == method && asked.path() == path).unwrap();
+            for (name, fault) in faults(&answer(&Store::new(), request)) {
+                let cell = |applied, once| Cell {
+                    command,
+                    method: method.clone(),
+                    path: path.clone(),
+                    name: name.clone(),
+                    fault: fault.clone(),
+                    applied,
+                    once,
+                };
+                // An answer that is whole cannot be told from that of a server that made the change.
+                if method == "GET" || !name.starts_with("type ") {
+                    cells.push((faultless.len(), cell(false, false)));
+                }
+                if method == "PATCH" && !refuses(&name) {
+                    cells.push((faultless.len(), cell(true, false)));
+                    cells.push((faultless.len(), cell(true, true)));
+                }
+            }
+        }
+        faultless.push(ended);
+    }
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    // They wait for timeouts and retries most of the time.
+    thread::scope(|scope| {
+        for _ in 0..32 {
+            scope.spawn(|| {
+                while let Some((of, cell)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (ended, changed, _) = run(cell.command, Some(cell));
+                    if let Some(problem) = wrong(cell, &faultless[*of], &ended, changed) {
+                        failed.lock().unwrap().push((cell, problem, ended.err));
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    let is_known = |cell: &Cell, (command, request, fault, _): &(&str, &str, &str, &str)| {
+        cell.command.join(" ").starts_with(command) && cell.path.ends_with(request) && cell.name.starts_with(fault)
+    };
+    let mut problems: Vec<_> = failed
+        .iter()
+        .filter(|(cell, ..)| !KNOWN.iter().any(|known| is_known(cell, known)))
+        .map(|(cell, problem, err)| {
+            let when = if cell.applied { ", applied" } else { "" };
+            let once = if cell.once { ", once" } else { "" };
+            let line = format!("{}: {} {}: {}{when}{once}", cell.command.join(" "), cell.method, cell.path, cell.name);
+            format!("{line}: {problem}\n    {:.200}", err.replace('\n', "\n    "))
+        })
+        .collect();
+    problems.sort();
+    let stale: Vec<_> = KNOWN.iter().filter(|known| !failed.iter().any(|(cell, ..)| is_known(cell, known))).collect();
+    assert!(problems.is_empty(), "{} of {} cells:\n{}", problems.len(), cells.len(), problems.join("\n"));
+    assert!(stale.is_empty(), "these no longer fail; remove them from KNOWN: {stale:#?}");
+}

@@ -2,7 +2,8 @@
 //! on a real API server, read by kubectl-ds, by curl and by kubectl in one run.
 //!
 //! `cargo bench --features e2e --bench big_cluster`. Objects are written straight to an API server without
-//! controllers. `KUBECTL_DS_NODES` makes the cluster smaller; there are three pods to a node.
+//! controllers. `KUBECTL_DS_NODES` makes the cluster smaller; there are three pods to a node. `-- watch` measures only
+//! what it costs to follow the cluster while nothing happens.
 
 #![expect(clippy::print_stdout, reason = "what a measurement prints is its result")]
 
@@ -13,10 +14,14 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use kubectl_ds::cluster::Query;
+use kubectl_ds::cluster::live::{ConnectOptions, connect};
 use serde_json::{Value, json};
 use support::control_plane::{ControlPlane, Options, USERS};
 
@@ -29,11 +34,77 @@ const DAEMON_SETS: [&str; 3] = ["cni", "logs", "exporter"];
 /// The hashes of the revisions; all pods are of the second.
 const REVISION_HASHES: [&str; 2] = ["6b9d7f5c8", "5d8c9f7b6"];
 
+/// How long a watch is idle while it is measured.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// The name of the variable that makes this program the one that follows a cluster; it holds the kubeconfig.
+const FOLLOW: &str = "KUBECTL_DS_FOLLOW";
+
 fn main() {
+    if let Ok(kubeconfig) = std::env::var(FOLLOW) {
+        return follow(kubeconfig);
+    }
     let nodes = std::env::var("KUBECTL_DS_NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(5_000);
     let control_plane = ControlPlane::start(Options::api_server_only());
     load(&control_plane, nodes);
-    measure(&control_plane, nodes);
+    if !std::env::args().any(|argument| argument == "watch") {
+        measure(&control_plane, nodes);
+    }
+    measure_watch(&control_plane);
+}
+
+/// Follows every DaemonSet until the process is killed, and looks at the snapshot once a second.
+fn follow(kubeconfig: String) {
+    let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let live = connect(&options, Timestamp::now, Arc::new(|_| ())).await.expect("a connection");
+        let mut watch = live.watch(Query::default()).await.expect("a watch");
+        loop {
+            let snapshot = watch.snapshot().await;
+            let (nodes, pods) = (snapshot.nodes.len(), snapshot.pods.len());
+            println!("{nodes} nodes, {pods} pods, failure: {:?}", watch.failure());
+            let _ = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
+        }
+    });
+}
+
+/// Measures what a watch costs from its beginning, and then while nothing happens.
+fn measure_watch(control_plane: &ControlPlane) {
+    let started = Instant::now();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut child = command.env(FOLLOW, control_plane.kubeconfig()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    println!("\nwatch of every DaemonSet: {}", lines.next().expect("a line").unwrap());
+    println!(
+        "listed after {:.2} s, at most {} MB",
+        started.elapsed().as_secs_f64(),
+        memory(child.id(), "VmHWM") / 1_000
+    );
+    // Bookmarks come about once a minute, and the first soon.
+    let reader = thread::spawn(move || lines.map_while(Result::ok).last());
+    thread::sleep(Duration::from_secs(5));
+    let (before, idle) = (processor_time(child.id()), Instant::now());
+    thread::sleep(IDLE);
+    let used = processor_time(child.id()) - before;
+    println!(
+        "idle for {:.0} s: {:.2}% of a core (aim: less than 5%), {} MB, at most {} MB (aim: 100 MB or less)",
+        idle.elapsed().as_secs_f64(),
+        used.as_secs_f64() / idle.elapsed().as_secs_f64() * 100.0,
+        memory(child.id(), "VmRSS") / 1_000,
+        memory(child.id(), "VmHWM") / 1_000,
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+    println!("at the end: {}", reader.join().unwrap().unwrap_or_default());
+}
+
+/// Returns the processor time that a process has used.
+fn processor_time(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
+    // The name of the program, in parentheses, may contain spaces. Times are in hundredths of a second.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
 }
 
 fn load(control_plane: &ControlPlane, nodes: usize) {
@@ -154,7 +225,7 @@ fn run(commands: Vec<Command>) -> Run {
             thread::spawn(move || {
                 let mut peak = 0;
                 let status = loop {
-                    peak = peak.max(high_water_mark(child.id()));
+                    peak = peak.max(memory(child.id(), "VmHWM"));
                     if let Some(status) = child.try_wait().unwrap() {
                         break status;
                     }
@@ -170,10 +241,10 @@ fn run(commands: Vec<Command>) -> Run {
     Run { wall: started.elapsed(), peak }
 }
 
-/// Returns the most memory in kB that a process has held, 0 once it is gone.
-fn high_water_mark(process: u32) -> u64 {
+/// Returns memory of a process in kB, 0 once it is gone.
+fn memory(process: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0)
 }
 

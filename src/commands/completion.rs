@@ -27,21 +27,20 @@ const SHIM: &str = "kubectl_complete-ds";
 /// program kubectl_complete-ds must be in PATH: --install writes it. Names of DaemonSets, nodes, namespaces, contexts and
 /// revisions are completed, too. To complete `kubectl-ds`, without kubectl, load the code for your shell.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:
-  # Complete `kubectl ds`
-  kubectl ds completion --install
+#[command(before_help = "# Complete `kubectl ds`
+kubectl ds completion --install
 
-  # Complete `kubectl-ds` in bash
-  source <(kubectl-ds completion bash)
+# Complete `kubectl-ds` in bash
+source <(kubectl-ds completion bash)
 
-  # In zsh
-  source <(kubectl-ds completion zsh)
+# In zsh
+source <(kubectl-ds completion zsh)
 
-  # In fish
-  kubectl-ds completion fish | source
+# In fish
+kubectl-ds completion fish | source
 
-  # In PowerShell
-  kubectl-ds completion powershell | Out-String | Invoke-Expression")]
+# In PowerShell
+kubectl-ds completion powershell | Out-String | Invoke-Expression")]
 pub struct CompletionArgs {
     /// The shell; `kubectl` outputs the program kubectl_complete-ds
     #[arg(value_name = "SHELL", value_enum, required_unless_present = "install", conflicts_with = "install")]

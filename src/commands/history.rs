@@ -28,6 +28,17 @@ use crate::rollout::revisions::{Address, Revision, Revisions, Unknown, name_of};
 /// revisions (`3`), steps before the current one (`-1`, `-2`), `live` for the template of the DaemonSet itself, or a
 /// manifest for B. A alone is compared with the current template.
 #[derive(Debug, Args)]
+#[command(before_help = "# List the revisions of a DaemonSet, and what changed in each
+kubectl ds history half-way -n monitoring
+
+# Show what the last change did
+kubectl ds history half-way -n monitoring --diff
+
+# Compare revisions 1 and 2 as lines of YAML
+kubectl ds history half-way -n monitoring --diff 1..2 --unified
+
+# Output the template of revision 1, to apply it again
+kubectl ds history half-way -n monitoring --revision 1 -o yaml")]
 pub struct HistoryArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all in the namespace
     name: Option<String>,

@@ -48,6 +48,11 @@ pub struct ListArgs {
 
 /// List DaemonSets, unhealthy first
 #[derive(Debug, Clone, Args)]
+#[command(before_help = "# List the DaemonSets of all namespaces, those in trouble first
+kubectl ds list -A
+
+# List only those that are not healthy, for a script
+kubectl ds list -A --problems --no-headers")]
 #[command(after_help = "Exit codes: 0; 1 error; 2 usage; 3 with --exit-code, if an eligible node lacks an available \
                         pod, and 5 if the answer is partial; 4 timed out; 130 interrupted.")]
 pub struct ListNamedArgs {

@@ -11,6 +11,7 @@ mod completion;
 mod coverage;
 mod external_diff;
 mod gate;
+mod help;
 mod history;
 mod list;
 mod output;
@@ -41,12 +42,21 @@ use session::GlobalArgs;
 /// Without a subcommand: the fleet, as `kubectl ds list` shows it.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-ds", bin_name = "kubectl ds", version, max_term_width = 100)]
-#[command(args_conflicts_with_subcommands = false, disable_version_flag = true)]
+#[command(args_conflicts_with_subcommands = false, disable_version_flag = true, disable_help_subcommand = true)]
+#[command(before_help = "# Show the DaemonSets that are not healthy first
+kubectl ds -A
+
+# Say why nodes lack a pod, and what to do
+kubectl ds coverage node-exporter -n monitoring
+
+# Try any command on a recorded cluster
+kubectl ds --from demo")]
 struct Cli {
-    #[command(flatten)]
-    target: GlobalArgs,
+    // Before the others: they end under a heading of their own.
     #[command(flatten)]
     list: list::ListArgs,
+    #[command(flatten)]
+    target: GlobalArgs,
     #[command(subcommand)]
     command: Option<Subcommands>,
 }
@@ -62,6 +72,7 @@ enum Subcommands {
     Snapshot(snapshot::SnapshotArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
+    Options(help::OptionsArgs),
     #[command(name = complete::NAME, hide = true)]
     Complete(complete::CompleteArgs),
 }
@@ -94,7 +105,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Returns the whole command line as clap knows it, for help, completions and the reference.
+/// Returns the whole command line as clap knows it, for completion and the reference.
 pub fn command() -> clap::Command {
     Cli::command()
 }
@@ -104,7 +115,7 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
     if let Some(shell) = io.variable(complete::VARIABLE).and_then(complete::shell) {
         return complete::run_for_shell(shell, arguments, io, out).await;
     }
-    let parsed = Cli::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
+    let parsed = help::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let result = match parsed {
         Ok(cli) if session::is_coloured(cli.target.color, io) => until_interrupted(cli, io, out).await,
         Ok(cli) => until_interrupted(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }).await,
@@ -164,6 +175,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Snapshot(arguments)) => Box::pin(snapshot::run(arguments, target, io, out)).await,
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, io, out),
         Some(Subcommands::Complete(arguments)) => Box::pin(complete::run(arguments, io, out)).await,
+        Some(Subcommands::Options(help::OptionsArgs {})) => help::run_options(out),
         Some(Subcommands::Version(arguments)) => Box::pin(version::run(&arguments, target, io, out)).await,
     }?;
     // As in kubectl, only a command that has succeeded fails so.

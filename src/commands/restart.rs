@@ -19,6 +19,8 @@ use crate::rollout::restart::restart;
 /// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
+#[command(before_help = "# Restart all pods of a DaemonSet, as its update strategy allows
+kubectl ds restart cni -n networking")]
 pub struct RestartArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,

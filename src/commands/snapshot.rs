@@ -32,6 +32,11 @@ enum DumpOutput {
 /// of their environment variables: --redact hides those, other tools' annotations, and the names of
 /// image registries.
 #[derive(Debug, Args)]
+#[command(before_help = "# Write a dump to send to somebody, without secrets
+kubectl ds snapshot -A --redact --file cluster.json.gz
+
+# Look at it later
+kubectl ds list --from cluster.json.gz")]
 pub struct SnapshotArgs {
     /// How to write: json or yaml; where absent, what the file's name says, else json
     #[arg(short, long, value_name = "FORMAT", value_enum)]

@@ -22,6 +22,11 @@ use crate::rollout::status::rollout_status;
 
 /// Show whether rollouts are complete, progressing or blocked, on what, and how to continue
 #[derive(Debug, Clone, Args)]
+#[command(before_help = "# Show which rollouts are not complete
+kubectl ds status -A
+
+# Show on what a rollout is blocked, and how to continue
+kubectl ds status half-way -n monitoring")]
 #[command(
     after_help = "Exit codes: 0 complete; 1 error; 2 usage; 3 not complete; 4 timed out; 5 not known; 130 interrupted."
 )]

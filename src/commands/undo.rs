@@ -24,6 +24,14 @@ use crate::rollout::undo::{NoTarget, undo};
 /// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
+#[command(before_help = "# Show what going back to the previous template would change
+kubectl ds undo half-way -n monitoring --dry-run=client
+
+# Roll back to the previous template
+kubectl ds undo half-way -n monitoring
+
+# Roll back to revision 1
+kubectl ds undo half-way -n monitoring --to-revision=1")]
 pub struct UndoArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,

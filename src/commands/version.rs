@@ -17,6 +17,11 @@ const KUBERNETES: &str = "1.36.3";
 
 /// Print the version of kubectl-ds, of the rules it goes by, and of the server
 #[derive(Debug, Clone, Args)]
+#[command(before_help = "# Print the versions of kubectl-ds and of the server
+kubectl ds version
+
+# Print what is known without a server
+kubectl ds version --client")]
 pub struct VersionArgs {
     /// Do not ask the server
     #[arg(long)]

@@ -5,8 +5,6 @@
 
 #[cfg(test)]
 mod cases;
-mod common_cause;
-mod fisher;
 pub(crate) mod gaps;
 mod group;
 pub(crate) mod index;

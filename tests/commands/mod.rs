@@ -7,6 +7,7 @@ mod completion;
 mod coverage;
 #[cfg(unix)]
 mod external_diff;
+mod help;
 pub mod history;
 mod hostile;
 mod list;

@@ -1,0 +1,97 @@
+//! Help in kubectl's form: the description, examples, the command's own flags, and usage. The flags of every command are
+//! listed by `options`.
+
+use std::io::Write;
+
+use clap::{Arg, ArgAction, Args, Command};
+
+use super::Failure;
+use crate::error::Exit;
+
+/// The flags of every command that choose what it is about; its help shows them below its own.
+const SHOWN: [&str; 5] = ["namespace", "all_namespaces", "selector", "from", "now"];
+
+/// Those that have no effect on a command, or that it refuses.
+const WITHOUT_EFFECT: [(&str, &[&str]); 6] = [
+    ("undo", &["all_namespaces", "selector"]),
+    ("restart", &["all_namespaces", "selector"]),
+    ("version", &SHOWN),
+    ("completion", &SHOWN),
+    ("options", &SHOWN),
+    ("explain", &SHOWN),
+];
+
+/// Where the flags of every command come in the list of flags; a command's own are before them.
+const LAST: usize = 900;
+
+const TEMPLATE: &str = "{before-help}{all-args}\n\nUsage:\n  {usage}{after-help}\n";
+
+const SEE_OPTIONS: &str =
+    "Use \"kubectl ds options\" for a list of global command-line options (applies to all commands).";
+
+/// List the flags that apply to all commands
+#[derive(Debug, Clone, Args)]
+pub struct OptionsArgs {}
+
+/// Runs `options`.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub fn run_options(out: &mut dyn Write) -> Result<Exit, Failure> {
+    let flags = super::command();
+    let flags = flags.get_arguments().filter(|flag| flag.is_global_set() && !flag.is_hide_set()).cloned();
+    let mut options = Command::new("options")
+        .disable_help_flag(true)
+        .max_term_width(100)
+        .help_template("The following options can be passed to any command:\n\n{all-args}\n")
+        .args(flags.map(|flag| flag.help_heading("Options")));
+    write!(out, "{}", options.render_help().ansi())?;
+    Ok(Exit::Success)
+}
+
+/// Returns the whole command line, with help in kubectl's form.
+pub(super) fn command() -> Command {
+    let command = super::command()
+        .disable_help_flag(true)
+        .arg(Arg::new("help").short('h').long("help").global(true).help("Print help").action(ArgAction::HelpShort))
+        .mut_args(|flag| match flag.is_global_set() {
+            true => {
+                let is_shown = SHOWN.contains(&flag.get_id().as_str());
+                flag.display_order(LAST).hide(!is_shown)
+            }
+            false => values_once(flag),
+        });
+    let globals: Vec<Arg> = command.get_arguments().filter(|flag| flag.is_global_set()).cloned().collect();
+    let describe = |subcommand: Command| {
+        let (_, hidden) = WITHOUT_EFFECT.iter().find(|(name, _)| *name == subcommand.get_name()).unwrap_or(&("", &[]));
+        // A subcommand keeps its own form of a flag of every command.
+        let hidden = globals.iter().filter(|flag| hidden.contains(&flag.get_id().as_str()));
+        let hidden: Vec<Arg> = hidden.map(|flag| flag.clone().hide(true)).collect();
+        describe(subcommand.mut_args(values_once).args(hidden))
+    };
+    super::help::describe(command).mut_subcommands(describe)
+}
+
+/// Does not list the values of a flag again whose help names them.
+fn values_once(flag: Arg) -> Arg {
+    let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+    let is_named = flag.get_possible_values().iter().all(|value| help.contains(value.get_name()));
+    flag.hide_possible_values(is_named)
+}
+
+/// Puts the description and the examples before the flags.
+fn describe(command: Command) -> Command {
+    let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let mut text = about.trim_end().to_owned();
+    if let Some(examples) = command.get_before_help() {
+        text.push_str("\n\nExamples:\n");
+        text.extend(examples.to_string().lines().map(|line| match line {
+            "" => "\n".to_owned(),
+            line => format!("  {line}\n"),
+        }));
+    }
+    let notes = command.get_after_help().map(|notes| format!("{notes}\n\n")).unwrap_or_default();
+    let after_help = format!("{notes}{SEE_OPTIONS}");
+    command.before_help(text.trim_end().to_owned()).after_help(after_help).help_template(TEMPLATE)
+}

@@ -1,0 +1,80 @@
+//! Help: every command has examples, and each of them works.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::run;
+
+/// Returns the examples of every command, with the command's name; that without a subcommand has an empty one.
+fn examples() -> Vec<(String, Vec<String>)> {
+    let command = kubectl_ds::commands::command();
+    let lines = |command: &clap::Command| {
+        let text = command.get_before_help().map(ToString::to_string).unwrap_or_default();
+        text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    let subcommands = subcommands.map(|subcommand| (subcommand.get_name().to_owned(), lines(subcommand)));
+    [(String::new(), lines(&command))].into_iter().chain(subcommands).collect()
+}
+
+fn run_example(line: &str, folder: &Path) {
+    let words = line.strip_prefix("kubectl ds ").unwrap();
+    let command = kubectl_ds::commands::command();
+    let subcommand =
+        command.get_subcommands().find(|subcommand| words.split(' ').next() == Some(subcommand.get_name()));
+    let takes = |flag: &str| subcommand.is_some_and(|command| command.get_arguments().any(|one| one.get_id() == flag));
+    let mut arguments: Vec<&str> = words.split(' ').collect();
+    if takes("dry_run") && !line.contains("--dry-run") {
+        arguments.push("--dry-run=client");
+    }
+    if takes("client") {
+        arguments.retain(|argument| *argument != "--client");
+        arguments.push("--client");
+    } else if !line.contains("--from") && !takes("install") {
+        arguments.extend(["--from", "demo"]);
+    }
+    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
+    program.args(&arguments).env_clear().env("PATH", folder).current_dir(folder);
+    let output = program.output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    // 3 is the answer to a question about a cluster with troubles.
+    let is_answered = output.status.success() || output.status.code() == Some(3);
+    assert!(is_answered && !err.contains("error:"), "{line}: {:?} {err}", output.status);
+    assert!(!output.stdout.is_empty() || line.contains("--file"), "{line}");
+}
+
+#[cfg(unix)]
+#[test]
+fn every_example_works_on_the_demo() {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-ds"), folder.path().join("kubectl-ds")).unwrap();
+    let manifest = run(&["history", "half-way", "-n", "monitoring", "--from", "demo", "--revision", "1", "-o", "yaml"]);
+    fs::write(folder.path().join("daemonset.yaml"), manifest.out).unwrap();
+    for (_, lines) in examples() {
+        for line in lines.iter().filter(|line| line.starts_with("kubectl ds ")) {
+            run_example(line, folder.path());
+        }
+    }
+}
+
+#[test]
+fn every_command_has_examples() {
+    let without: Vec<String> =
+        examples().into_iter().filter(|(_, lines)| lines.is_empty()).map(|(name, _)| name).collect();
+    assert_eq!(without, ["options"]);
+}
+
+#[test]
+fn the_flags_of_the_connection_are_listed_by_options_alone() {
+    let options = run(&["options"]);
+    assert_eq!((options.code, options.err.as_str()), (Some(0), ""));
+    assert!(options.out.contains("--kubeconfig") && options.out.contains("--token"));
+    for command in kubectl_ds::commands::command().get_subcommands() {
+        let help = run(&[command.get_name(), "--help"]);
+        assert_eq!((help.code, help.err.as_str()), (Some(0), ""), "{}", command.get_name());
+        assert!(!help.out.contains("--kubeconfig"), "{}", help.out);
+        assert!(help.out.contains("kubectl ds options"), "{}", help.out);
+        assert_eq!(run(&[command.get_name(), "-h"]).out, help.out);
+    }
+}

@@ -15,10 +15,14 @@ use crate::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
 use crate::coverage::what_if::what_if;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::selector::{LabelSelector, is_label_key};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::render::view::View;
+use crate::report::coverage::CoverageReport;
+use crate::rollout::history::changes_between;
+use crate::rollout::revisions::Revisions;
 
 /// Say which nodes lack an available pod, why, and what to do
 #[derive(Debug, Clone, Args)]
@@ -201,8 +205,9 @@ async fn run_coverage(
     };
     let snapshot = session.read(query, io, needs_all_pods_on).await?;
     check_selected(&snapshot, &node_selector)?;
-    let report =
+    let mut report =
         coverage(&snapshot, &Options { detail, node: node.clone(), by, node_selector: node_selector.selector });
+    tell_changes(&mut report, &snapshot);
     if !output::print_data(output, &report, out)? {
         let view = view(output, target, io);
         let result = match (output, &node) {
@@ -221,6 +226,22 @@ async fn run_coverage(
     session.check_unknown_names(&snapshot)?;
     let counts = report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
     Ok(gate::all_available(counts, &report.incomplete, &session))
+}
+
+/// Tells of each failing revision what it changed.
+fn tell_changes(report: &mut CoverageReport, snapshot: &Snapshot) {
+    for daemon_set in &mut report.daemon_sets {
+        let revisions = daemon_set.common_causes.iter_mut().filter_map(|cause| cause.revision.as_mut());
+        for failing in revisions {
+            let (Some(from), Some(to)) = (failing.available_revision, failing.number) else { continue };
+            let is_same = |other: &&DaemonSet| {
+                (&other.metadata.namespace, &other.metadata.name) == (&daemon_set.namespace, &daemon_set.name)
+            };
+            if let Some(daemon_set) = snapshot.daemon_sets.iter().find(is_same) {
+                failing.changes = changes_between(&Revisions::of(daemon_set, snapshot), from, to);
+            }
+        }
+    }
 }
 
 /// Prints what a manifest would change, and returns the answer for `--exit-code`.

@@ -126,6 +126,12 @@ impl<'a> Index<'a> {
         owned.iter().copied().find(is_live)
     }
 
+    /// Returns the number of the revision with a hash.
+    pub fn revision_number(&self, daemon_set: &DaemonSet, hash: &str) -> Option<i64> {
+        let owned = self.revisions.get(daemon_set.metadata.uid.as_str())?;
+        owned.iter().find(|revision| revision.hash() == hash).map(|revision| revision.revision)
+    }
+
     /// Returns the pods that are bound to a node, ended ones among them.
     pub fn bound_to(&self, node: &str) -> &[&'a Pod] {
         let bound = self.bound.get_or_init(|| {

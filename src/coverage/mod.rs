@@ -5,6 +5,8 @@
 
 #[cfg(test)]
 mod cases;
+mod common_cause;
+mod fisher;
 pub(crate) mod gaps;
 mod group;
 pub(crate) mod index;

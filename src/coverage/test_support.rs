@@ -40,15 +40,7 @@ pub fn world() -> World {
         },
         "status": {"observedGeneration": 2},
     });
-    let revision = json!({
-        "metadata": {"name": "agent-hash2", "namespace": "default", "creationTimestamp": at("11:00:00"),
-            "labels": {"controller-revision-hash": CURRENT},
-            "ownerReferences": [owner()]},
-        "revision": 2,
-    });
-    let revision = crate::model::controller_revision::ControllerRevision::from_object(revision).unwrap();
-    snapshot.controller_revisions.push(revision);
-    World { snapshot, daemon_set }
+    World { snapshot, daemon_set }.revision(CURRENT, 2)
 }
 
 fn owner() -> Value {
@@ -77,6 +69,19 @@ fn read<T: DeserializeOwned>(mut value: Value, patch: Value) -> T {
 }
 
 impl World {
+    /// Adds a revision without data.
+    pub fn revision(mut self, hash: &str, number: i64) -> Self {
+        let revision = json!({
+            "metadata": {"name": format!("agent-{hash}"), "namespace": "default", "creationTimestamp": at("11:00:00"),
+                "labels": {"controller-revision-hash": hash},
+                "ownerReferences": [owner()]},
+            "revision": number,
+        });
+        let revision = crate::model::controller_revision::ControllerRevision::from_object(revision).unwrap();
+        self.snapshot.controller_revisions.push(revision);
+        self
+    }
+
     /// Changes the DaemonSet.
     pub fn daemon_set(mut self, patch: Value) -> Self {
         merge(&mut self.daemon_set, patch);

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::common_cause::{self, Observation};
 use super::gaps;
 use super::group::{Groups, summarize};
 use super::index::Index;
@@ -133,6 +134,8 @@ struct Walk<'s, 'a> {
     not_eligible_groups: Groups,
     nodes: Vec<NodeCoverage>,
     mistakes: Vec<Mistake>,
+    /// The eligible nodes that are available or failing.
+    observations: Vec<Observation<'s>>,
     classes: NodeClasses<'a>,
     /// The groups of nodes that were judged, by what those nodes have in common.
     judged: HashMap<Alike, usize>,
@@ -164,6 +167,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             not_eligible_groups: Groups::default(),
             nodes: Vec::new(),
             mistakes: Vec::new(),
+            observations: Vec::new(),
             classes: NodeClasses::new(subject.daemon_set),
             judged: HashMap::new(),
         }
@@ -182,6 +186,11 @@ impl<'s, 'a> Walk<'s, 'a> {
         };
         let counted = Counted { decision, first: on_node.first().map(|(_, pod)| *pod), is_available, trouble };
         self.tally.add(subject, &counted);
+        let failing = trouble.filter(|_| !is_available);
+        if decision.should_run && (is_available || failing.is_some_and(|code| !code.takes_time())) {
+            let revision = on_node.first().map(|(_, pod)| revision_hash(pod)).filter(|hash| !hash.is_empty());
+            self.observations.push(Observation { node, revision, failing });
+        }
         if let Some(label) = &self.options.by {
             let value = node.metadata.labels.get(label).map(String::as_str);
             self.by.entry(value).or_default().add(subject, &counted);
@@ -326,7 +335,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn into_report(mut self) -> DaemonSetCoverage {
         let counts = self.counts();
         self.add_unnamed_missing(&counts);
-        let Walk { subject, options, tally, by, groups, not_eligible_groups, nodes, mistakes, .. } = self;
+        let Walk { subject, options, tally, by, groups, not_eligible_groups, nodes, mistakes, observations, .. } = self;
         let daemon_set = subject.daemon_set;
         // Some nodes may be known while others are not.
         let every = options.is_every_node() && subject.index.knows(Kind::Nodes, "") && subject.pods_known;
@@ -349,6 +358,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             strategy: strategy(&daemon_set.spec.update_strategy),
             status,
             concerns: subject.concerns.iter().map(Finding::reason).chain(warnings).collect(),
+            common_causes: common_cause::of(subject, &observations),
             groups: groups.into_report(),
             not_eligible_groups: not_eligible_groups.into_report(),
             by,

@@ -68,8 +68,14 @@ wire! {
 
     /// The platform of a node.
     pub struct NodeSystemInfo {
+        /// The kernel's version, such as `6.8.0-1021-aws`.
+        kernel_version: String = 4,
+        /// The operating system's name and version.
+        os_image: String = 5,
         /// The kubelet's version, such as `v1.36.3`.
         kubelet_version: String = 7,
+        /// The CPU architecture, such as `amd64`.
+        architecture: String = 10,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::common_cause;
 use super::style;
 use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap, wrap_fix};
@@ -174,6 +175,7 @@ fn daemon_set_groups(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     sentence(daemon_set, style::answer, view, out)?;
+    common_cause::causes(&daemon_set.common_causes, view, out)?;
     for concern in &daemon_set.concerns {
         advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "", view, out)?;
     }
@@ -227,7 +229,16 @@ fn advice(message: &str, fix: Option<&Fix>, indent: &str, view: &View, out: &mut
     for line in wrap(&view.show(message), width) {
         writeln!(out, "{indent}{line}")?;
     }
-    let Some(fix) = fix else { return Ok(()) };
+    fix.map_or(Ok(()), |fix| what_to_do(fix, indent, view, out))
+}
+
+/// Writes a fix after an arrow.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub fn what_to_do(fix: &Fix, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let width = view.width.saturating_sub(columns(indent));
     let arrow = view.arrow();
     let hanging = " ".repeat(columns(arrow));
     for (index, line) in wrap_fix(fix, view, width.saturating_sub(columns(arrow) + 1)).iter().enumerate() {

@@ -5,6 +5,7 @@
 
 pub(crate) mod change;
 pub mod changes;
+mod common_cause;
 pub(crate) mod coverage;
 pub(crate) mod explanation;
 pub(crate) mod history;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::common_cause::sentence;
 use super::coverage::incomplete;
 use super::style;
 use super::table::{self, Column};
@@ -10,7 +11,10 @@ use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
 
 /// The most reasons that a terminal shows.
-const MOST_REASONS: usize = 14;
+const MOST_REASONS: usize = 12;
+
+/// The most likely causes that a terminal shows.
+const MOST_CAUSES: usize = 2;
 
 /// Writes how many pods are not available, and a row per reason.
 ///
@@ -21,6 +25,7 @@ pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io
     for line in wrap(&summary(report), view.width) {
         writeln!(out, "{}", style::answer(line))?;
     }
+    likely_causes(report, view, out)?;
     if !report.reasons.is_empty() {
         writeln!(out)?;
         let most = if view.limit.is_some() { MOST_REASONS } else { usize::MAX };
@@ -40,6 +45,29 @@ pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io
         writeln!(out, "{}", style::context(hint))?;
     }
     incomplete(&report.incomplete, view, out)
+}
+
+/// Writes for each DaemonSet what its failing nodes have in common.
+fn likely_causes(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let causes: Vec<String> = report
+        .daemon_sets
+        .iter()
+        .flat_map(|daemon_set| {
+            let name = move || format!("{}/{}", daemon_set.namespace, daemon_set.name);
+            daemon_set.common_causes.iter().map(move |cause| format!("{}: likely cause: {}", name(), sentence(cause)))
+        })
+        .collect();
+    let most = if view.limit.is_some() { MOST_CAUSES } else { usize::MAX };
+    for cause in causes.iter().take(most) {
+        for line in wrap(&view.show(cause), view.width) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    let hidden = causes.len().saturating_sub(most);
+    if hidden > 0 {
+        writeln!(out, "{}", style::context(format!("+{} (--details)", count(hidden, "more likely cause"))))?;
+    }
+    Ok(())
 }
 
 fn summary(report: &CoverageReport) -> String {

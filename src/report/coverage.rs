@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::common_cause::CommonCause;
 use super::fix::Fix;
 use super::reason::{Reason, ReasonCode};
 
@@ -76,6 +77,8 @@ pub struct DaemonSetCoverage {
     /// What concerns the DaemonSet as a whole: that it is being deleted, that the controller has not observed its
     /// spec or refuses its selector, or a likely mistake that makes no node eligible. Usually empty.
     pub concerns: Vec<Reason>,
+    /// What failing nodes have in common and available ones lack; usually empty.
+    pub common_causes: Vec<CommonCause>,
     /// The primary reasons of nodes that have no available pod, run one they should not, or whose
     /// surge pod cannot start while the old one is available; most nodes first.
     pub groups: Vec<ReasonGroup>,

@@ -2,6 +2,7 @@
 
 pub(crate) mod age;
 pub mod change;
+pub mod common_cause;
 pub mod coverage;
 pub mod fix;
 pub mod history;

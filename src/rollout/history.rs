@@ -123,6 +123,15 @@ fn notes(revisions: &Revisions<'_>, pods: Option<&BTreeMap<&str, RevisionPods>>,
     notes
 }
 
+/// Returns in a few words what differs between the templates of two revisions; nothing if one cannot be read.
+pub fn changes_between(revisions: &Revisions<'_>, from: i64, to: i64) -> Vec<String> {
+    let template = |number| revisions.find(Address::Number(number)).ok().map(|(_, template)| template);
+    match (template(from), template(to)) {
+        (Some(from), Some(to)) => in_a_few_words(&difference(from, to)),
+        _ => Vec::new(),
+    }
+}
+
 /// Compares two templates of a DaemonSet.
 pub fn diff(revisions: &Revisions<'_>, from: (DiffSide, &Template), to: (DiffSide, &Template)) -> RevisionDiff {
     RevisionDiff {

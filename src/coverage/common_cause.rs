@@ -1,0 +1,464 @@
+//! What the failing nodes of a DaemonSet have in common that its available ones lack.
+//!
+//! Every value of every feature is a hypothesis: failing nodes have it more often than available ones. Fisher's exact
+//! test tells how probable so clear a split is if the failing nodes were drawn at random. That is multiplied by the
+//! number of hypotheses (Bonferroni), so that chance alone makes a claim about a DaemonSet with a probability of at most
+//! [`THRESHOLD`], whatever the hypotheses have to do with each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::fisher::{LogFactorials, as_float};
+use super::verdict::daemon_set_context::Subject;
+use crate::model::node::Node;
+use crate::report::age::seconds_between;
+use crate::report::common_cause::{CommonCause, FailingRevision, Feature, FeatureValue, Split};
+use crate::report::fix::{Command, Fix};
+use crate::report::reason::ReasonCode;
+
+/// The probability, for each DaemonSet, that chance alone makes a claim.
+const THRESHOLD: f64 = 0.01;
+
+/// The minimum number of failing nodes with the value.
+const LEAST_FAILING: usize = 3;
+
+/// Labels that name the pool of a node; the first that a node has counts.
+const POOL_LABELS: [&str; 7] = [
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "karpenter.sh/nodepool",
+    "doks.digitalocean.com/node-pool",
+    "kops.k8s.io/instancegroup",
+    "pool",
+];
+
+/// The ages that divide nodes into younger and older ones, in seconds, and their names.
+const AGES: [(i64, &str, &str); 3] = [
+    (3_600, "less than an hour", "more than an hour"),
+    (86_400, "less than a day", "more than a day"),
+    (604_800, "less than a week", "more than a week"),
+];
+
+/// The features in the order in which they are preferred if they split the nodes equally well.
+const FEATURES: [Feature; 9] = [
+    Feature::Revision,
+    Feature::NodePool,
+    Feature::Zone,
+    Feature::InstanceType,
+    Feature::KernelVersion,
+    Feature::OsImage,
+    Feature::Architecture,
+    Feature::KubeletVersion,
+    Feature::NodeAge,
+];
+
+/// An eligible node that is available or failing. Nodes that only need time are neither.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Observation<'a> {
+    /// The node.
+    pub(super) node: &'a Node,
+    /// The hash of its pod's revision; `None` if it has no pod.
+    pub(super) revision: Option<&'a str>,
+    /// Why it fails; `None` if it is available.
+    pub(super) failing: Option<ReasonCode>,
+}
+
+/// Returns the common causes of a DaemonSet's failures, with what to do about a revision.
+pub(super) fn of(subject: &Subject<'_>, observations: &[Observation<'_>]) -> Vec<CommonCause> {
+    let mut causes = common_causes(observations, subject.index.now());
+    for cause in causes.iter_mut().filter(|cause| cause.shared.feature == Feature::Revision) {
+        let hash = std::mem::take(&mut cause.shared.value);
+        let number = |hash: &str| subject.index.revision_number(subject.daemon_set, hash);
+        let revision = FailingRevision {
+            number: number(&hash),
+            current: subject.current_hash == Some(hash.as_str()),
+            available_revision: most_available(observations, &hash).and_then(number),
+            changes: Vec::new(),
+            hash,
+        };
+        cause.shared.value = revision.number.map_or_else(|| revision.hash.clone(), |number| number.to_string());
+        cause.fixes = fixes(subject, &revision);
+        cause.revision = Some(revision);
+    }
+    causes
+}
+
+/// Returns the hash of the revision that has the most available pods, other than the failing one.
+fn most_available<'a>(observations: &[Observation<'a>], failing: &str) -> Option<&'a str> {
+    let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
+    let available = observations.iter().filter(|observation| observation.failing.is_none());
+    for hash in available.filter_map(|observation| observation.revision).filter(|hash| *hash != failing) {
+        *pods.entry(hash).or_default() += 1;
+    }
+    pods.into_iter().max_by_key(|(_, pods)| *pods).map(|(hash, _)| hash)
+}
+
+fn fixes(subject: &Subject<'_>, revision: &FailingRevision) -> Vec<Fix> {
+    let (Some(from), Some(to)) = (revision.available_revision, revision.number) else { return Vec::new() };
+    let metadata = &subject.daemon_set.metadata;
+    let command = |verb: &str, flag: &str, value: String| {
+        Command::kubectl(&["ds", verb]).namespace(&metadata.namespace).flag(flag, value).name(&metadata.name)
+    };
+    let see = Fix {
+        advice: format!("compare it with revision {from}"),
+        command: Some(command("history", "--diff", format!("{from}..{to}"))),
+    };
+    let roll_back = Fix {
+        advice: format!("roll back to revision {from}"),
+        command: Some(command("undo", "--to-revision", from.to_string())),
+    };
+    // An older revision fails, and the rollout that goes on replaces it.
+    if revision.current { vec![see, roll_back] } else { vec![see] }
+}
+
+/// Returns what failing nodes share: for all of them together, or for the nodes with a reason of their own, the
+/// clearest split that chance does not explain.
+pub(super) fn common_causes(observations: &[Observation<'_>], now: Timestamp) -> Vec<CommonCause> {
+    claims(observations, now, THRESHOLD)
+}
+
+fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> Vec<CommonCause> {
+    let failing = observations.iter().filter(|observation| observation.failing.is_some()).count();
+    if failing < LEAST_FAILING || failing == observations.len() {
+        return Vec::new();
+    }
+    let codes: BTreeSet<ReasonCode> = observations.iter().filter_map(|observation| observation.failing).collect();
+    let tables: Vec<Table<'_>> = FEATURES.map(|feature| Table::new(feature, observations, now)).into();
+    let each = codes.iter().copied().map(Some).filter(|_| codes.len() > 1);
+    let families: Vec<Vec<CommonCause>> = std::iter::once(None)
+        .chain(each)
+        .map(|code| tables.iter().flat_map(|table| table.hypotheses(code)).collect())
+        .collect();
+    let hypotheses: usize = families.iter().map(Vec::len).sum();
+    let logarithms = LogFactorials::up_to(observations.len());
+    let mut claims: Vec<CommonCause> = Vec::new();
+    for mut family in families {
+        for cause in &mut family {
+            cause.chance = (logarithms.probability(&cause.nodes) * as_float(hypotheses)).min(1.0);
+        }
+        family.retain(|cause| cause.chance <= threshold && is_clear(&cause.nodes));
+        // The sort is stable: features in the order of preference.
+        family.sort_by(|a, b| a.chance.total_cmp(&b.chance));
+        let mut family = family.into_iter();
+        let Some(best) = family.next() else { continue };
+        if claims.iter().any(|claim| tells(claim, &best)) {
+            continue;
+        }
+        let also = family.filter(|other| other.nodes == best.nodes && other.shared.feature != best.shared.feature);
+        let also = also.map(|other| other.shared).collect();
+        claims.push(CommonCause { also, ..best });
+    }
+    claims
+}
+
+/// Returns whether a claim makes another one superfluous.
+fn tells(claim: &CommonCause, other: &CommonCause) -> bool {
+    // A revision does not explain failures that nodes cause.
+    let is_of_revision = claim.shared.feature == Feature::Revision;
+    let is_explained = claim.code.is_none() && other.code.is_none_or(|code| !is_of_revision || can_be_template(code));
+    claim.shared == other.shared || is_explained
+}
+
+/// Numbers of nodes by the values of a feature.
+struct Table<'a> {
+    feature: Feature,
+    all: Outcomes,
+    by_value: BTreeMap<&'a str, Outcomes>,
+}
+
+/// Numbers of available nodes, and of failing ones by reason.
+#[derive(Default)]
+struct Outcomes {
+    available: usize,
+    failing: BTreeMap<ReasonCode, usize>,
+}
+
+impl Outcomes {
+    fn add(&mut self, failing: Option<ReasonCode>) {
+        match failing {
+            None => self.available += 1,
+            Some(code) => *self.failing.entry(code).or_default() += 1,
+        }
+    }
+
+    /// Returns the number of nodes that fail for a reason, or for any.
+    fn failing(&self, code: Option<ReasonCode>) -> usize {
+        match code {
+            None => self.failing.values().sum(),
+            Some(code) => self.failing.get(&code).copied().unwrap_or_default(),
+        }
+    }
+}
+
+impl<'a> Table<'a> {
+    fn new(feature: Feature, observations: &[Observation<'a>], now: Timestamp) -> Self {
+        let mut table = Table { feature, all: Outcomes::default(), by_value: BTreeMap::new() };
+        for observation in observations {
+            if feature == Feature::Revision && !is_of_revision(observation) {
+                continue;
+            }
+            table.all.add(observation.failing);
+            for value in values(feature, observation, now).into_iter().flatten().filter(|value| !value.is_empty()) {
+                table.by_value.entry(value).or_default().add(observation.failing);
+            }
+        }
+        table
+    }
+
+    /// Returns every value that some compared nodes have and others lack; of the failing nodes, those with a reason.
+    fn hypotheses(&self, code: Option<ReasonCode>) -> Vec<CommonCause> {
+        let (failing, available) = (self.all.failing(code), self.all.available);
+        if failing < LEAST_FAILING || available == 0 {
+            return Vec::new();
+        }
+        let splits = self.by_value.iter().map(|(value, with)| {
+            let nodes = Split { failing, failing_with: with.failing(code), available, available_with: with.available };
+            (value, nodes)
+        });
+        splits
+            .filter(|(_, nodes)| nodes.failing_with + nodes.available_with < failing + available)
+            .map(|(value, nodes)| CommonCause {
+                shared: FeatureValue { feature: self.feature, value: (*value).to_owned() },
+                code,
+                nodes,
+                chance: 1.0,
+                also: Vec::new(),
+                revision: None,
+                fixes: Vec::new(),
+            })
+            .collect()
+    }
+}
+
+/// Returns whether a node says something about the revision of its pod.
+fn is_of_revision(observation: &Observation<'_>) -> bool {
+    observation.revision.is_some() && observation.failing.is_none_or(can_be_template)
+}
+
+/// Returns whether a template can cause a failure. Its node causes the others, whatever revision its pod has.
+fn can_be_template(code: ReasonCode) -> bool {
+    use ReasonCode as R;
+    !matches!(
+        code,
+        R::NodeUnreachable | R::Evicted | R::KubeletRejected | R::TooManyPods | R::StuckTerminating | R::DuplicatePod
+    )
+}
+
+/// Returns whether nearly all failing nodes have the value, and nodes without it fail at most a tenth as often.
+fn is_clear(nodes: &Split) -> bool {
+    let Split { failing, failing_with, available, available_with } = *nodes;
+    let (with, without) = (failing_with + available_with, failing + available - failing_with - available_with);
+    failing_with >= LEAST_FAILING
+        && failing_with * 10 >= failing * 9
+        && (failing - failing_with) * with * 10 <= failing_with * without
+}
+
+/// Returns the values of a feature, as far as they are known.
+fn values<'a>(feature: Feature, observation: &Observation<'a>, now: Timestamp) -> [Option<&'a str>; AGES.len()] {
+    let node = observation.node;
+    let label = |key: &str| node.metadata.labels.get(key).map(String::as_str);
+    let info = &node.status.node_info;
+    let value = match feature {
+        Feature::Revision => observation.revision,
+        Feature::NodePool => POOL_LABELS.iter().find_map(|key| label(key)),
+        Feature::Zone => label("topology.kubernetes.io/zone"),
+        Feature::InstanceType => label("node.kubernetes.io/instance-type"),
+        Feature::KernelVersion => Some(info.kernel_version.as_str()),
+        Feature::OsImage => Some(info.os_image.as_str()),
+        Feature::Architecture => Some(info.architecture.as_str()),
+        Feature::KubeletVersion => Some(info.kubelet_version.as_str()),
+        Feature::NodeAge => {
+            let age = node.metadata.creation_timestamp.get().map(|created| seconds_between(created, now));
+            return AGES.map(|(limit, younger, older)| age.map(|age| if age < limit { younger } else { older }));
+        }
+    };
+    [value, None, None]
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::{Observation, THRESHOLD, claims, common_causes};
+    use crate::coverage::test_support::world;
+    use crate::model::node::Node;
+    use crate::report::common_cause::{CommonCause, Feature, Split};
+    use crate::report::reason::ReasonCode;
+
+    fn now() -> Timestamp {
+        "2026-03-01T12:00:00Z".parse().unwrap()
+    }
+
+    fn node(labels: &[(&str, &str)], kernel: &str) -> Node {
+        let mut node = Node::default();
+        node.metadata.labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        node.status.node_info.kernel_version = kernel.to_owned();
+        node
+    }
+
+    /// Observes nodes with a kernel each, as `count`, `kernel`, `revision`, `failing`.
+    fn claims_of(groups: &[(usize, &str, Option<&'static str>, Option<ReasonCode>)]) -> Vec<CommonCause> {
+        let nodes: Vec<(Node, Option<&'static str>, Option<ReasonCode>)> = groups
+            .iter()
+            .flat_map(|(count, kernel, revision, failing)| {
+                (0..*count).map(|_| (node(&[], kernel), *revision, *failing))
+            })
+            .collect();
+        let observations: Vec<Observation<'_>> = nodes
+            .iter()
+            .map(|(node, revision, failing)| Observation { node, revision: *revision, failing: *failing })
+            .collect();
+        common_causes(&observations, now())
+    }
+
+    const CRASH: Option<ReasonCode> = Some(ReasonCode::CrashLooping);
+    const LOST: Option<ReasonCode> = Some(ReasonCode::NodeUnreachable);
+
+    #[test]
+    fn pods_that_fail_on_the_new_revision_alone_blame_it() {
+        let found =
+            claims_of(&[(6, "6.8", Some("new"), CRASH), (1, "6.8", Some("new"), None), (17, "6.8", Some("old"), None)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].shared.feature, found[0].shared.value.as_str()), (Feature::Revision, "new"));
+        assert_eq!(found[0].nodes, Split { failing: 6, failing_with: 6, available: 18, available_with: 1 });
+        // Two hypotheses, one per revision; 7 of 134,596 ways are as extreme.
+        assert!((found[0].chance - 2.0 * 7.0 / 134_596.0).abs() < 1e-12);
+        assert!(found[0].also.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_claimed_from_a_handful_of_nodes() {
+        assert_eq!(claims_of(&[(3, "6.8", Some("new"), CRASH), (5, "6.8", Some("old"), None)]), []);
+        assert_eq!(claims_of(&[(2, "6.9", Some("old"), CRASH), (998, "6.8", Some("old"), None)]), []);
+        assert_eq!(claims_of(&[(9, "6.8", Some("new"), CRASH)]), []);
+        assert_eq!(claims_of(&[]), []);
+    }
+
+    #[test]
+    fn a_split_that_is_significant_and_not_clear_is_not_claimed() {
+        // Nodes of kernel 6.9 fail three times as often.
+        let old = Some("old");
+        let groups =
+            [(300, "6.9", old, CRASH), (700, "6.9", old, None), (100, "6.8", old, CRASH), (900, "6.8", old, None)];
+        assert_eq!(claims_of(&groups), []);
+    }
+
+    #[test]
+    fn a_revision_is_not_blamed_for_lost_nodes() {
+        // The controller replaces the pods of lost nodes first, so that all of them are of the new revision.
+        let groups = [(8, "6.9", Some("new"), LOST), (20, "6.8", Some("old"), None)];
+        let found = claims_of(&groups);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].shared.feature, found[0].shared.value.as_str()), (Feature::KernelVersion, "6.9"));
+    }
+
+    #[test]
+    fn two_causes_are_told_apart() {
+        let old = Some("old");
+        let groups = [(8, "6.9", old, LOST), (7, "6.8", Some("new"), CRASH), (40, "6.8", old, None)];
+        let found = claims_of(&groups);
+        let told: Vec<_> = found.iter().map(|cause| (cause.shared.feature, cause.code, cause.nodes.failing)).collect();
+        assert_eq!(told, [(Feature::Revision, None, 7), (Feature::KernelVersion, LOST, 8)]);
+    }
+
+    #[test]
+    fn values_that_split_equally_well_are_all_told() {
+        let labels = [("karpenter.sh/nodepool", "batch"), ("topology.kubernetes.io/zone", "a")];
+        let nodes = [node(&labels, "6.9"), node(&[("pool", "web"), labels[1]], "6.8")];
+        let observation = |number: usize, failing| Observation { node: &nodes[number], revision: None, failing };
+        let mut observations = vec![observation(0, CRASH); 6];
+        observations.extend(vec![observation(1, None); 20]);
+        let found = common_causes(&observations, now());
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].shared.feature, found[0].shared.value.as_str()), (Feature::NodePool, "batch"));
+        let also: Vec<_> = found[0].also.iter().map(|also| (also.feature, also.value.as_str())).collect();
+        assert_eq!(also, [(Feature::KernelVersion, "6.9")]);
+    }
+
+    #[test]
+    fn a_bad_revision_is_told_with_what_changed_and_how_to_go_back() {
+        let old =
+            json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
+        let mut world = world().revision("hash1", 1);
+        for number in 0..16 {
+            world = world.node(&format!("old-{number}"), json!({}));
+            world = world.pod(&format!("agent-old-{number}"), &format!("old-{number}"), old.clone());
+        }
+        for number in 0..6 {
+            let crashing = json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 7});
+            world = world.node(&format!("new-{number}"), json!({}));
+            world = world.unready_pod(&format!("agent-new-{number}"), &format!("new-{number}"), crashing, json!({}));
+        }
+        let coverage = world.coverage();
+        let [cause] = coverage.common_causes.as_slice() else { panic!("{:?}", coverage.common_causes) };
+        assert_eq!((cause.shared.feature, cause.shared.value.as_str()), (Feature::Revision, "2"));
+        let revision = cause.revision.as_ref().unwrap();
+        assert_eq!((revision.hash.as_str(), revision.current, revision.available_revision), ("hash2", true, Some(1)));
+        let commands: Vec<String> =
+            cause.fixes.iter().filter_map(|fix| Some(fix.command.as_ref()?.to_string())).collect();
+        assert_eq!(
+            commands,
+            ["kubectl ds history -n default --diff 1..2 agent", "kubectl ds undo -n default --to-revision 1 agent"]
+        );
+    }
+
+    /// A generator of random numbers that are the same in every run (xorshift).
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, limit: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % limit
+        }
+    }
+
+    const CLUSTERS: usize = 1_500;
+
+    /// Returns how many random clusters, with nodes that fail at random, lead to a claim.
+    fn false_claims(threshold: f64) -> usize {
+        let random = &mut Random(0x9e37_79b9_7f4a_7c15);
+        let codes = [ReasonCode::CrashLooping, ReasonCode::HostPortConflict, ReasonCode::NodeUnreachable];
+        let mut claimed = 0;
+        for _ in 0..CLUSTERS {
+            let size = 8 + random.below(40);
+            let nodes: Vec<Node> = (0..size)
+                .map(|_| {
+                    let [pool, zone, kind] = [5, 3, 4].map(|limit| random.below(limit).to_string());
+                    let labels = [
+                        ("pool", pool.as_str()),
+                        ("topology.kubernetes.io/zone", &zone),
+                        ("node.kubernetes.io/instance-type", &kind),
+                    ];
+                    let mut node = node(&labels, ["6.8", "6.9"][random.below(2) as usize]);
+                    let age = i64::try_from(random.below(1_000_000)).unwrap();
+                    node.metadata.creation_timestamp = (now() - jiff::SignedDuration::from_secs(age)).into();
+                    node
+                })
+                .collect();
+            let (failing, reasons) = (1 + random.below(size / 2), 1 + random.below(3));
+            let observations: Vec<Observation<'_>> = nodes
+                .iter()
+                .map(|node| Observation {
+                    node,
+                    revision: Some(["old", "new"][random.below(2) as usize]),
+                    failing: (random.below(size) < failing).then(|| codes[random.below(reasons) as usize]),
+                })
+                .collect();
+            claimed += usize::from(!claims(&observations, now(), threshold).is_empty());
+        }
+        claimed
+    }
+
+    #[test]
+    fn chance_alone_is_claimed_no_more_often_than_stated() {
+        let allowed = CLUSTERS / 100;
+        assert!(false_claims(THRESHOLD) <= allowed);
+        // Without the correction for the number of hypotheses, often more than fifty, it would be more often.
+        assert!(false_claims(50.0 * THRESHOLD) > allowed);
+    }
+}

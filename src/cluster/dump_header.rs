@@ -110,7 +110,9 @@ impl Header {
                     },
                     unreadable: match &gap.cause {
                         GapCause::Unreadable { object, problem } => {
-                            Some(UnreadableObject { object: object.clone(), problem: problem.clone() })
+                            // The problem may quote a value of the object.
+                            let problem = if redacted { "unexpected shape" } else { problem };
+                            Some(UnreadableObject { object: object.clone(), problem: problem.to_owned() })
                         }
                         _ => None,
                     },

@@ -165,7 +165,7 @@ impl Reader<'_> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let result = match type_.known() {
             Some(kind) => {
-                *self.document.counts.entry(kind).or_default() += 1;
+                self.count(kind, text.len())?;
                 let added = self.objects.add(kind, &mut deserializer, &mut self.document.reach);
                 match added {
                     Err(error) if error.is_data() => {
@@ -228,7 +228,7 @@ impl Reader<'_> {
                 items.iter().try_for_each(|item| self.yaml_item(item, text, place))
             }
             (_, Value::Object(fields)) => {
-                self.end_yaml(fields, place)?;
+                self.end_yaml(fields, text.len(), place)?;
                 self.document = Document::default();
                 Ok(())
             }
@@ -244,14 +244,14 @@ impl Reader<'_> {
             Some(None) => Ok(()),
             Some(Some(Type { kind, api_version })) if !kind.is_empty() => {
                 let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
-                self.value(Type { kind: &kind, api_version: &api_version }, item, place.line())
+                self.value(Type { kind: &kind, api_version: &api_version }, item, text.len(), place.line())
             }
             None if own.kind.is_empty() => self.defer(text, place),
-            _ => self.value(own.as_type(), item, place.line()),
+            _ => self.value(own.as_type(), item, text.len(), place.line()),
         }
     }
 
-    fn end_yaml(&mut self, mut fields: Map<String, Value>, place: Place<'_>) -> Result<(), Stop> {
+    fn end_yaml(&mut self, mut fields: Map<String, Value>, length: usize, place: Place<'_>) -> Result<(), Stop> {
         let items = fields.remove("items");
         let header = fields.remove("snapshot").map(serde_json::from_value);
         let type_ = ItemType::of_value(&Value::Object(fields.clone()));
@@ -262,7 +262,7 @@ impl Reader<'_> {
                 let error = ClusterError::file(self.name, problem);
                 return Err(error.hint("copy the file again, or make the dump again").into());
             }
-            return self.value(type_.as_type(), &Value::Object(fields), place.line());
+            return self.value(type_.as_type(), &Value::Object(fields), length, place.line());
         };
         let mut items = match items {
             Some(Value::Array(items)) => items,
@@ -274,23 +274,35 @@ impl Reader<'_> {
                 items.extend(deferred);
             }
         }
+        let count = items.len();
         for item in items {
             let own = ItemType::of_value(&item);
-            self.value(if list.kind.is_empty() { own.as_type() } else { list }, &item, place.line())?;
+            self.value(if list.kind.is_empty() { own.as_type() } else { list }, &item, length / count, place.line())?;
         }
         self.end_list(list.known(), header)
     }
 
-    fn value(&mut self, type_: Type<'_>, value: &Value, line: usize) -> Result<(), Stop> {
+    fn value(&mut self, type_: Type<'_>, value: &Value, length: usize, line: usize) -> Result<(), Stop> {
         let Some(kind) = type_.known() else {
             self.objects.count_other(type_.kind);
             return Ok(());
         };
-        *self.document.counts.entry(kind).or_default() += 1;
+        self.count(kind, length)?;
         match self.objects.add(kind, value, &mut self.document.reach) {
             Ok(()) => Ok(()),
             Err(error) => self.skip(kind, value, &error, line),
         }
+    }
+
+    /// Counts an object of a kind, before it takes memory.
+    fn count(&mut self, kind: Kind, length: usize) -> Result<(), Stop> {
+        *self.document.counts.entry(kind).or_default() += 1;
+        self.objects.count_whole(kind, length);
+        if self.objects.is_full() {
+            let problem = "has too many objects: more than 2,000,000, or 200 MB of DaemonSets and revisions";
+            return Err(ClusterError::file(self.name, problem).into());
+        }
+        Ok(())
     }
 
     fn end_list(
@@ -326,5 +338,40 @@ impl ItemType {
 
     fn as_type(&self) -> Type<'_> {
         Type { api_version: &self.api_version, kind: &self.kind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use crate::cluster::error::ClusterError;
+    use crate::cluster::objects::{MAX_OBJECTS, Objects};
+    use crate::cluster::text::Text;
+
+    #[test]
+    fn memory_is_bounded_by_the_number_of_objects() {
+        let pods = |count: usize| vec![r#"{"metadata":{"name":"a"}}"#; count].join(",");
+        let daemon_set = format!(r#"{{"metadata":{{"name":"a"}},"spec":"{}"}}"#, "x".repeat(10_000));
+        for (kind, items, kept, is_full) in [
+            ("Pod", pods(1), MAX_OBJECTS - 2, false),
+            ("Pod", pods(2), MAX_OBJECTS - 1, true),
+            ("DaemonSet", "{}".to_owned(), MAX_OBJECTS - 20, true),
+            ("DaemonSet", daemon_set.clone(), MAX_OBJECTS - 50, true),
+            ("DaemonSet", daemon_set, MAX_OBJECTS - 200, false),
+        ] {
+            let api_version = if kind == "Pod" { "v1" } else { "apps/v1" };
+            let json = format!(r#"{{"kind":"{kind}List","apiVersion":"{api_version}","items":[{items}]}}"#);
+            for text in [
+                json.clone(),
+                format!("# YAML\n{json}"),
+                format!("kind: {kind}List\napiVersion: {api_version}\nitems:\n- {}\n", items.replace("},{", "}\n- {")),
+            ] {
+                let mut objects = Objects { kept, ..Objects::default() };
+                let result = read(&mut objects, Text::new("x", text.as_bytes()).unwrap(), None);
+                let expected = "x: has too many objects: more than 2,000,000, or 200 MB of DaemonSets and revisions";
+                let error = result.map_err(|error| ClusterError::from(error).to_string()).err();
+                assert_eq!(error.as_deref(), is_full.then_some(expected), "{kind} {kept} {text:.20}");
+            }
+        }
     }
 }

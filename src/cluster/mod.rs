@@ -17,6 +17,7 @@ mod objects;
 mod pieces;
 mod projection;
 mod redact;
+mod replace_file;
 mod suggestions;
 pub mod text;
 pub(crate) mod write;

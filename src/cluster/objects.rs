@@ -23,9 +23,13 @@ use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClas
 /// Namespaces that every cluster has and nobody runs pods in: whoever dumped them dumped all namespaces.
 const IDLE_NAMESPACES: [&str; 2] = ["kube-node-lease", "kube-public"];
 
-/// The most objects that are kept of a dump: more than ten times those of the largest cluster that is supported
-/// upstream. Together with the size of an object this bounds memory, however small a compressed dump is.
-const MAX_OBJECTS: usize = 2_000_000;
+/// The most objects that are kept of a dump: more than ten times those of the largest cluster that upstream supports.
+/// This bounds memory, however small a compressed dump is.
+pub(super) const MAX_OBJECTS: usize = 2_000_000;
+
+/// How many objects count as one that is kept whole, besides one for each of so many bytes of its text.
+const WHOLE_OBJECT: usize = 20;
+const WHOLE_OBJECT_BYTES: usize = 100;
 
 /// The most objects that may be unreadable before the dump is.
 const MAX_UNREADABLE: usize = 1_000;
@@ -83,7 +87,8 @@ pub(super) struct Objects {
     pub(super) newest_time: Option<Timestamp>,
     /// The objects of an unexpected shape.
     pub(super) unreadable: Vec<Unreadable>,
-    kept: usize,
+    /// How many objects are kept. Large ones count as several.
+    pub(super) kept: usize,
 }
 
 /// An object of an unexpected shape, which was skipped.
@@ -225,11 +230,19 @@ impl Objects {
             return Err("metadata.name: is missing");
         }
         self.kept += 1;
-        if self.kept > MAX_OBJECTS {
-            Err("the dump has more than 2,000,000 objects")
-        } else {
-            Ok(metadata.namespace.clone())
+        Ok(metadata.namespace.clone())
+    }
+
+    /// Counts an object of a kind that is kept whole, by the length of its text.
+    pub(super) fn count_whole(&mut self, kind: Kind, length: usize) {
+        if matches!(kind, Kind::DaemonSets | Kind::AdvancedDaemonSets | Kind::ControllerRevisions) {
+            self.kept += WHOLE_OBJECT + length / WHOLE_OBJECT_BYTES;
         }
+    }
+
+    /// Returns whether no more objects are kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.kept >= MAX_OBJECTS
     }
 
     fn keep_pod(&mut self, pod: Pod) -> Result<String, &'static str> {

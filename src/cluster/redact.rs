@@ -1,43 +1,95 @@
-//! Takes out of objects what a bug report does not need and its sender may not want to show.
+//! Hides in a dump what a bug report does not need and its sender may not want to show.
 //!
-//! Hidden are the values of environment variables, annotations that are neither Kubernetes' own nor
-//! this tool's, and the names of image registries, wherever they stand. What is hidden gets a number, the same
-//! one wherever it stands, so that what differs still does: a history tells the same revisions apart.
+//! Secrets are the values of environment variables, of annotations of other tools, of HTTP headers, and of volume
+//! attributes. They are hidden there, and wherever else one occurs: in commands, messages, the manifest that
+//! `kubectl apply` keeps, and other annotations. So are the names of image registries. Each gets a number, the same
+//! one wherever it occurs, so that what differs still differs and a history tells the same revisions apart.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value, json};
 
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
+use crate::model::quantity::Quantity;
 use crate::model::snapshot::Snapshot;
+
+/// How many bytes a secret must have to be looked for in other text. Shorter ones are part of ordinary words.
+const SHORTEST_SECRET: usize = 6;
+
+/// Fields whose strings stay as they are: they identify objects, or are words of the API.
+const KEPT_FIELDS: [&str; 24] = [
+    "apiVersion",
+    "kind",
+    "name",
+    "namespace",
+    "generateName",
+    "uid",
+    "nodeName",
+    "type",
+    "phase",
+    "status",
+    "reason",
+    "operator",
+    "effect",
+    "protocol",
+    "imagePullPolicy",
+    "restartPolicy",
+    "dnsPolicy",
+    "schedulerName",
+    "serviceAccountName",
+    "priorityClassName",
+    "runtimeClassName",
+    "terminationMessagePolicy",
+    // Of selectors.
+    "key",
+    "values",
+];
+
+/// Maps of labels, which stay as they are.
+const LABELS: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
 
 /// Hides secrets in objects of one snapshot.
 #[derive(Debug)]
 pub struct Redactor {
     /// What stands for a registry, the longest names first.
     registries: Vec<(String, String)>,
+    /// Finds secrets in other text; `None` if there are none.
+    finder: Option<AhoCorasick>,
+    /// The secrets that `finder` finds, by its numbers.
+    secrets: Vec<String>,
     /// The numbers of the values that were hidden so far.
     values: HashMap<String, usize>,
     /// The numbers of the annotations' names that were hidden so far.
     names: HashMap<String, usize>,
 }
 
+/// What is to be hidden, and what must not be.
+#[derive(Default)]
+struct Found {
+    registries: BTreeSet<String>,
+    secrets: BTreeSet<String>,
+    kept: BTreeSet<String>,
+}
+
 impl Redactor {
-    /// Finds the registries of every image in the snapshot.
+    /// Finds the secrets and registries of a snapshot.
     pub fn new(snapshot: &Snapshot) -> Self {
-        let mut names = BTreeSet::new();
+        let mut found = Found::default();
         for object in snapshot.daemon_sets_of_any_flavor().map(|daemon_set| &daemon_set.object) {
-            collect_registries(object, &mut names);
+            found.collect(object);
         }
         for object in snapshot.controller_revisions.iter().map(|revision| &revision.object) {
-            collect_registries(object, &mut names);
+            found.collect(object);
         }
         for pod in &snapshot.pods {
             let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
-            names.extend(containers.filter_map(|container| registry(&container.image)).map(str::to_owned));
+            found.registries.extend(containers.filter_map(|container| registry(&container.image)).map(str::to_owned));
+            found.kept.extend([pod.metadata.name.clone(), pod.metadata.namespace.clone()]);
         }
+        found.kept.extend(snapshot.nodes.iter().map(|node| node.metadata.name.clone()));
         let mut stand_ins = BTreeMap::new();
-        for name in names {
+        for name in found.registries {
             let stand_in = format!("registry-{}.redacted", stand_ins.len() + 1);
             stand_ins.insert(name, stand_in);
         }
@@ -51,28 +103,32 @@ impl Redactor {
         }
         let mut registries: Vec<_> = stand_ins.into_iter().collect();
         registries.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        Redactor { registries, values: HashMap::new(), names: HashMap::new() }
+        let secrets: Vec<String> = found.secrets.into_iter().filter(|secret| !found.kept.contains(secret)).collect();
+        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&secrets);
+        // Too many secrets for a finder would be more text than a dump may have.
+        let finder = finder.ok().filter(|_| !secrets.is_empty());
+        Redactor { registries, finder, secrets, values: HashMap::new(), names: HashMap::new() }
     }
 
     /// Hides what is to be hidden in an object.
     pub fn redact(&mut self, value: &mut Value) {
         match value {
-            Value::String(text) => self.hide_registries(text),
+            Value::String(text) => self.hide(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact(item)),
             Value::Object(fields) => {
                 self.hide_fields(fields);
-                fields.values_mut().for_each(|field| self.redact(field));
+                let is_kept = |key: &str, field: &Value| match field {
+                    Value::Object(_) => LABELS.contains(&key),
+                    _ => KEPT_FIELDS.contains(&key),
+                };
+                fields.iter_mut().filter(|(key, field)| !is_kept(key, field)).for_each(|(_, field)| self.redact(field));
             }
             _ => {}
         }
     }
 
     fn hide_fields(&mut self, fields: &mut Map<String, Value>) {
-        if let Some(Value::Array(variables)) = fields.get_mut("env") {
-            for value in variables.iter_mut().filter_map(|variable| variable.get_mut("value")) {
-                *value = self.stand_in(value);
-            }
-        }
+        secret_fields(fields, &mut |value| *value = self.stand_in(value));
         if let Some(Value::Object(annotations)) = fields.get_mut("annotations") {
             *annotations = self.hide_annotations(std::mem::take(annotations));
         }
@@ -102,24 +158,114 @@ impl Redactor {
         hidden
     }
 
-    /// Returns what stands for a value; an empty one tells nothing, and means the same as none.
+    /// Returns what stands for a value. An empty one reveals nothing, and means the same as none.
     fn stand_in(&mut self, value: &Value) -> Value {
-        let text = match value {
-            Value::String(text) if text.is_empty() => return json!(""),
-            Value::Null => return Value::Null,
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let next = self.values.len() + 1;
-        format!("REDACTED-{}", self.values.entry(text).or_insert(next)).into()
+        match value {
+            Value::String(text) if text.is_empty() => json!(""),
+            Value::Null => Value::Null,
+            Value::String(text) if is_stand_in(text) => value.clone(),
+            Value::String(text) => self.number(text.clone()).into(),
+            other => self.number(other.to_string()).into(),
+        }
     }
 
-    fn hide_registries(&self, text: &mut String) {
+    fn number(&mut self, secret: String) -> String {
+        let next = self.values.len() + 1;
+        format!("REDACTED-{}", self.values.entry(secret).or_insert(next))
+    }
+
+    fn hide(&mut self, text: &mut String) {
         for (name, stand_in) in &self.registries {
             if text.contains(name.as_str()) {
                 *text = replace_name(text, name, stand_in);
             }
         }
+        let Some(finder) = &self.finder else { return };
+        let found: Vec<_> = finder.find_iter(text.as_str()).map(|found| (found.pattern(), found.range())).collect();
+        for (pattern, range) in found.into_iter().rev() {
+            let secret = &self.secrets[pattern.as_usize()];
+            let is_part =
+                text[..range.start].ends_with(is_name_letter) || text[range.end..].starts_with(is_name_letter);
+            if !(is_part && is_word(secret)) {
+                let stand_in = self.number(secret.clone());
+                text.replace_range(range, &stand_in);
+            }
+        }
+    }
+}
+
+/// Returns whether a secret is an ordinary word or name, which may well be part of another one.
+fn is_word(secret: &str) -> bool {
+    secret.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'.' | b'_'))
+}
+
+fn is_name_letter(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_')
+}
+
+impl Found {
+    fn collect(&mut self, value: &Value) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
+            Value::Object(fields) => {
+                let mut copy = fields.clone();
+                secret_fields(&mut copy, &mut |value| self.add_secret(value));
+                if let Some(Value::Object(annotations)) = fields.get("annotations") {
+                    for (key, value) in annotations {
+                        match value
+                            .as_str()
+                            .filter(|_| key == LAST_APPLIED_ANNOTATION)
+                            .map(serde_json::from_str::<Value>)
+                        {
+                            Some(Ok(manifest)) => self.collect(&manifest),
+                            _ if !is_kept_annotation(key) => self.add_secret(value),
+                            _ => {}
+                        }
+                    }
+                }
+                self.registries
+                    .extend(fields.get("image").and_then(Value::as_str).and_then(registry).map(str::to_owned));
+                let volume = fields.get("image").and_then(|image| image.get("reference")).and_then(Value::as_str);
+                self.registries.extend(volume.and_then(registry).map(str::to_owned));
+                let kept = KEPT_FIELDS.iter().filter_map(|field| fields.get(*field)?.as_str());
+                self.kept.extend(kept.map(str::to_owned));
+                for labels in LABELS {
+                    let labels = fields.get(labels).and_then(Value::as_object).into_iter().flatten();
+                    self.kept.extend(labels.filter_map(|(_, value)| value.as_str()).map(str::to_owned));
+                }
+                fields.values().for_each(|field| self.collect(field));
+            }
+            _ => {}
+        }
+    }
+
+    fn add_secret(&mut self, value: &Value) {
+        let is_ordinary = |text: &str| {
+            text.len() < SHORTEST_SECRET
+                || Quantity::new(text).nanos().is_some()
+                || text.parse::<jiff::Timestamp>().is_ok()
+                || is_stand_in(text)
+        };
+        self.secrets.extend(value.as_str().filter(|text| !is_ordinary(text)).map(str::to_owned));
+    }
+}
+
+/// Returns whether a text is what [`Redactor`] writes, as in a dump that was redacted before.
+fn is_stand_in(text: &str) -> bool {
+    text.strip_prefix("REDACTED-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Visits the values of an object's own fields that are secrets: those of environment variables, HTTP headers,
+/// and volume attributes.
+fn secret_fields(fields: &mut Map<String, Value>, visit: &mut impl FnMut(&mut Value)) {
+    for list in ["env", "httpHeaders"] {
+        if let Some(Value::Array(entries)) = fields.get_mut(list) {
+            entries.iter_mut().filter_map(|entry| entry.get_mut("value")).for_each(&mut *visit);
+        }
+    }
+    for (volume, attributes) in [("csi", "volumeAttributes"), ("flexVolume", "options")] {
+        let attributes = fields.get_mut(volume).and_then(|volume| volume.get_mut(attributes));
+        attributes.and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut()).for_each(&mut *visit);
     }
 }
 
@@ -138,17 +284,6 @@ fn is_kept_annotation(key: &str) -> bool {
     };
     let of = |parent: &str| domain.strip_suffix(parent).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     of("kubernetes.io") || of("k8s.io") || domain.starts_with("kubectl-ds")
-}
-
-fn collect_registries(value: &Value, names: &mut BTreeSet<String>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| collect_registries(item, names)),
-        Value::Object(fields) => {
-            names.extend(fields.get("image").and_then(Value::as_str).and_then(registry).map(str::to_owned));
-            fields.values().for_each(|field| collect_registries(field, names));
-        }
-        _ => {}
-    }
 }
 
 /// Returns the registry that an image is pulled from, where the image names one.

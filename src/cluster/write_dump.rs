@@ -1,9 +1,9 @@
 //! Writes a snapshot as a dump: an ordinary `v1.List`, to be read again by [`super::file`].
 
 use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::{Compression, GzBuilder, write::GzEncoder};
 use serde::Serialize;
@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::dump_header::Header;
 use super::redact::Redactor;
+use super::replace_file::replace_file;
 use super::text::Format;
 use crate::encode::{json, yaml};
 use crate::model::metadata::ObjectMeta;
@@ -59,40 +60,16 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
     dump.end()
 }
 
-/// Writes a dump into a file, gzipped where its name ends in `.gz`.
-///
-/// It is written beside the file first and then takes its place, so that whatever happens the file is
-/// either the old one or the new one.
+/// Writes a dump into a file, gzipped if its name ends in `.gz`.
 ///
 /// # Errors
 ///
-/// Fails where the folder or the file cannot be written.
+/// Fails if the directory or the file cannot be written.
 pub fn write_dump_file(snapshot: &Snapshot, options: &WriteOptions, path: &Path) -> io::Result<()> {
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if path.exists() && !path.is_file() {
-        // A pipe or a device cannot be replaced.
-        return write_into(snapshot, options, &path, File::options().write(true).open(&path)?);
-    }
-    let beside = path_beside(&path)?;
-    let written = File::create_new(&beside).and_then(|file| {
-        write_into(snapshot, options, &path, file)?;
-        fs::rename(&beside, &path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
+    replace_file(path, |file, name| write_into(snapshot, options, name, file))
 }
 
-fn path_beside(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or_else(|| io::Error::other("it has no file name"))?;
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}.part", std::process::id()));
-    Ok(path.with_file_name(beside))
-}
-
-fn write_into(snapshot: &Snapshot, options: &WriteOptions, path: &Path, file: File) -> io::Result<()> {
+fn write_into(snapshot: &Snapshot, options: &WriteOptions, path: &Path, file: &mut File) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 18, file);
     if path.extension().is_some_and(|extension| extension == "gz") {
         // Without the time of writing, so that the same objects give the same bytes.
@@ -102,10 +79,7 @@ fn write_into(snapshot: &Snapshot, options: &WriteOptions, path: &Path, file: Fi
     } else {
         write_dump(snapshot, options, &mut out)?;
     }
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all().or_else(|error| {
-        // Pipes cannot be synced.
-        if error.kind() == io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) }
-    })
+    out.flush()
 }
 
 /// A dump on its way out, an object at a time.

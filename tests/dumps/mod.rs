@@ -4,6 +4,7 @@ mod broken;
 mod folders;
 mod forms;
 mod manifests;
+mod redaction;
 mod round_trip;
 #[cfg(feature = "live")]
 mod snapshot_command;

@@ -20,6 +20,7 @@ mod restart;
 mod session;
 mod snapshot;
 mod status;
+mod status_watch;
 mod undo;
 mod version;
 

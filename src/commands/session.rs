@@ -15,7 +15,7 @@ use super::Failure;
 use super::parse::{parse_duration, parse_selector};
 use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
-use crate::cluster::live::{self, ConnectOptions};
+use crate::cluster::live::{self, ConnectOptions, Watch};
 use crate::cluster::{Query, Source};
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
@@ -395,6 +395,19 @@ impl Session {
         let snapshot = show_progress(work, &self.progress, io).await?;
         self.print_warnings(io)?;
         Ok(snapshot)
+    }
+
+    /// Follows what a query means, as [`Session::read`] reads it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be read, or a dump is to be followed.
+    pub(super) async fn watch(&self, query: Query) -> Result<Watch<'_>, Failure> {
+        let query = Query { namespace: self.namespace.clone(), selector: self.selector.clone(), ..query };
+        match &self.source {
+            Source::Live(live) => Ok(Box::pin(live.watch(query)).await?),
+            Source::File(_) => Err(CommandError::usage("a dump cannot be watched").into()),
+        }
     }
 
     /// Reads DaemonSets with their revisions, and with their pods where the query wants them.

@@ -8,6 +8,7 @@ use super::Failure;
 use super::output::{self, Output};
 use super::parse::parse_names;
 use super::session::{GlobalArgs, Session, Target};
+use super::status_watch::{self, Followed, WatchArgs};
 use crate::cluster::Query;
 use crate::coverage::walk::nodes_needing_all_pods;
 use crate::encode::sanitize::sanitize;
@@ -40,6 +41,8 @@ pub struct StatusArgs {
     /// How to print: wide, json or yaml
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 struct Settings {
@@ -48,11 +51,12 @@ struct Settings {
     names: Vec<String>,
     to_revision: Option<i64>,
     output: Option<Output>,
+    watch: Option<WatchArgs>,
 }
 
 impl StatusArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
-        let StatusArgs { names, to_revision, output } = self;
+        let StatusArgs { names, to_revision, output, watch } = self;
         let (namespace, names) = parse_names(&names)?;
         if !names.is_empty() && !target.selector.is_empty() {
             return Err(CommandError::usage("names and --selector cannot be given together"));
@@ -63,7 +67,13 @@ impl StatusArgs {
         if output == Some(Output::Name) {
             return Err(CommandError::usage("invalid --output \"name\" for status: give wide, json or yaml"));
         }
-        Ok(Settings { namespace, names, to_revision, output })
+        if watch.watch && target.is_dump() {
+            return Err(CommandError::usage("--watch and --from cannot be given together: a dump does not change"));
+        }
+        if watch.watch && output == Some(Output::Yaml) {
+            return Err(CommandError::usage("--watch prints text or JSON: leave out -o yaml"));
+        }
+        Ok(Settings { namespace, names, to_revision, output, watch: watch.watch.then_some(watch) })
     }
 }
 
@@ -79,19 +89,23 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let Settings { namespace, names, to_revision, output } = arguments.resolve(&target)?;
+    let Settings { namespace, names, to_revision, output, watch } = arguments.resolve(&target)?;
     target.enter(namespace)?;
     let session = target.open(io).await?;
     let is_named = names.len() == 1;
     let query = Query { names, ..Query::default() };
+    let view = View::new(io.width(), target.ascii);
+    let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
+    if let Some(settings) = watch {
+        let followed = Followed { query, is_named, to_revision, output, view };
+        return status_watch::run(settings, followed, &session, io, out).await;
+    }
     let snapshot = session.read(query, io, nodes_needing_all_pods).await?;
     if let Some(number) = to_revision {
         check_revision(&snapshot, number)?;
     }
     let report = rollout_status(&snapshot, to_revision);
     if !output::print_data(output, &report, out)? {
-        let view = View::new(io.width(), target.ascii);
-        let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
         render::status::status(&report, is_named, &view, out)?;
     }
     session.check_unknown_names(&snapshot)?;

@@ -16,6 +16,8 @@ pub(crate) mod nodes;
 pub(crate) mod overview;
 pub(crate) mod progress;
 pub(crate) mod status;
+#[cfg(feature = "live")]
+pub(crate) mod status_lines;
 mod style;
 pub(crate) mod table;
 pub(crate) mod text;

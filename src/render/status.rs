@@ -144,7 +144,7 @@ fn paragraph(text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Returns the answer, with the numbers that matter.
-fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
+pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
     let name = format!("{}/{}", rollout.namespace, rollout.name);
     let counts = &rollout.counts;
     let desired = counts.desired.unwrap_or(0);

@@ -4,6 +4,7 @@ mod connecting;
 mod faults;
 mod reading;
 pub(crate) mod server;
+mod status;
 mod watching;
 mod writing;
 

@@ -22,25 +22,36 @@ const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/team/daemonsets";
 
 /// Answers watches with connections that stay open, and keeps their senders by path; all else is `cluster`.
 #[derive(Clone, Default)]
-struct Watches(Arc<Mutex<Vec<OpenWatch>>>);
+pub(super) struct Watches(Arc<Mutex<Vec<OpenWatch>>>);
 
 /// The path of a watch, and what its events are sent by.
 type OpenWatch = (String, Sender<Vec<u8>>);
 
 impl Watches {
     fn answer(&self, asked: &Asked) -> Reply {
+        self.answer_or(asked, cluster)
+    }
+
+    pub(super) fn answer_or(&self, asked: &Asked, list: impl Fn(&Asked) -> Reply) -> Reply {
         match is_watch(asked) {
             true => {
                 let (reply, sender) = Reply::open(JSON);
                 self.0.lock().unwrap().push((asked.path().to_owned(), sender));
                 reply
             }
-            false => cluster(asked),
+            false => list(asked),
+        }
+    }
+
+    /// Waits until a path is watched.
+    pub(super) fn wait_for(&self, path: &str) {
+        while !self.0.lock().unwrap().iter().any(|(watched, _)| watched == path) {
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Sends an event to the last watch of a path.
-    fn send(&self, path: &str, type_: &str, object: &Value) {
+    pub(super) fn send(&self, path: &str, type_: &str, object: &Value) {
         let watches = self.0.lock().unwrap();
         let (_, sender) = watches.iter().rev().find(|(watched, _)| watched == path).expect("a watch");
         sender.send(format!("{}\n", json!({"type": type_, "object": object})).into_bytes()).unwrap();

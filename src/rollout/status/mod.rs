@@ -5,6 +5,8 @@
 //! the [`pace`], and the [`way_out`], which a [`simulation`] of the changed DaemonSet checks.
 
 mod causes;
+#[cfg(test)]
+mod model_test;
 pub(crate) mod next_step;
 mod pace;
 mod simulation;

@@ -101,7 +101,7 @@ fn advance(nodes: &mut [SimulatedNode<'_>], daemon_set: &DaemonSet, hash: &str, 
 }
 
 /// Returns the nodes that get a pod, and the nodes and UIDs of the pods that are deleted.
-fn changes(step: &NextStep<'_>) -> (Vec<String>, Vec<(String, String)>) {
+pub(super) fn changes(step: &NextStep<'_>) -> (Vec<String>, Vec<(String, String)>) {
     let uid = |pod: &Pod| {
         let node = crate::scheduling::daemon_pods::target_node(pod).unwrap_or_default();
         (node.to_owned(), pod.metadata.uid.clone())

@@ -10,15 +10,7 @@ use crate::report::rollout_status::{Suspect, SuspectKind};
 /// there are too few to tell.
 pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
     let eligible = || situation.nodes.iter().filter(|node| node.eligible);
-    let fails = |node: &&RolloutNode<'_>| {
-        node.reason.is_some_and(|code| is_about_the_pod(code) && !situation.passes(code, node.since))
-    };
-    // A node without any pod fails on the current revision: the API server refuses it.
-    let of_current: Vec<ReasonCode> = eligible()
-        .filter(|node| !node.updated_is_available && (node.updated.is_some() || node.old.is_none()))
-        .filter(fails)
-        .filter_map(|node| node.reason)
-        .collect();
+    let of_current = failing(situation);
     let codes: BTreeSet<ReasonCode> = of_current.iter().copied().collect();
     let failing = of_current.len();
     let old_failing = eligible()
@@ -35,6 +27,18 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
         () => return None,
     };
     Some(Suspect { what, failing, available, old_available, old_failing })
+}
+
+/// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node.
+pub(super) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
+    let fails = |node: &&RolloutNode<'_>| {
+        node.reason.is_some_and(|code| is_about_the_pod(code) && !situation.passes(code, node.since))
+    };
+    // A node without any pod fails on the current revision: the API server refuses it.
+    let is_on_current =
+        |node: &&RolloutNode<'_>| !node.updated_is_available && (node.updated.is_some() || node.old.is_none());
+    let eligible = situation.nodes.iter().filter(|node| node.eligible);
+    eligible.filter(is_on_current).filter(fails).filter_map(|node| node.reason).collect()
 }
 
 /// Returns whether a reason is that the node has too little room beside its other pods.

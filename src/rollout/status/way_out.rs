@@ -4,7 +4,7 @@
 use super::next_step::NextStep;
 use super::simulation;
 use super::situation::{RolloutNode, Situation};
-use super::suspect::{is_about_the_pod, is_for_lack_of_room};
+use super::suspect::{failing, is_about_the_pod, is_for_lack_of_room};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
@@ -99,7 +99,8 @@ fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
 /// Suggests to roll back, as `undo` does by default.
 fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bool) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
-    if situation.creation_is_refused && !revision_fails {
+    // Another revision helps only if pods fail for a reason that is not their node's.
+    if failing(situation).is_empty() || (situation.creation_is_refused && !revision_fails) {
         return None;
     }
     let (target, template) = revisions.default_target()?;

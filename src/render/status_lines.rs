@@ -1,0 +1,94 @@
+//! Rollouts as they go, for pipes and logs: a line per change, each with its time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+
+use super::status::headline;
+use super::text::some_of;
+use super::view::View;
+use crate::report::age::{format_age, seconds_between};
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{RolloutCounts, RolloutStatus, RolloutStatusReport, Verdict};
+
+/// After how many seconds without a change a line shows that the rollout is still followed.
+const HEARTBEAT: i64 = 60;
+
+/// The width of the list of failing nodes on a line.
+const NAMES: usize = 120;
+
+/// What was written about rollouts so far.
+#[derive(Debug, Default)]
+pub(crate) struct StatusLines {
+    rollouts: BTreeMap<(String, String), Shown>,
+}
+
+/// What was last written about a rollout.
+#[derive(Debug)]
+struct Shown {
+    began: Timestamp,
+    written: Timestamp,
+    state: (Verdict, RolloutCounts),
+    failing: BTreeSet<(ReasonCode, String)>,
+}
+
+impl StatusLines {
+    /// Writes a line for each rollout that has changed, and for each reason for which nodes fail anew.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub(crate) fn update(&mut self, report: &RolloutStatusReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        for rollout in &report.daemon_sets {
+            self.update_one(rollout, report.now, view, out)?;
+        }
+        out.flush()
+    }
+
+    fn update_one(
+        &mut self,
+        rollout: &RolloutStatus,
+        now: Timestamp,
+        view: &View,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let key = (rollout.namespace.clone(), rollout.name.clone());
+        let state = (rollout.verdict, rollout.counts.clone());
+        let causes = rollout.causes.iter().filter(|cause| !cause.passing);
+        let failing: BTreeSet<(ReasonCode, String)> =
+            causes.clone().flat_map(|cause| cause.nodes.iter().map(|node| (cause.code, node.clone()))).collect();
+        let shown = self.rollouts.get(&key);
+        let began = shown.map_or(now, |shown| shown.began);
+        let is_due = shown.is_none_or(|shown| shown.state != state || seconds_between(shown.written, now) >= HEARTBEAT);
+        let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        if is_due {
+            let is_followed = shown.is_some() && rollout.verdict == Verdict::Complete;
+            let took = if is_followed {
+                format!(", after {}", format_age(seconds_between(began, now)))
+            } else {
+                String::new()
+            };
+            writeln!(out, "{time} {}{took}", view.show(&headline(rollout, now)))?;
+        }
+        for cause in causes {
+            let is_new =
+                |node: &&String| shown.is_none_or(|shown| !shown.failing.contains(&(cause.code, (*node).clone())));
+            let nodes: Vec<String> = cause.nodes.iter().filter(is_new).cloned().collect();
+            if !nodes.is_empty() {
+                let text = format!(
+                    "{}/{}: {} on {}: {}",
+                    rollout.namespace,
+                    rollout.name,
+                    cause.code,
+                    some_of(&nodes, NAMES),
+                    cause.message
+                );
+                writeln!(out, "{time} {}", view.show(&text))?;
+            }
+        }
+        let written = if is_due { now } else { shown.map_or(now, |shown| shown.written) };
+        self.rollouts.insert(key, Shown { began, written, state, failing });
+        Ok(())
+    }
+}

@@ -1,0 +1,284 @@
+//! Random clusters with random faults, on which a model of the controller acts until it has nothing more to do.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::rollout_status;
+use super::simulation::changes;
+use super::situation::Situation;
+use crate::coverage::index::Index;
+use crate::coverage::test_support::{at, world};
+use crate::model::controller_revision::ControllerRevision;
+use crate::model::snapshot::Snapshot;
+use crate::report::rollout_status::{RolloutStatus, Verdict};
+
+/// The hashes of the old and of the new revision.
+const HASHES: [&str; 2] = ["hash1", "hash2"];
+
+const OLD: usize = 0;
+const NEW: usize = 1;
+
+#[derive(Debug, Clone)]
+struct Model {
+    nodes: Vec<ModelNode>,
+    strategy: UpdateBy,
+    /// The revision of the live template.
+    current: usize,
+    created: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum UpdateBy {
+    Unavailable(usize),
+    Surge(usize),
+    OnDelete,
+}
+
+#[derive(Debug, Clone)]
+struct ModelNode {
+    eligible: bool,
+    reachable: bool,
+    /// Whether pods of the old and of the new revision become available.
+    works: [bool; 2],
+    pods: Vec<ModelPod>,
+}
+
+#[derive(Debug, Clone)]
+struct ModelPod {
+    name: String,
+    revision: usize,
+    ready: bool,
+    terminating: bool,
+}
+
+impl Model {
+    fn snapshot(&self) -> Snapshot {
+        let strategy = match self.strategy {
+            UpdateBy::Unavailable(number) => json!({"rollingUpdate": {"maxUnavailable": number, "maxSurge": 0}}),
+            UpdateBy::Surge(number) => json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": number}}),
+            UpdateBy::OnDelete => json!({"type": "OnDelete"}),
+        };
+        let image = |revision: usize| format!("agent:{}", revision + 1);
+        // Rolling back is a new generation of the template.
+        let generation = if self.current == NEW { 2 } else { 3 };
+        let mut world = world().daemon_set(json!({
+            "metadata": {"generation": generation,
+                "annotations": {"deprecated.daemonset.template.generation": generation.to_string()}},
+            "spec": {"updateStrategy": strategy,
+                "template": {"spec": {"containers": [{"name": "agent", "image": image(self.current)}]}}},
+            "status": {"observedGeneration": generation},
+        }));
+        for (number, node) in self.nodes.iter().enumerate() {
+            let name = format!("node-{number}");
+            let taint = json!([{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]);
+            let taints = if node.eligible { json!([]) } else { taint };
+            let ready = if node.reachable { "True" } else { "Unknown" };
+            let ready = json!([{"type": "Ready", "status": ready, "lastTransitionTime": at("11:00:00")}]);
+            world = world.node(&name, json!({"spec": {"taints": taints}, "status": {"conditions": ready}}));
+            for pod in &node.pods {
+                let mut patch = json!({"metadata": {"labels": {
+                    "controller-revision-hash": HASHES[pod.revision],
+                    "pod-template-generation": (pod.revision + 1).to_string()}}});
+                if pod.terminating {
+                    patch["metadata"]["deletionTimestamp"] = json!(at("11:50:00"));
+                }
+                let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+                world = match pod.ready {
+                    true => world.pod(&pod.name, &name, patch),
+                    false => world.unready_pod(&pod.name, &name, crashes, patch),
+                };
+            }
+        }
+        world.snapshot.controller_revisions = (0..2)
+            .map(|revision| {
+                let number = if revision == self.current { generation } else { revision + 1 };
+                ControllerRevision::from_object(json!({
+                    "metadata": {"name": format!("agent-{}", HASHES[revision]), "namespace": "default",
+                        "creationTimestamp": at("11:00:00"), "labels": {"controller-revision-hash": HASHES[revision]},
+                        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent",
+                            "uid": "agent-uid", "controller": true}]},
+                    "data": {"spec": {"template": {"metadata": {"labels": {"app": "agent"}},
+                        "spec": {"containers": [{"name": "agent", "image": image(revision)}]}}}},
+                    "revision": number,
+                }))
+                .unwrap()
+            })
+            .collect();
+        world.finish()
+    }
+
+    fn status(&self) -> RolloutStatus {
+        rollout_status(&self.snapshot(), None).daemon_sets.remove(0)
+    }
+
+    /// Lets the controller act once, and pods start and end; returns whether the controller had anything to do.
+    fn advance(&mut self) -> bool {
+        let snapshot = self.snapshot();
+        let index = Index::new(&snapshot);
+        let step = Situation::new(&index, &snapshot.daemon_sets[0]).next_step();
+        if !step.acts(false) {
+            return false;
+        }
+        let (create, delete) = changes(&step);
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            for pod in &mut node.pods {
+                pod.terminating |= delete.iter().any(|(_, uid)| *uid == format!("{}-uid", pod.name));
+            }
+            // Without its kubelet, a pod stays terminating.
+            node.pods.retain(|pod| !pod.terminating || !node.reachable);
+            if create.contains(&format!("node-{number}")) {
+                self.created += 1;
+                let name = format!("made-{}", self.created);
+                let ready = node.reachable && node.works[self.current];
+                node.pods.push(ModelPod { name, revision: self.current, ready, terminating: false });
+            }
+        }
+        true
+    }
+
+    /// Lets the controller act until it has nothing more to do; checks the verdict on the way.
+    fn run(&mut self) -> Result<RolloutStatus, TestCaseError> {
+        for _ in 0..100 {
+            let status = self.status();
+            prop_assert_eq!(status.verdict == Verdict::Complete, self.is_complete(), "{:#?}", status);
+            let may_act = self.clone().advance();
+            prop_assert!(!may_act || !matches!(status.verdict, Verdict::Blocked | Verdict::Paused), "{:#?}", status);
+            prop_assert!(status.verdict != Verdict::Progressing || may_act || self.pods_terminate(), "{:#?}", status);
+            if !self.advance() {
+                return Ok(status);
+            }
+        }
+        Err(TestCaseError::fail("the controller never stops"))
+    }
+
+    /// A pod that is terminating beside an available one is gone in a moment.
+    fn pods_terminate(&self) -> bool {
+        self.nodes.iter().any(|node| node.pods.iter().any(|pod| pod.terminating))
+    }
+
+    fn is_complete(&self) -> bool {
+        self.nodes.iter().all(|node| match node.pods.as_slice() {
+            [pod] if node.eligible => pod.revision == self.current && pod.ready && !pod.terminating,
+            _ if node.eligible => false,
+            pods => pods.iter().all(|pod| pod.terminating || pod.revision == self.current),
+        })
+    }
+
+    /// Returns the nodes on which the current revision works, and those of them where it is available.
+    fn reached(&self) -> (usize, usize) {
+        let working = |node: &&ModelNode| node.eligible && node.reachable && node.works[self.current];
+        let reached = |node: &&ModelNode| {
+            node.pods.iter().any(|pod| pod.revision == self.current && pod.ready && !pod.terminating)
+        };
+        (self.nodes.iter().filter(working).count(), self.nodes.iter().filter(working).filter(reached).count())
+    }
+
+    /// Applies a command of a way out.
+    fn apply(&mut self, command: &str) {
+        let words: Vec<&str> = command.split(' ').collect();
+        match words.as_slice() {
+            ["kubectl", "ds", "set", "--max-unavailable", number, ..] => {
+                self.strategy = UpdateBy::Unavailable(number.parse().unwrap());
+            }
+            ["kubectl", "ds", "set", "--type", "RollingUpdate", ..] => self.strategy = UpdateBy::Unavailable(1),
+            ["kubectl", "ds", "undo", "--to-revision", "1", ..] => self.current = OLD,
+            ["kubectl", "delete", "pod", .., name] => {
+                for node in &mut self.nodes {
+                    node.pods.retain(|pod| pod.name != *name);
+                }
+            }
+            _ => panic!("unknown command: {command}"),
+        }
+    }
+}
+
+fn pod() -> impl Strategy<Value = (usize, bool)> {
+    (0..2_usize, prop::bool::weighted(0.1))
+}
+
+fn node() -> impl Strategy<Value = ModelNode> {
+    let often = prop::bool::weighted(0.8);
+    (prop::bool::weighted(0.9), often, often, often, prop::collection::vec(pod(), 0..=2)).prop_map(
+        |(eligible, reachable, old, new, pods)| {
+            let works = [old, new];
+            let pods = pods
+                .into_iter()
+                .map(|(revision, terminating)| ModelPod {
+                    name: String::new(),
+                    revision,
+                    ready: reachable && works[revision],
+                    terminating,
+                })
+                .collect();
+            ModelNode { eligible, reachable, works, pods }
+        },
+    )
+}
+
+fn model() -> impl Strategy<Value = Model> {
+    let strategy = prop_oneof![
+        4 => (1..4_usize).prop_map(UpdateBy::Unavailable),
+        3 => (1..4_usize).prop_map(UpdateBy::Surge),
+        1 => Just(UpdateBy::OnDelete),
+    ];
+    (prop::collection::vec(node(), 1..8), strategy).prop_map(|(mut nodes, strategy)| {
+        for (number, pod) in nodes.iter_mut().flat_map(|node| &mut node.pods).enumerate() {
+            pod.name = format!("pod-{number}");
+        }
+        Model { nodes, strategy, current: NEW, created: 0 }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_verdict_is_right_at_each_step_and_every_way_out_unblocks(mut model in model()) {
+        let status = model.run()?;
+        for way_out in &status.way_out {
+            let command = way_out.command.as_ref().unwrap().to_string();
+            let mut unblocked = model.clone();
+            unblocked.apply(&command);
+            let after = unblocked.run()?;
+            let context = format!("{command}\n{status:#?}\n{after:#?}");
+            if command.contains("delete pod") {
+                prop_assert!(after.counts.outdated < status.counts.outdated, "{context}");
+            } else if command.contains("undo") {
+                // Nodes on which only the old revision works get it back.
+                let fixed = |node: &&ModelNode| node.eligible && node.reachable && node.works == [true, false];
+                let mut fixed = unblocked.nodes.iter().filter(fixed);
+                prop_assert!(fixed.all(|node| node.pods.iter().all(|pod| pod.revision == OLD && pod.ready)), "{context}");
+            } else {
+                // A node that fails on the new revision may stop it again.
+                let (working, reached) = unblocked.reached();
+                prop_assert!(after.counts.updated > status.counts.updated || reached == working, "{context}");
+            }
+        }
+        // A budget that is used up is never without a way out, unless the revision is to blame.
+        let waits = status.verdict == Verdict::Blocked && !status.next.candidates.is_empty();
+        if waits && matches!(model.strategy, UpdateBy::Unavailable(_)) && status.suspect.is_none() {
+            let (all, reached) = model.reached();
+            prop_assert!(!status.way_out.is_empty() || reached == all, "{status:#?}");
+        }
+    }
+}
+
+#[test]
+fn the_model_is_what_the_snapshot_says() {
+    let pod = |revision, ready| ModelPod { name: format!("pod-{revision}"), revision, ready, terminating: false };
+    let node = |pods| ModelNode { eligible: true, reachable: true, works: [true, true], pods };
+    let mut model = Model {
+        nodes: vec![node(vec![pod(OLD, true)]), node(vec![pod(NEW, true)])],
+        strategy: UpdateBy::Unavailable(1),
+        current: NEW,
+        created: 0,
+    };
+    let status = model.status();
+    assert_eq!((status.verdict, status.next.replace), (Verdict::Progressing, 1));
+    assert_eq!((status.counts.updated, status.counts.outdated), (Some(1), Some(1)));
+    assert_eq!(serde_json::to_value(&status.outdated).unwrap(), json!([{"revision": 1, "nodes": ["node-0"]}]));
+    assert_eq!(model.run().unwrap().verdict, Verdict::Complete);
+    model.current = OLD;
+    let status = model.run().unwrap();
+    assert_eq!((status.verdict, status.revision.unwrap().number), (Verdict::Complete, 3));
+}

@@ -1,0 +1,199 @@
+//! `status --watch`: what is written while a rollout goes on, and how it ends.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Stdio};
+
+use kubectl_ds::model::metadata::OwnerReference;
+use kubectl_ds::model::pod::{Pod, PodCondition, PodStatus};
+use serde_json::{Value, json};
+
+use super::server::{Asked, Reply, Server};
+use super::watching::Watches;
+use super::{cluster, daemon_set, json_list, node, pod, protobuf_list};
+use crate::screens::kubectl_ds;
+
+const PODS: &str = "/api/v1/namespaces/team/pods";
+const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/team/daemonsets";
+
+/// A pod of the current revision that has been unready, or ready, since long ago.
+fn current_pod(ready: bool) -> Pod {
+    let mut pod = pod("agent-a", "agent", "n1");
+    pod.metadata.owner_references[0] = OwnerReference {
+        kind: "DaemonSet".to_owned(),
+        name: "agent".to_owned(),
+        ..pod.metadata.owner_references[0].clone()
+    };
+    for (key, value) in [("app", "agent"), ("controller-revision-hash", "new")] {
+        pod.metadata.labels.insert(key.to_owned(), value.to_owned());
+    }
+    let condition = PodCondition {
+        type_: "Ready".to_owned(),
+        status: if ready { "True" } else { "False" }.to_owned(),
+        last_transition_time: "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().into(),
+        ..PodCondition::default()
+    };
+    pod.status = PodStatus { phase: "Running".to_owned(), conditions: vec![condition], ..PodStatus::default() };
+    pod
+}
+
+/// A cluster with one node, whose pod is not ready.
+fn rollout(asked: &Asked) -> Reply {
+    let revision = json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 7,
+        "metadata": {"name": "agent-new", "namespace": "team", "uid": "revision", "resourceVersion": "41",
+            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "agent", "controller-revision-hash": "new"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent",
+                "uid": "uid-of-agent", "controller": true}]},
+    });
+    match asked.path() {
+        "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1")], ""),
+        PODS => protobuf_list("PodList", &[current_pod(false)], ""),
+        path if path.ends_with("/controllerrevisions") => json_list(&[revision]),
+        _ => cluster(asked),
+    }
+}
+
+/// A command that follows a rollout.
+struct Following {
+    watches: Watches,
+    server: Server,
+}
+
+impl Following {
+    fn new() -> Self {
+        let watches = Watches::default();
+        let server = Server::start({
+            let watches = watches.clone();
+            move |asked| watches.answer_or(asked, rollout)
+        });
+        Following { watches, server }
+    }
+
+    /// Starts the command.
+    fn start(&self, flags: &[&str]) -> Running {
+        let server = format!("http://{}", self.server.address);
+        let arguments = ["status", "team/agent", "--watch", "--server", &server];
+        let mut command = kubectl_ds(&[&arguments, flags].concat());
+        Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn send(&self, path: &str, type_: &str, object: &Value) {
+        self.watches.wait_for(path);
+        self.watches.send(path, type_, object);
+    }
+}
+
+fn ready_pod() -> Value {
+    let mut object = serde_json::to_value(current_pod(true)).unwrap();
+    object["metadata"]["resourceVersion"] = json!("50");
+    object
+}
+
+/// A command that was started, and the lines that were read from it, without their times.
+struct Running {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    lines: Vec<String>,
+}
+
+impl Running {
+    fn new(mut child: Child) -> Self {
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Running { child, out, lines: Vec::new() }
+    }
+
+    /// Waits for a line, and returns whether there was one.
+    fn read_line(&mut self) -> bool {
+        let mut line = String::new();
+        let is_line = self.out.read_line(&mut line).unwrap() > 0;
+        if is_line {
+            let is_time = |time: &str| format!("{time}Z").parse::<jiff::Timestamp>().is_ok();
+            let line = line.trim_end();
+            let rest = line.split_once("Z ").filter(|(time, _)| is_time(time)).map_or(line, |(_, rest)| rest);
+            self.lines.push(rest.to_owned());
+        }
+        is_line
+    }
+
+    /// Returns the exit code, and what was written.
+    fn end(mut self) -> (Option<i32>, Vec<String>, String) {
+        while self.read_line() {}
+        let mut err = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), self.lines, err)
+    }
+}
+
+const BLOCKED: &str = "team/agent is blocked: 1 of 1 node updated; 1 unavailable";
+const COMPLETE: &str = "team/agent is complete: revision 7 is available on its only node";
+
+#[test]
+fn a_rollout_is_followed_to_its_end() {
+    let following = Following::new();
+    let mut running = following.start(&[]);
+    running.read_line();
+    following.send(PODS, "MODIFIED", &ready_pod());
+    let (code, lines, err) = running.end();
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{lines:#?}");
+    assert!(lines.first().is_some_and(|line| line == BLOCKED), "{lines:#?}");
+    assert!(lines[1].starts_with("team/agent: Unexplained on n1: "), "{lines:#?}");
+    assert!(lines.last().is_some_and(|line| line.starts_with(COMPLETE)), "{lines:#?}");
+}
+
+#[test]
+fn with_json_each_change_is_an_object_on_a_line() {
+    let following = Following::new();
+    let mut running = following.start(&["-o", "json"]);
+    running.read_line();
+    following.send(PODS, "MODIFIED", &ready_pod());
+    let (code, lines, _) = running.end();
+    let verdict = |line: &String| serde_json::from_str::<Value>(line).unwrap()["daemonSets"][0]["verdict"].clone();
+    assert_eq!(
+        (code, lines.iter().map(verdict).collect::<Vec<_>>()),
+        (Some(0), vec![json!("Blocked"), json!("Complete")])
+    );
+}
+
+#[test]
+fn a_rollout_that_stays_blocked_ends_the_watch_with_the_reason() {
+    let following = Following::new();
+    let (code, lines, _) = following.start(&["--fail-fast", "--blocked-for", "1s", "--progress", "none"]).end();
+    assert_eq!((code, lines[0].as_str()), (Some(3), BLOCKED), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("Unexplained")), "{lines:#?}");
+}
+
+#[test]
+fn a_watch_ends_after_its_timeout() {
+    let following = Following::new();
+    let (code, lines, err) = following.start(&["--timeout", "1s"]).end();
+    assert_eq!((code, lines[0].as_str()), (Some(4), BLOCKED));
+    assert_eq!(err, "error: timed out: not every rollout is done\nhint: the rollouts continue\n");
+}
+
+#[test]
+fn a_daemon_set_that_is_deleted_ends_the_watch() {
+    let following = Following::new();
+    let mut running = following.start(&[]);
+    running.read_line();
+    let mut deleted = daemon_set("agent");
+    deleted["metadata"]["resourceVersion"] = json!("50");
+    following.send(DAEMON_SETS, "DELETED", &deleted);
+    let (code, _, err) = running.end();
+    assert_eq!((code, err.as_str()), (Some(1), "error: DaemonSet team/agent was deleted while it was watched\n"));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_watch_leaves_the_last_state() {
+    let following = Following::new();
+    let mut running = following.start(&[]);
+    running.read_line();
+    let process = running.child.id().to_string();
+    let killed = std::process::Command::new("kill").args(["-INT", &process]).status().unwrap();
+    assert!(killed.success());
+    let (code, lines, err) = running.end();
+    assert_eq!(code, Some(130), "{lines:#?}");
+    // The line, and the screen.
+    assert_eq!(lines.iter().filter(|line| *line == BLOCKED).count(), 2, "{lines:#?}");
+    assert_eq!(err, "error: interrupted\nhint: the rollouts continue\n");
+}

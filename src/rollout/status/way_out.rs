@@ -7,11 +7,12 @@ use super::situation::{RolloutNode, Situation};
 use super::suspect::{failing, is_about_the_pod, is_for_lack_of_room};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
+use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::Pod;
+use crate::model::template::Template;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
-use crate::rollout::revisions::Revisions;
+use crate::rollout::revisions::{Revision, Revisions};
 
 /// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
 pub(super) fn way_out(
@@ -96,14 +97,14 @@ fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     })
 }
 
-/// Suggests to roll back, as `undo` does by default.
+/// Suggests to roll back to the revision of most available old pods; if there are none, as `undo` does by default.
 fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bool) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
     // Another revision helps only if pods fail for a reason that is not their node's.
     if failing(situation).is_empty() || (situation.creation_is_refused && !revision_fails) {
         return None;
     }
-    let (target, template) = revisions.default_target()?;
+    let (target, template) = proven(situation, revisions).or_else(|| revisions.default_target())?;
     let mut object = daemon_set.object.clone();
     *object.pointer_mut("/spec/template")? = template.value().clone();
     let mut changed = DaemonSet::from_object(object).ok()?;
@@ -115,6 +116,22 @@ fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bo
         advice: "to roll back".to_owned(),
         command: on(daemon_set, &["ds", "undo", "--to-revision", &number]),
     })
+}
+
+/// Returns the revision whose old pods are available on most nodes: it works, unlike one that nothing may ever have run.
+fn proven<'r, 'a>(situation: &Situation<'_>, revisions: &'r Revisions<'a>) -> Option<(&'r Revision<'a>, &'r Template)> {
+    let available = |hash: &str| {
+        let old = situation.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
+        old.filter(|pod| pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).is_some_and(|label| label == hash))
+            .count()
+    };
+    let others = revisions.all.iter().filter_map(|revision| {
+        let template = revision.template.as_ref().ok().filter(|template| !template.same_meaning(&revisions.live))?;
+        Some((revision, template))
+    });
+    let others = others.map(|(revision, template)| (available(revision.object.hash()), revision, template));
+    let (_, revision, template) = others.filter(|(pods, ..)| *pods > 0).max_by_key(|(pods, ..)| *pods)?;
+    Some((revision, template))
 }
 
 fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet {

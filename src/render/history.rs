@@ -127,7 +127,7 @@ fn table<'a>(
             Some(pods) if pods.ready < pods.total => style::moving(format!("{}/{}", pods.ready, pods.total)),
             Some(pods) => format!("{}/{}", pods.ready, pods.total),
         }),
-        Column::text("MADE", |row: &Row<'_>| age(row.revision.created_at, row.report.now)),
+        Column::text("CREATED", |row: &Row<'_>| age(row.revision.created_at, row.report.now)),
         Column::text("ROLLED OUT", |row: &Row<'_>| age(row.revision.rolled_out_at, row.report.now)),
     ]);
     if wide {
@@ -161,8 +161,8 @@ fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {
             let whole = |fragment: &String| view.show(fragment).replace(' ', &TIED.to_string());
             row.summary.iter().map(whole).collect::<Vec<_>>().join(", ")
         }
-        (None, Some(same)) => format!("nothing: revision {same} in other bytes"),
-        (None, None) if is_oldest => "(oldest kept)".to_owned(),
+        (None, Some(same)) => format!("equivalent to revision {same}"),
+        (None, None) if is_oldest => "(oldest retained)".to_owned(),
         (None, None) => "(nothing to compare with)".to_owned(),
     }
 }
@@ -187,7 +187,7 @@ pub fn diff(report: &RevisionDiff, view: &View, out: &mut dyn Write) -> io::Resu
     let name = daemon_set.title();
     let sides = format!("{name}: {} compared with {}", label(to), label(from));
     if changes.is_empty() {
-        return writeln!(out, "{}", style::answer(view.show(&format!("{sides}: they mean the same"))));
+        return writeln!(out, "{}", style::answer(view.show(&format!("{sides}: no differences in meaning"))));
     }
     writeln!(out, "{}", style::answer(view.show(&sides)))?;
     writeln!(out)?;

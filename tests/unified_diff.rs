@@ -1,7 +1,7 @@
 //! A unified diff, applied as `patch` does, turns the one text into the other.
 
 use anstream::adapter::strip_str;
-use kubectl_ds::render::unified::{self, Labelled};
+use kubectl_ds::render::unified::{self, Labeled};
 use kubectl_ds::render::view::View;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn apply(diff: &str, from: &str) -> String {
 }
 
 /// Returns the diff without its styles, which must be all that steers a terminal in it.
-fn diff(from: &Labelled, to: &Labelled, context: usize, ascii: bool) -> Option<String> {
+fn diff(from: &Labeled, to: &Labeled, context: usize, ascii: bool) -> Option<String> {
     let mut out = Vec::new();
     let differs = unified::write(from, to, context, &View::new(Some(80), ascii), &mut out).unwrap();
     let text = strip_str(&String::from_utf8(out).unwrap()).to_string();
@@ -62,7 +62,7 @@ fn diff(from: &Labelled, to: &Labelled, context: usize, ascii: bool) -> Option<S
 }
 
 fn assert_applies(from: &Value, to: &Value, context: usize) {
-    let (old, new) = (Labelled::new("old", from.clone()), Labelled::new("new", to.clone()));
+    let (old, new) = (Labeled::new("old", from.clone()), Labeled::new("new", to.clone()));
     for ascii in [false, true] {
         match diff(&old, &new, context, ascii) {
             Some(diff) => assert_eq!(apply(&diff, &old.yaml(ascii)), new.yaml(ascii), "{diff}"),

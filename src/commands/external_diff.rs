@@ -11,7 +11,7 @@ use tokio::process::Command;
 use super::{Failure, child};
 use crate::error::CommandError;
 use crate::io::Io;
-use crate::render::unified::Labelled;
+use crate::render::unified::Labeled;
 
 /// The environment variable that names the program.
 pub const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
@@ -29,8 +29,8 @@ const MAX_NAME_LENGTH: usize = 100;
 /// differences) and 1 (differences).
 pub async fn run(
     program_and_arguments: &str,
-    from: &Labelled,
-    to: &Labelled,
+    from: &Labeled,
+    to: &Labeled,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
@@ -72,14 +72,14 @@ fn directory(io: &Io<'_>) -> io::Result<TempDir> {
 }
 
 /// Writes each value to a file with its name.
-fn files(directory: &TempDir, from: &Labelled, to: &Labelled) -> io::Result<(PathBuf, PathBuf)> {
+fn files(directory: &TempDir, from: &Labeled, to: &Labeled) -> io::Result<(PathBuf, PathBuf)> {
     let (from_name, to_name) = (file_name(&from.label), file_name(&to.label));
     let (from_name, to_name) = if from_name == to_name {
         (format!("from-{from_name}"), format!("to-{to_name}"))
     } else {
         (from_name, to_name)
     };
-    let write = |name: String, value: &Labelled| {
+    let write = |name: String, value: &Labeled| {
         let path = directory.path().join(name);
         fs::write(&path, value.yaml(false)).map(|()| path)
     };
@@ -125,7 +125,7 @@ mod tests {
     use serde_json::json;
     use tempfile::TempDir;
 
-    use super::{Failure, Labelled, file_name, run};
+    use super::{Failure, Labeled, file_name, run};
     use crate::interrupt::Interrupt;
     use crate::io::Io;
 
@@ -161,8 +161,8 @@ mod tests {
             interrupt: Interrupt::default(),
             server_warnings: 0,
         };
-        let from = Labelled::new("agent.revision-2", json!({"image": "agent:2"}));
-        let to = Labelled::new("agent.revision-3", json!({"image": "agent:3"}));
+        let from = Labeled::new("agent.revision-2", json!({"image": "agent:2"}));
+        let to = Labeled::new("agent.revision-3", json!({"image": "agent:3"}));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let result = runtime.block_on(run(variable, &from, &to, &mut io, out));
         (result, String::from_utf8(err).unwrap())

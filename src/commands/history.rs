@@ -16,7 +16,7 @@ use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::render;
-use crate::render::unified::{self, Labelled};
+use crate::render::unified::{self, Labeled};
 use crate::render::view::View;
 use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, RevisionDiff, TemplateSource};
 use crate::rollout::history::{diff, histories, manifest_with, side};
@@ -242,16 +242,16 @@ async fn answer(
         Some(_) => template.normal(),
         None => template.value().clone(),
     };
-    let labelled = |side: &DiffSide, template: &Template| {
+    let labeled = |side: &DiffSide, template: &Template| {
         let name = &revisions.daemon_set.metadata.name;
         let label = match side.source {
             TemplateSource::Manifest => render::history::label(side),
             TemplateSource::Live => format!("{name}.the-live-template"),
             TemplateSource::Revision => format!("{name}.revision-{}", side.revision.unwrap_or_default()),
         };
-        Labelled { label, value: lines(template) }
+        Labeled { label, value: lines(template) }
     };
-    let (left, right) = (labelled(&from.0, from.1), labelled(&to.0, to.1));
+    let (left, right) = (labeled(&from.0, from.1), labeled(&to.0, to.1));
     let report = diff(&revisions, from, to);
     let external = io.variable(external_diff::VARIABLE).map(str::to_owned);
     let differ = match (unified, external) {
@@ -411,8 +411,8 @@ fn print_template(
 
 fn print_lines(
     report: &RevisionDiff,
-    from: &Labelled,
-    to: &Labelled,
+    from: &Labeled,
+    to: &Labeled,
     context: usize,
     view: &View,
     out: &mut dyn Write,

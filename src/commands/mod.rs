@@ -118,7 +118,7 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
     }
     let parsed = help::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let result = match parsed {
-        Ok(cli) if session::is_coloured(cli.target.color, io) => until_interrupted(cli, io, out).await,
+        Ok(cli) if session::is_colored(cli.target.color, io) => until_interrupted(cli, io, out).await,
         Ok(cli) => until_interrupted(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }).await,
         Err(error) => return print_clap_error(&error, io, out),
     };
@@ -211,7 +211,7 @@ fn print_clap_error(error: &clap::Error, io: &mut Io<'_>, out: &mut dyn Write) -
     }
 }
 
-/// Standard output where colour is not wanted: takes the styles out.
+/// Standard output where color is not wanted: takes the styles out.
 struct Plain<'a> {
     out: &'a mut dyn Write,
     stripper: StripBytes,

@@ -24,7 +24,7 @@ use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::render::progress::{Progress, ProgressLine};
 
-/// When output is coloured.
+/// When output is colored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
@@ -54,7 +54,7 @@ pub struct GlobalArgs {
     /// Count ages from this time (RFC 3339) instead of the newest time in the dump
     #[arg(long, global = true, value_name = "TIME", requires = "from")]
     now: Option<Timestamp>,
-    /// When to colour the output
+    /// When to color the output
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, help_heading = "Output")]
     pub(super) color: Color,
     /// Use only ASCII characters
@@ -529,8 +529,8 @@ async fn show_progress<T>(
     }
 }
 
-/// Tells whether standard output is coloured.
-pub fn is_coloured(color: Color, io: &Io<'_>) -> bool {
+/// Tells whether standard output is colored.
+pub fn is_colored(color: Color, io: &Io<'_>) -> bool {
     match color {
         Color::Always => true,
         Color::Never => false,

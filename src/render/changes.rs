@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_only_repeats_the_mark() {
+    fn color_only_repeats_the_mark() {
         let text = shown(&changes()[..4], &View::new(Some(80), false));
         let marks: Vec<&str> = text.lines().map(|line| &line[..7]).collect();
         assert_eq!(

@@ -13,17 +13,17 @@ use crate::encode::yaml;
 
 /// A value and its name in a diff.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Labelled {
+pub struct Labeled {
     /// The name, such as `agent revision 2`.
     pub label: String,
     /// The value, such as a pod template.
     pub value: Value,
 }
 
-impl Labelled {
+impl Labeled {
     /// Creates a named value.
     pub fn new(label: impl Into<String>, value: Value) -> Self {
-        Labelled { label: label.into(), value }
+        Labeled { label: label.into(), value }
     }
 
     /// Formats the value as YAML, with its fields in the customary order.
@@ -37,7 +37,7 @@ impl Labelled {
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub fn write(from: &Labelled, to: &Labelled, context: usize, view: &View, out: &mut dyn Write) -> io::Result<bool> {
+pub fn write(from: &Labeled, to: &Labeled, context: usize, view: &View, out: &mut dyn Write) -> io::Result<bool> {
     let (old, new) = (from.yaml(view.ascii), to.yaml(view.ascii));
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let hunks = hunks(&old, &new, context);
@@ -79,15 +79,15 @@ mod tests {
     use anstream::adapter::strip_str;
     use serde_json::{Value, json};
 
-    use super::{Labelled, write};
+    use super::{Labeled, write};
     use crate::render::view::View;
 
-    fn template(image: &str, level: &str, script: &str, env: Value) -> Labelled {
+    fn template(image: &str, level: &str, script: &str, env: Value) -> Labeled {
         let container = json!({"name": "agent", "image": image, "args": [level, "-c", script], "env": env});
-        Labelled::new(format!("{image} \u{1b}[2J"), json!({"spec": {"containers": [container], "hostNetwork": true}}))
+        Labeled::new(format!("{image} \u{1b}[2J"), json!({"spec": {"containers": [container], "hostNetwork": true}}))
     }
 
-    fn written(from: &Labelled, to: &Labelled, context: usize, ascii: bool) -> (bool, String) {
+    fn written(from: &Labeled, to: &Labeled, context: usize, ascii: bool) -> (bool, String) {
         let mut out = Vec::new();
         let differs = write(from, to, context, &View::new(Some(80), ascii), &mut out).unwrap();
         (differs, String::from_utf8(out).unwrap())
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_that_differ_are_pointed_at_by_colour_alone() {
+    fn the_words_that_differ_are_pointed_at_by_color_alone() {
         let from = template("agent:2", "--level=1", "a", json!([]));
         let to = template("agent:2", "--level=2", "a", json!([]));
         let (_, text) = written(&from, &to, 3, false);

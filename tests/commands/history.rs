@@ -123,12 +123,12 @@ fn an_external_program_compares_two_files() {
 }
 
 #[test]
-fn colour_only_adds_to_the_words() {
+fn color_only_adds_to_the_words() {
     for arguments in [["history", "agent", "--color"].as_slice(), &["history", "agent", "--diff", "4..3", "--color"]] {
-        let coloured = printed(&[arguments, &["always"]].concat(), 80);
+        let colored = printed(&[arguments, &["always"]].concat(), 80);
         let plain = printed(&[arguments, &["never"]].concat(), 80);
-        assert!(coloured.contains("\u{1b}["), "{coloured}");
-        assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
+        assert!(colored.contains("\u{1b}["), "{colored}");
+        assert_eq!(anstream::adapter::strip_str(&colored).to_string(), plain);
     }
 }
 

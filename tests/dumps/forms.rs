@@ -137,9 +137,9 @@ fn of_two_versions_the_newer_counts() {
 
 #[test]
 fn a_query_picks_daemon_sets_and_offers_near_names() {
-    let mut labelled = daemon_set("y", "logs");
-    labelled["metadata"]["labels"] = json!({"team": "a"});
-    let dump = list(&[daemon_set("x", "agent"), daemon_set("x", "proxy"), labelled, node("worker-1")]).to_string();
+    let mut labeled = daemon_set("y", "logs");
+    labeled["metadata"]["labels"] = json!({"team": "a"});
+    let dump = list(&[daemon_set("x", "agent"), daemon_set("x", "proxy"), labeled, node("worker-1")]).to_string();
     let names = |query: &Query| -> Vec<String> {
         let snapshot = ask(&dump, query).unwrap();
         snapshot.daemon_sets.into_iter().map(|daemon_set| daemon_set.metadata.name).collect()

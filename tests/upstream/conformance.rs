@@ -30,7 +30,7 @@ fn tainted(key: &str, effect: &str) -> Value {
     json!({"spec": {"taints": [{"key": key, "effect": effect}]}})
 }
 
-fn labelled(labels: Value) -> Value {
+fn labeled(labels: Value) -> Value {
     json!({"metadata": {"labels": labels}})
 }
 
@@ -121,7 +121,7 @@ fn nodes_are_eligible_as_they_were_seen_to_be() {
         (
             "24 a selector and an affinity",
             json!({"nodeSelector": {"a": "b"}, "affinity": required(json!([expression("c", "Exists", &[])]))["affinity"]}),
-            labelled(json!({"a": "b"})),
+            labeled(json!({"a": "b"})),
             NEITHER,
         ),
         ("25 no required affinity", json!({"affinity": {"nodeAffinity": {}}}), plain.clone(), RUNS),
@@ -130,22 +130,22 @@ fn nodes_are_eligible_as_they_were_seen_to_be() {
         (
             "26 an invalid term and one that matches",
             required(json!([invalid, matching])),
-            labelled(json!({"a": "1"})),
+            labeled(json!({"a": "1"})),
             RUNS,
         ),
-        ("26 an invalid term alone", required(json!([invalid])), labelled(json!({"a": "1"})), NEITHER),
+        ("26 an invalid term alone", required(json!([invalid])), labeled(json!({"a": "1"})), NEITHER),
         (
             "27 and within a term",
             required(json!([{"matchExpressions": [
                 {"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"},
             ]}])),
-            labelled(json!({"a": "1"})),
+            labeled(json!({"a": "1"})),
             NEITHER,
         ),
         (
             "27 or between terms",
             required(json!([expression("b", "Exists", &[]), matching])),
-            labelled(json!({"a": "1"})),
+            labeled(json!({"a": "1"})),
             RUNS,
         ),
         ("28 NotIn of an absent label", required(json!([expression("a", "NotIn", &["b"])])), plain.clone(), RUNS),
@@ -156,10 +156,10 @@ fn nodes_are_eligible_as_they_were_seen_to_be() {
             RUNS,
         ),
         ("29 Gt of an absent label", required(json!([expression("a", "Gt", &["3"])])), plain.clone(), NEITHER),
-        ("29 Gt of no integer", required(json!([expression("a", "Gt", &["3"])])), labelled(json!({"a": "x"})), NEITHER),
-        ("29 3 > 3", required(json!([expression("a", "Gt", &["3"])])), labelled(json!({"a": "3"})), NEITHER),
-        ("29 010 > 9", required(json!([expression("a", "Gt", &["9"])])), labelled(json!({"a": "010"})), RUNS),
-        ("30 In of an empty value", required(json!([expression("a", "In", &[""])])), labelled(json!({"a": ""})), RUNS),
+        ("29 Gt of no integer", required(json!([expression("a", "Gt", &["3"])])), labeled(json!({"a": "x"})), NEITHER),
+        ("29 3 > 3", required(json!([expression("a", "Gt", &["3"])])), labeled(json!({"a": "3"})), NEITHER),
+        ("29 010 > 9", required(json!([expression("a", "Gt", &["9"])])), labeled(json!({"a": "010"})), RUNS),
+        ("30 In of an empty value", required(json!([expression("a", "In", &[""])])), labeled(json!({"a": ""})), RUNS),
         ("30 In of an absent label", required(json!([expression("a", "In", &[""])])), plain.clone(), NEITHER),
         ("31 matchFields NotIn", named("NotIn", &["n1"]), plain.clone(), NEITHER),
         ("31 matchFields NotIn another", named("NotIn", &["n2"]), plain.clone(), RUNS),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Case, case, labelled, plain, tainted};
+use super::{Case, case, labeled, plain, tainted};
 use crate::coverage::test_support::{World, at};
 use crate::report::coverage::NodeState::{Misscheduled, NotEligible, ToBeDeleted};
 use crate::report::reason::ReasonCode as R;
@@ -57,28 +57,28 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "selector_label_is_there_under_its_present_prefix",
-            selector(labelled(json!({"kubernetes.io/os": "linux"})), json!({"beta.kubernetes.io/os": "linux"})),
+            selector(labeled(json!({"kubernetes.io/os": "linux"})), json!({"beta.kubernetes.io/os": "linux"})),
             (NotEligible, R::NodeSelectorLabelMissing),
             &["beta.kubernetes.io/os", "beta.kubernetes.io/os=linux", "kubernetes.io/os"],
             "kubectl edit ds -n default agent",
         ),
         case(
             "selector_label_has_another_value",
-            selector(labelled(json!({"disk": "hdd"})), json!({"disk": "ssd"})),
+            selector(labeled(json!({"disk": "hdd"})), json!({"disk": "ssd"})),
             (NotEligible, R::NodeSelectorValueMismatch),
             &[],
             "",
         ),
         case(
             "selector_value_differs_in_case_alone",
-            selector(labelled(json!({"os": "Linux"})), json!({"os": "linux"})),
+            selector(labeled(json!({"os": "Linux"})), json!({"os": "linux"})),
             (NotEligible, R::NodeSelectorValueMismatch),
             &[],
             "kubectl edit ds -n default agent",
         ),
         case(
             "only_term_fails_on_one_requirement",
-            labelled(json!({"zone": "c"}))
+            labeled(json!({"zone": "c"}))
                 .template(required(json!([{"matchExpressions": [zone("In", json!(["a", "b"]))]}]))),
             (NotEligible, R::AffinityTermMismatch),
             &[],
@@ -86,7 +86,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "closest_of_two_terms_is_named",
-            labelled(json!({"zone": "c"})).template(required(json!([
+            labeled(json!({"zone": "c"})).template(required(json!([
                 {"matchExpressions": [zone("In", json!(["a"])), {"key": "disk", "operator": "Exists"}]},
                 {"matchExpressions": [zone("Gt", json!(["3"]))]},
             ]))),
@@ -96,7 +96,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "term_that_is_no_integer_never_matches",
-            labelled(json!({"zone": "5"}))
+            labeled(json!({"zone": "5"}))
                 .template(required(json!([{"matchExpressions": [zone("Gt", json!(["three"]))]}]))),
             (NotEligible, R::AffinityTermInvalid),
             &["1", "matchExpressions[0]", "64"],

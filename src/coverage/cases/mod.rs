@@ -42,7 +42,7 @@ fn plain() -> World {
 }
 
 /// Returns a world whose node `n` has these labels.
-fn labelled(labels: Value) -> World {
+fn labeled(labels: Value) -> World {
     world().node("n", json!({"metadata": {"labels": labels}}))
 }
 

@@ -79,7 +79,7 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let newer = revisions.all.iter().filter(|revision| revision.number() > target.number() && !revision.is_current);
     let skipped: Vec<String> = newer
         .map(|revision| match &revision.template {
-            Ok(_) => format!("revision {} has the live template in other bytes", revision.number()),
+            Ok(_) => format!("the template of revision {} is equivalent to the live one", revision.number()),
             Err(problem) => format!("revision {} cannot be read ({problem})", revision.number()),
         })
         .collect();

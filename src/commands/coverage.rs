@@ -8,9 +8,10 @@ use clap::Args;
 use super::Failure;
 use super::gate;
 use super::output::{self, Output};
-use super::parse::{parse_names, parse_node, parse_selector};
+use super::parse::{node_states, parse_names, parse_node, parse_selector, reason_codes};
 use super::session::{GlobalArgs, Target};
 use crate::cluster::{CoverageScope, Query, Wanted, manifest};
+use crate::coverage::filter::Filter;
 use crate::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
 use crate::coverage::what_if::what_if;
 use crate::error::{CommandError, Exit};
@@ -20,7 +21,8 @@ use crate::model::selector::{LabelSelector, is_label_key};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::render::view::View;
-use crate::report::coverage::CoverageReport;
+use crate::report::coverage::{Counts, CoverageReport, NodeState};
+use crate::report::reason::ReasonCode;
 use crate::rollout::history::changes_between;
 use crate::rollout::revisions::Revisions;
 
@@ -47,7 +49,7 @@ pub struct CoverageArgs {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Explain this one node in full; without NAME, say what of every namespace should run on it
-    #[arg(long, value_name = "NODE", conflicts_with_all = ["nodes", "node_selector", "by"])]
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["nodes", "node_selector", "by", "state"])]
     node: Option<String>,
     /// Show a row per node, those in trouble first
     #[arg(long)]
@@ -55,6 +57,15 @@ pub struct CoverageArgs {
     /// Show each DaemonSet in full, however many there are
     #[arg(long, conflicts_with_all = ["nodes", "node"])]
     details: bool,
+    /// Only nodes with this primary reason, such as CrashLooping, and DaemonSets with such nodes; may be repeated
+    #[arg(long, value_name = "CODE", ignore_case = true, value_parser = reason_codes(), hide_possible_values = true)]
+    reason: Vec<ReasonCode>,
+    /// Only nodes in this state, such as Pending, in a row each; may be repeated
+    #[arg(long, value_name = "STATE", ignore_case = true, value_parser = node_states(), conflicts_with_all = ["details", "by"])]
+    state: Vec<NodeState>,
+    /// Only nodes and DaemonSets that need attention
+    #[arg(long)]
+    problems: bool,
     /// Only nodes with these labels
     #[arg(long, value_name = "SELECTOR")]
     node_selector: Option<String>,
@@ -62,7 +73,7 @@ pub struct CoverageArgs {
     #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
     by: Option<String>,
     /// What if: hold the DaemonSet of this manifest (`-` is standard input) against the cluster
-    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "node", "nodes", "details", "by"])]
+    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "node", "nodes", "details", "by", "reason", "state", "problems"])]
     filename: Option<String>,
     /// Exit with 3 if an eligible node lacks an available pod (with -f, if a pod would not fit), with 5 if that could
     /// not be determined, and with 1 if there is no DaemonSet
@@ -106,11 +117,26 @@ struct Scope {
     nodes: bool,
     /// Whether several DaemonSets are shown in full.
     details: bool,
+    /// What of the report is shown.
+    filter: Filter,
 }
 
 impl CoverageArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
-        let CoverageArgs { names, node, nodes, details, node_selector, by, filename, exit_code, output } = self;
+        let CoverageArgs {
+            names,
+            node,
+            nodes,
+            details,
+            reason,
+            state,
+            problems,
+            node_selector,
+            by,
+            filename,
+            exit_code,
+            output,
+        } = self;
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
         if !names.is_empty() && !target.selector.is_empty() {
@@ -134,8 +160,9 @@ impl CoverageArgs {
                 names,
                 node,
                 by,
-                nodes: nodes || output == Some(Output::Wide),
+                nodes: nodes || output == Some(Output::Wide) || !state.is_empty(),
                 details,
+                filter: Filter { reasons: reason, states: state, problems },
             }),
         };
         Ok(Settings { question, node_selector, exit_code, output })
@@ -183,7 +210,7 @@ async fn run_coverage(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let Scope { namespace: _, names, node, by, nodes, details } = scope;
+    let Scope { namespace: _, names, node, by, nodes, details, filter } = scope;
     let details = details || by.is_some();
     let is_data = matches!(output, Some(Output::Json | Output::Yaml));
     let explains = node.is_some() && (names.len() == 1 || is_data);
@@ -208,24 +235,29 @@ async fn run_coverage(
     let mut report =
         coverage(&snapshot, &Options { detail, node: node.clone(), by, node_selector: node_selector.selector });
     tell_changes(&mut report, &snapshot);
+    let counts: Vec<Counts> = report.daemon_sets.iter().map(|daemon_set| daemon_set.counts.clone()).collect();
+    filter.apply(&mut report);
     if !output::print_data(output, &report, out)? {
         let view = view(output, target, io);
         let result = match (output, &node) {
             (Some(Output::Name), _) => render::coverage::names(&report, node.as_deref(), out),
-            (_, Some(_)) if explains => render::explanation::explanation(&report, &view, out),
+            (_, Some(_)) if explains => {
+                render::explanation::explanation(&report, output == Some(Output::Wide), &view, out)
+            }
             (_, Some(node)) => render::node::table(&report, node, output == Some(Output::Wide), &view, out),
             (_, None) if nodes => render::nodes::table(&report, output == Some(Output::Wide), &view, out),
             (_, None) if report.daemon_sets.len() > 1 && !details => render::overview::overview(&report, &view, out),
             (_, None) => render::coverage::groups(&report, &view, out),
         };
         result?;
-        if report.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
+        if counts.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
+        } else if report.daemon_sets.is_empty() {
+            writeln!(io.err, "Nothing matches the filters.")?;
         }
     }
     session.check_unknown_names(&snapshot)?;
-    let counts = report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
-    Ok(gate::all_available(counts, &report.incomplete, &session))
+    Ok(gate::all_available(&counts, &report.incomplete, &session))
 }
 
 /// Tells of each failing revision what it changed.

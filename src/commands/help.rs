@@ -77,7 +77,7 @@ pub(super) fn command() -> Command {
 fn values_once(flag: Arg) -> Arg {
     let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
     let is_named = flag.get_possible_values().iter().all(|value| help.contains(value.get_name()));
-    flag.hide_possible_values(is_named)
+    if is_named { flag.hide_possible_values(true) } else { flag }
 }
 
 /// Puts the description and the examples before the flags.

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::Failure;
 use super::gate;
 use super::output::{self, Output};
-use super::parse::parse_names;
+use super::parse::{parse_names, reason_codes};
 use super::session::GlobalArgs;
 use crate::cluster::Query;
 use crate::coverage::list;
@@ -21,6 +21,7 @@ use crate::render;
 use crate::render::table::Heading;
 use crate::render::view::View;
 use crate::report::list::FleetStatus;
+use crate::report::reason::ReasonCode;
 
 /// The flags of `list`, which a command line without a subcommand takes, too.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
@@ -34,6 +35,9 @@ pub struct ListArgs {
     /// Only DaemonSets that are not healthy
     #[arg(long, conflicts_with = "all")]
     problems: bool,
+    /// Only DaemonSets with nodes that have this primary reason, such as CrashLooping; may be repeated
+    #[arg(long, value_name = "CODE", ignore_case = true, value_parser = reason_codes(), hide_possible_values = true)]
+    reason: Vec<ReasonCode>,
     /// Sort by status, name or age
     #[arg(long, value_name = "KEY", value_enum, default_value_t, hide_default_value = true)]
     sort_by: SortBy,
@@ -93,7 +97,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let ListNamedArgs { names, list } = arguments;
-    let ListArgs { output, all, problems, sort_by, no_headers, exit_code } = list;
+    let ListArgs { output, all, problems, reason, sort_by, no_headers, exit_code } = list;
     if all && matches!(output, Some(Output::Json | Output::Yaml | Output::Name)) {
         let message = "--all is for tables: -o json, yaml and name always show every DaemonSet";
         return Err(CommandError::usage(message).into());
@@ -107,7 +111,7 @@ pub async fn run(
     let session = target.open(io).await?;
     let query = Query { names, ..Query::default() };
     let needs_all_pods_on = |snapshot: &Snapshot| match output {
-        Some(Output::Name) if !problems && !exit_code => BTreeSet::new(),
+        Some(Output::Name) if !problems && !exit_code && reason.is_empty() => BTreeSet::new(),
         _ => nodes_needing_all_pods(snapshot),
     };
     let snapshot = session.read(query, io, needs_all_pods_on).await?;
@@ -115,6 +119,9 @@ pub async fn run(
     let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
     if problems {
         report.daemon_sets.retain(|row| row.status != FleetStatus::Healthy);
+    }
+    if !reason.is_empty() {
+        report.daemon_sets.retain(|row| row.troubles.iter().any(|trouble| reason.contains(&trouble.code)));
     }
     match sort_by {
         SortBy::Status => {}

@@ -9,6 +9,7 @@ mod child;
 mod complete;
 mod completion;
 mod coverage;
+mod explain;
 mod external_diff;
 mod gate;
 mod help;
@@ -30,6 +31,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use anstream::adapter::StripBytes;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cluster::error::ClusterError;
@@ -40,7 +42,8 @@ use session::GlobalArgs;
 
 /// Say why a node has no DaemonSet pod, what changed, and how to get back.
 ///
-/// Without a subcommand: the fleet, as `kubectl ds list` shows it.
+/// Without a subcommand: the fleet, as `kubectl ds list` shows it. With the name of a DaemonSet instead: why its nodes
+/// have no pod, as `kubectl ds coverage` shows it.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-ds", bin_name = "kubectl ds", version, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = false, disable_version_flag = true, disable_help_subcommand = true)]
@@ -71,6 +74,7 @@ enum Subcommands {
     Undo(undo::UndoArgs),
     Restart(restart::RestartArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Explain(explain::ExplainArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
     Options(help::OptionsArgs),
@@ -111,13 +115,29 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
+fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let attempt = |arguments: &[OsString]| {
+        help::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
+    };
+    // What is no subcommand, nor looks like one, is the name of a DaemonSet.
+    let is_name = |error: &clap::Error| {
+        error.kind() == ErrorKind::InvalidSubcommand && error.get(ContextKind::SuggestedSubcommand).is_none()
+    };
+    match attempt(&arguments) {
+        Err(error) if is_name(&error) => {
+            arguments.insert(1, "coverage".into());
+            attempt(&arguments)
+        }
+        parsed => parsed,
+    }
+}
+
 /// Runs a command line, and returns the exit code.
 pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
     if let Some(shell) = io.variable(complete::VARIABLE).and_then(complete::shell) {
         return complete::run_for_shell(shell, arguments, io, out).await;
     }
-    let parsed = help::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
-    let result = match parsed {
+    let result = match parse(arguments) {
         Ok(cli) if session::is_colored(cli.target.color, io) => until_interrupted(cli, io, out).await,
         Ok(cli) => until_interrupted(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }).await,
         Err(error) => return print_clap_error(&error, io, out),
@@ -174,6 +194,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Undo(arguments)) => Box::pin(undo::run(arguments, target, io, out)).await,
         Some(Subcommands::Restart(arguments)) => Box::pin(restart::run(arguments, target, io, out)).await,
         Some(Subcommands::Snapshot(arguments)) => Box::pin(snapshot::run(arguments, target, io, out)).await,
+        Some(Subcommands::Explain(arguments)) => explain::run(&arguments, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, io, out),
         Some(Subcommands::Complete(arguments)) => Box::pin(complete::run(arguments, io, out)).await,
         Some(Subcommands::Options(help::OptionsArgs {})) => help::run_options(out),

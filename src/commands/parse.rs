@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use crate::cluster::Flavors;
 use crate::error::CommandError;
 use crate::model::selector::LabelSelector;
+use crate::report::coverage::NodeState;
+use crate::report::reason::ReasonCode;
 
 /// Other kinds that people name before a slash, which are no namespaces.
 const OTHER_KINDS: [&str; 22] = [
@@ -62,6 +66,27 @@ pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
         return Err(invalid_name(text));
     }
     Ok(Named { flavors, namespace, name: name.to_owned() })
+}
+
+/// Parses a reason code; with `ignore_case` in any case.
+pub(super) fn reason_codes() -> impl TypedValueParser<Value = ReasonCode> {
+    one_of(ReasonCode::ALL, |code| code.name())
+}
+
+/// Parses the state of a node; with `ignore_case` in any case.
+pub(super) fn node_states() -> impl TypedValueParser<Value = NodeState> {
+    one_of(NodeState::ALL, |state| state.name())
+}
+
+/// Parses one of some values by its name.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    values: &'static [T],
+    name: fn(&T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let find = move |text: String| {
+        values.iter().find(|value| name(value).eq_ignore_ascii_case(&text)).copied().ok_or("unknown value")
+    };
+    PossibleValuesParser::new(values.iter().map(name)).try_map(find)
 }
 
 /// Returns the names, and the namespace that they were given with.

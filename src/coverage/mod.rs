@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod cases;
 mod common_cause;
+pub(crate) mod filter;
 mod fisher;
 pub(crate) mod gaps;
 mod group;

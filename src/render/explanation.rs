@@ -4,28 +4,33 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 
-use super::coverage::incomplete;
+use super::coverage::{incomplete, what_to_do};
 use super::style;
-use super::text::{columns, count, wrap, wrap_fix};
+use super::text::{columns, count, wrap};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
+use crate::report::reason::Reason;
 
 /// The columns of a rule's name, with the space around it.
 const RULE_WIDTH: usize = 24;
 
-/// Writes the explanations.
+/// The columns of a heading, with the space after it.
+const HEADING_WIDTH: usize = 14;
+
+/// Writes the explanations: the answer, what to do, and then what was checked. Checks that had nothing to check are
+/// shown if `wide` is set.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub fn explanation(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn explanation(report: &CoverageReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let nodes = report.daemon_sets.iter().flat_map(|daemon_set| &daemon_set.nodes);
     for (index, node) in nodes.enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
-        let mut page = Page { now: report.now, view, out: &mut *out };
+        let mut page = Page { now: report.now, wide, view, out: &mut *out };
         match &node.explanation {
             Some(explanation) => page.node(node, explanation)?,
             // The node is gone, or could not be read: its pods alone are known.
@@ -38,6 +43,7 @@ pub fn explanation(report: &CoverageReport, view: &View, out: &mut dyn Write) ->
 /// The page that an explanation is written on.
 struct Page<'a> {
     now: Timestamp,
+    wide: bool,
     view: &'a View,
     out: &'a mut dyn Write,
 }
@@ -47,36 +53,35 @@ impl Page<'_> {
         for line in wrap(&self.view.show(&explanation.summary), self.view.width) {
             writeln!(self.out, "{}", style::answer(line))?;
         }
+        if let Some(reason) = node.reasons.first() {
+            what_to_do(&reason.fix, "", self.view, self.out)?;
+        }
         let eligible = if node.should_run { style::well("yes") } else { style::trouble("no") };
-        writeln!(self.out, "\nELIGIBLE     {eligible}")?;
+        writeln!(self.out, "\n{:<HEADING_WIDTH$}{eligible}", "Eligible:")?;
         self.checks(&explanation.eligibility)?;
         if !explanation.scheduling.is_empty() {
             let fits = explanation.scheduling.iter().all(|check| check.passed != Some(false));
-            writeln!(
-                self.out,
-                "SCHEDULING   {}",
-                if fits { style::well("fits") } else { style::trouble("does not fit") }
-            )?;
+            let fits = if fits { style::well("fits") } else { style::trouble("does not fit") };
+            writeln!(self.out, "{:<HEADING_WIDTH$}{fits}", "Scheduling:")?;
             self.checks(&explanation.scheduling)?;
         }
         if let Some(verdict) = &explanation.scheduler_says {
             let agrees = match verdict.agrees {
-                Some(true) => " (agrees)",
-                Some(false) => " (differs from what is recomputed here)",
+                Some(true) => ", agrees",
+                Some(false) => ", differs from the recomputed result",
                 None => "",
             };
-            let text = format!("{}{agrees}, {}", verdict.message, self.ago(verdict.at));
-            self.lines("SCHEDULER SAYS", &text)?;
+            self.lines("Scheduler:", &format!("{} ({}{agrees})", verdict.message, self.ago(verdict.at)))?;
         }
         for pod in &explanation.pods {
-            self.pod(pod)?;
+            self.pod(pod, explanation.scheduler_says.is_some())?;
         }
-        self.events("EVENTS OF THE DAEMONSET", &explanation.events)?;
+        self.events("Events of the DaemonSet:", explanation.events.iter().collect())?;
         if !explanation.near_misses.is_empty() {
-            writeln!(self.out, "NEAR MISSES")?;
+            writeln!(self.out, "Near misses:")?;
             explanation.near_misses.iter().try_for_each(|sentence| self.indented(sentence))?;
         }
-        self.reasons(node)
+        self.reasons("Other reasons:", node.reasons.get(1..).unwrap_or_default())
     }
 
     fn pods_without_node(&mut self, node: &NodeCoverage) -> io::Result<()> {
@@ -84,11 +89,11 @@ impl Page<'_> {
         let pods = count(node.pods.len(), "pod");
         let sentence = format!("node {} {what}; {pods} left on it", self.view.show(&node.name));
         writeln!(self.out, "{}", style::answer(sentence))?;
-        self.reasons(node)
+        self.reasons("Reasons:", &node.reasons)
     }
 
     fn checks(&mut self, checks: &[Check]) -> io::Result<()> {
-        for check in checks {
+        for check in checks.iter().filter(|check| self.wide || !check.trivial) {
             let (mark, styled): (&str, fn(String) -> String) = match check.passed {
                 Some(true) => ("ok", style::well),
                 Some(false) => ("no", style::trouble),
@@ -110,8 +115,9 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn pod(&mut self, pod: &PodStory) -> io::Result<()> {
-        self.lines("POD", &format!("{}: {}", pod.name, pod.phase))?;
+    /// Writes a pod, without the events of the scheduler if its message is shown already.
+    fn pod(&mut self, pod: &PodStory, scheduler_is_shown: bool) -> io::Result<()> {
+        self.lines("Pod:", &format!("{}: {}", pod.name, pod.phase))?;
         for container in &pod.containers {
             let ready = if container.ready { "ready" } else { "not ready" };
             let restarts = match container.restarts {
@@ -133,10 +139,12 @@ impl Page<'_> {
         for finalizer in &pod.finalizers {
             self.indented(&format!("finalizer {finalizer}"))?;
         }
-        self.events("EVENTS OF THE POD", &pod.events)
+        let is_shown = |event: &&EventLine| scheduler_is_shown && !self.wide && event.reason == "FailedScheduling";
+        let events: Vec<&EventLine> = pod.events.iter().filter(|event| !is_shown(event)).collect();
+        self.events("Events of the pod:", events)
     }
 
-    fn events(&mut self, heading: &str, events: &[EventLine]) -> io::Result<()> {
+    fn events(&mut self, heading: &str, events: Vec<&EventLine>) -> io::Result<()> {
         if events.is_empty() {
             return Ok(());
         }
@@ -153,31 +161,24 @@ impl Page<'_> {
         at.map_or_else(|| "some time ago".to_owned(), |at| format!("{} ago", format_age(seconds_between(at, self.now))))
     }
 
-    fn reasons(&mut self, node: &NodeCoverage) -> io::Result<()> {
-        if node.reasons.is_empty() {
+    fn reasons(&mut self, heading: &str, reasons: &[Reason]) -> io::Result<()> {
+        if reasons.is_empty() {
             return Ok(());
         }
-        writeln!(self.out, "\nWHY AND WHAT TO DO")?;
-        for reason in &node.reasons {
+        writeln!(self.out, "{heading}")?;
+        for reason in reasons {
             self.indented(&format!("{}: {}", reason.code, reason.message))?;
-            let arrow = self.view.arrow();
-            let room = self.view.width.saturating_sub(columns(arrow) + 3);
-            let mut lead = arrow.to_owned();
-            for line in wrap_fix(&reason.fix, self.view, room) {
-                writeln!(self.out, "  {lead} {line}")?;
-                lead = " ".repeat(columns(arrow));
-            }
+            what_to_do(&reason.fix, "  ", self.view, self.out)?;
         }
         Ok(())
     }
 
     /// Writes a heading with text after it.
     fn lines(&mut self, heading: &str, text: &str) -> io::Result<()> {
-        let indent = heading.len() + 3;
-        let mut lead = format!("{heading}   ");
-        for line in wrap(&self.view.show(text), self.view.width.saturating_sub(indent)) {
-            writeln!(self.out, "{lead}{line}")?;
-            lead = " ".repeat(indent);
+        let mut lead = heading;
+        for line in wrap(&self.view.show(text), self.view.width.saturating_sub(HEADING_WIDTH)) {
+            writeln!(self.out, "{lead:<HEADING_WIDTH$}{line}")?;
+            lead = "";
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::common_cause::CommonCause;
 use super::fix::Fix;
-use super::reason::{Reason, ReasonCode};
+use super::reason::{Reason, ReasonCode, named_values};
 
 /// Which nodes should have a pod of each DaemonSet, which have one, and why the others have none.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -208,33 +208,34 @@ pub struct ReasonGroup {
     pub fix: Fix,
 }
 
-/// The state of a DaemonSet on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-pub enum NodeState {
-    /// It should not run a pod, and has none.
-    NotEligible,
-    /// It should run a pod, and has none.
-    Missing,
-    /// Its pod is not bound to it.
-    Pending,
-    /// Its pod is bound, and its containers have not all started.
-    Starting,
-    /// Its pod's containers have started, and the pod is not ready.
-    NotReady,
-    /// Its pod is ready, but not for long enough to be available.
-    Ready,
-    /// Its pod is available.
-    Available,
-    /// Its only pod is terminating.
-    Terminating,
-    /// Its pod has failed or succeeded.
-    Failed,
-    /// It should not run a pod, but its pod may stay.
-    Misscheduled,
-    /// It should not run a pod, and its pod will be deleted.
-    ToBeDeleted,
-    /// It should run a pod, but the pods could not be read; only in a partial report.
-    Unknown,
+named_values! {
+    /// The state of a DaemonSet on a node.
+    NodeState {
+        /// It should not run a pod, and has none.
+        NotEligible,
+        /// It should run a pod, and has none.
+        Missing,
+        /// Its pod is not bound to it.
+        Pending,
+        /// Its pod is bound, and its containers have not all started.
+        Starting,
+        /// Its pod's containers have started, and the pod is not ready.
+        NotReady,
+        /// Its pod is ready, but not for long enough to be available.
+        Ready,
+        /// Its pod is available.
+        Available,
+        /// Its only pod is terminating.
+        Terminating,
+        /// Its pod has failed or succeeded.
+        Failed,
+        /// It should not run a pod, but its pod may stay.
+        Misscheduled,
+        /// It should not run a pod, and its pod will be deleted.
+        ToBeDeleted,
+        /// It should run a pod, but the pods could not be read; only in a partial report.
+        Unknown,
+    }
 }
 
 /// One node of a DaemonSet.
@@ -321,6 +322,8 @@ pub struct Check {
     /// Whether it passed; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
+    /// Whether it passed because the template or the node has nothing that it checks.
+    pub trivial: bool,
     /// The values that were compared, and the result.
     pub detail: String,
     /// The resulting reason code.

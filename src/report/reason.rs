@@ -5,152 +5,157 @@ use serde::Serialize;
 
 use super::fix::Fix;
 
-/// Declares the codes, with the same name in Rust and in JSON.
-macro_rules! reason_codes {
-    ($($(#[$meta:meta])* $code:ident,)+) => {
-        /// A code for a reason; stable, so that scripts can depend on it.
+/// Declares an enum whose values have the same name in Rust and in JSON.
+macro_rules! named_values {
+    ($(#[$about:meta])* $type:ident { $($(#[$meta:meta])* $value:ident,)+ }) => {
+        $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-        pub enum ReasonCode {
-            $($(#[$meta])* $code,)+
+        pub enum $type {
+            $($(#[$meta])* $value,)+
         }
 
-        impl ReasonCode {
-            /// Every code, in the order of the reference.
-            pub const ALL: &[ReasonCode] = &[$(ReasonCode::$code,)+];
+        impl $type {
+            /// Every value, in the order of the reference.
+            pub const ALL: &[$type] = &[$($type::$value,)+];
 
-            /// Returns the code as it is written in reports.
+            /// Returns the name as it is written in reports.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(ReasonCode::$code => stringify!($code),)+
+                    $($type::$value => stringify!($value),)+
                 }
             }
         }
     };
 }
 
-reason_codes! {
-    /// `nodeName` in the template pins the pods to another node.
-    NodeNameMismatch,
-    /// The node does not have a label that the nodeSelector requires.
-    NodeSelectorLabelMissing,
-    /// The node has another value for a label that the nodeSelector requires.
-    NodeSelectorValueMismatch,
-    /// No term of the required node affinity matches.
-    AffinityTermMismatch,
-    /// A term of the required node affinity never matches any node.
-    AffinityTermInvalid,
-    /// The required node affinity has no term with a requirement, so it matches no node.
-    AffinityEmptyTerms,
-    /// A NoSchedule taint is not tolerated.
-    UntoleratedNoSchedule,
-    /// A NoExecute taint is not tolerated, so it also evicts pods.
-    UntoleratedNoExecute,
-    /// The node is not ready, and its taint excludes it from `desiredNumberScheduled`.
-    NodeNotReadyTaint,
-    /// A network or kubelet plugin does not tolerate the taint of nodes that are not ready, which may be waiting for it.
-    NotReadyNotTolerated,
-    /// The network of the node is not up, and the pods do not use the host network.
-    NetworkUnavailable,
-    /// Only an `Lt` or `Gt` toleration would tolerate a taint, which depends on a feature gate.
-    ComparisonOperatorUnknown,
-    /// The pod is running, but would not be recreated.
-    Misscheduled,
-    /// The pod is on a node that is not eligible, and the controller deletes it.
-    PodOnIneligibleNode,
-    /// The controller has not observed the current spec.
-    ControllerNotObserved,
-    /// The selector selects all pods, which the controller rejects.
-    SelectingAll,
-    /// The DaemonSet is being deleted.
-    DaemonSetDeleting,
-    /// A resource quota denied the pod.
-    QuotaExceeded,
-    /// A LimitRange denied the pod.
-    LimitRangeViolation,
-    /// Pod security admission denied the pod.
-    PodSecurityDenied,
-    /// An admission webhook or policy denied the pod.
-    WebhookDenied,
-    /// An admission webhook could not be called.
-    WebhookUnavailable,
-    /// The service account does not exist.
-    ServiceAccountMissing,
-    /// The priority class does not exist.
-    PriorityClassMissing,
-    /// The runtime class does not exist.
-    RuntimeClassMissing,
-    /// The API server rejected the pod for another reason.
-    PodSpecRejected,
-    /// The pod is not created yet.
-    CreatePending,
-    /// No scheduler has tried to schedule the pod.
-    SchedulerSilent,
-    /// Scheduling gates keep the pod from being scheduled.
-    SchedulingGated,
-    /// Too little of a resource is free on the node.
-    InsufficientResource,
-    /// The pod requests more of a resource than the node has.
-    NeverFits,
-    /// The node has its maximum number of pods.
-    TooManyPods,
-    /// A host port is in use by another pod.
-    HostPortConflict,
-    /// The surge pod waits for a host port that the old pod uses until the surge pod is available.
-    SurgeHostPortDeadlock,
-    /// The node cannot have a volume of the pod.
-    VolumeUnsatisfiable,
-    /// Rules about other pods exclude the node.
-    PodAffinityBlocked,
-    /// The node cannot satisfy a device claim.
-    DeviceClaimUnsatisfied,
-    /// Admission added a nodeSelector that the node does not match.
-    InjectedNodeSelector,
-    /// The node does not have a feature that the pod needs.
-    NodeFeatureMissing,
-    /// The scheduler preempts lower-priority pods for the pod.
-    WaitingForPreemption,
-    /// The scheduler rejects the node for a reason that has no code of its own.
-    SchedulerRejected,
-    /// The kubelet rejected the pod.
-    KubeletRejected,
-    /// The pod has failed, and the controller waits before it recreates it.
-    FailedPodBackoff,
-    /// The kubelet evicted the pod.
-    Evicted,
-    /// An image cannot be pulled.
-    ImagePullFailed,
-    /// A container cannot be created from its configuration.
-    ContainerConfigError,
-    /// A container crashes repeatedly.
-    CrashLooping,
-    /// A container was OOMKilled.
-    OOMKilled,
-    /// An init container has not completed.
-    InitBlocked,
-    /// The pod sandbox cannot be created.
-    SandboxFailed,
-    /// A volume cannot be mounted.
-    MountFailed,
-    /// The containers are running, but one is not ready.
-    ReadinessFailing,
-    /// A readiness gate is not satisfied.
-    ReadinessGate,
-    /// The pod is ready, but not for `minReadySeconds` yet.
-    NotYetAvailable,
-    /// The containers are starting.
-    ContainersStarting,
-    /// The kubelet stopped posting status, or reports that the node is not ready.
-    NodeUnreachable,
-    /// The pod is terminating, within its grace period.
-    Terminating,
-    /// The pod is still there past its grace period.
-    StuckTerminating,
-    /// The node has one pod too many.
-    DuplicatePod,
-    /// The node of the pod does not exist.
-    OrphanedTarget,
-    /// Nothing that was read explains why.
-    Unexplained,
+pub(super) use named_values;
+
+named_values! {
+    /// A code for a reason; stable, so that scripts can depend on it.
+    ReasonCode {
+        /// `nodeName` in the template pins the pods to another node.
+        NodeNameMismatch,
+        /// The node does not have a label that the nodeSelector requires.
+        NodeSelectorLabelMissing,
+        /// The node has another value for a label that the nodeSelector requires.
+        NodeSelectorValueMismatch,
+        /// No term of the required node affinity matches.
+        AffinityTermMismatch,
+        /// A term of the required node affinity never matches any node.
+        AffinityTermInvalid,
+        /// The required node affinity has no term with a requirement, so it matches no node.
+        AffinityEmptyTerms,
+        /// A NoSchedule taint is not tolerated.
+        UntoleratedNoSchedule,
+        /// A NoExecute taint is not tolerated, so it also evicts pods.
+        UntoleratedNoExecute,
+        /// The node is not ready, and its taint excludes it from `desiredNumberScheduled`.
+        NodeNotReadyTaint,
+        /// A network or kubelet plugin does not tolerate the taint of nodes that are not ready, which may be waiting for it.
+        NotReadyNotTolerated,
+        /// The network of the node is not up, and the pods do not use the host network.
+        NetworkUnavailable,
+        /// Only an `Lt` or `Gt` toleration would tolerate a taint, which depends on a feature gate.
+        ComparisonOperatorUnknown,
+        /// The pod is running, but would not be recreated.
+        Misscheduled,
+        /// The pod is on a node that is not eligible, and the controller deletes it.
+        PodOnIneligibleNode,
+        /// The controller has not observed the current spec.
+        ControllerNotObserved,
+        /// The selector selects all pods, which the controller rejects.
+        SelectingAll,
+        /// The DaemonSet is being deleted.
+        DaemonSetDeleting,
+        /// A resource quota denied the pod.
+        QuotaExceeded,
+        /// A LimitRange denied the pod.
+        LimitRangeViolation,
+        /// Pod security admission denied the pod.
+        PodSecurityDenied,
+        /// An admission webhook or policy denied the pod.
+        WebhookDenied,
+        /// An admission webhook could not be called.
+        WebhookUnavailable,
+        /// The service account does not exist.
+        ServiceAccountMissing,
+        /// The priority class does not exist.
+        PriorityClassMissing,
+        /// The runtime class does not exist.
+        RuntimeClassMissing,
+        /// The API server rejected the pod for another reason.
+        PodSpecRejected,
+        /// The pod is not created yet.
+        CreatePending,
+        /// No scheduler has tried to schedule the pod.
+        SchedulerSilent,
+        /// Scheduling gates keep the pod from being scheduled.
+        SchedulingGated,
+        /// Too little of a resource is free on the node.
+        InsufficientResource,
+        /// The pod requests more of a resource than the node has.
+        NeverFits,
+        /// The node has its maximum number of pods.
+        TooManyPods,
+        /// A host port is in use by another pod.
+        HostPortConflict,
+        /// The surge pod waits for a host port that the old pod uses until the surge pod is available.
+        SurgeHostPortDeadlock,
+        /// The node cannot have a volume of the pod.
+        VolumeUnsatisfiable,
+        /// Rules about other pods exclude the node.
+        PodAffinityBlocked,
+        /// The node cannot satisfy a device claim.
+        DeviceClaimUnsatisfied,
+        /// Admission added a nodeSelector that the node does not match.
+        InjectedNodeSelector,
+        /// The node does not have a feature that the pod needs.
+        NodeFeatureMissing,
+        /// The scheduler preempts lower-priority pods for the pod.
+        WaitingForPreemption,
+        /// The scheduler rejects the node for a reason that has no code of its own.
+        SchedulerRejected,
+        /// The kubelet rejected the pod.
+        KubeletRejected,
+        /// The pod has failed, and the controller waits before it recreates it.
+        FailedPodBackoff,
+        /// The kubelet evicted the pod.
+        Evicted,
+        /// An image cannot be pulled.
+        ImagePullFailed,
+        /// A container cannot be created from its configuration.
+        ContainerConfigError,
+        /// A container crashes repeatedly.
+        CrashLooping,
+        /// A container was OOMKilled.
+        OOMKilled,
+        /// An init container has not completed.
+        InitBlocked,
+        /// The pod sandbox cannot be created.
+        SandboxFailed,
+        /// A volume cannot be mounted.
+        MountFailed,
+        /// The containers are running, but one is not ready.
+        ReadinessFailing,
+        /// A readiness gate is not satisfied.
+        ReadinessGate,
+        /// The pod is ready, but not for `minReadySeconds` yet.
+        NotYetAvailable,
+        /// The containers are starting.
+        ContainersStarting,
+        /// The kubelet stopped posting status, or reports that the node is not ready.
+        NodeUnreachable,
+        /// The pod is terminating, within its grace period.
+        Terminating,
+        /// The pod is still there past its grace period.
+        StuckTerminating,
+        /// The node has one pod too many.
+        DuplicatePod,
+        /// The node of the pod does not exist.
+        OrphanedTarget,
+        /// Nothing that was read explains why.
+        Unexplained,
+    }
 }
 
 impl ReasonCode {

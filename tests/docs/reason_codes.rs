@@ -17,17 +17,14 @@ fn every_code_is_documented_once_with_its_meaning_and_what_to_do() {
         .map(|code| (code["const"].as_str().unwrap(), code["description"].as_str().unwrap()))
         .collect();
     let document = read("reason-codes.md");
-    let rows: Vec<Vec<&str>> = document
-        .lines()
-        .filter(|line| line.starts_with("| `"))
-        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
-        .collect();
-    let codes: Vec<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    // A heading is the anchor of a code; below it are two paragraphs.
+    let sections: Vec<Vec<&str>> =
+        document.split("\n## ").skip(1).map(|section| section.trim().split("\n\n").collect()).collect();
+    let codes: Vec<&str> = sections.iter().map(|section| section[0]).collect();
     assert_eq!(codes, ReasonCode::ALL.iter().map(|code| code.name()).collect::<Vec<_>>());
-    for row in &rows {
-        let code = row[0].trim_matches('`');
-        assert_eq!(row.len(), 3, "{code}");
-        assert_eq!(row[1].replace('`', ""), meanings[code].replace('`', ""), "{code}");
-        assert!(!row[2].is_empty(), "{code}: nothing to do?");
+    for section in &sections {
+        let [code, meaning, to_do] = section[..] else { panic!("{section:?}") };
+        assert_eq!(meaning.replace('`', ""), meanings[code].replace('`', ""), "{code}");
+        assert!(!to_do.is_empty(), "{code}: nothing to do?");
     }
 }

@@ -19,22 +19,27 @@ use crate::scheduling::should_run::{Eligibility, LabelCheck};
 use crate::scheduling::taints::TaintOutcome;
 
 fn check(rule: &str, passed: bool, detail: impl Into<String>) -> Check {
-    Check { rule: rule.to_owned(), passed: Some(passed), detail: detail.into(), code: None }
+    Check { rule: rule.to_owned(), passed: Some(passed), detail: detail.into(), code: None, trivial: false }
+}
+
+/// Returns a check that passes because there is nothing to check.
+fn nothing(rule: &str) -> Check {
+    Check { trivial: true, ..check(rule, true, "none") }
 }
 
 fn failed(rule: &str, detail: impl Into<String>, code: Option<ReasonCode>) -> Check {
-    Check { rule: rule.to_owned(), passed: Some(false), detail: detail.into(), code }
+    Check { rule: rule.to_owned(), passed: Some(false), detail: detail.into(), code, trivial: false }
 }
 
 fn unknown(rule: &str, detail: impl Into<String>) -> Check {
-    Check { rule: rule.to_owned(), passed: None, detail: detail.into(), code: None }
+    Check { rule: rule.to_owned(), passed: None, detail: detail.into(), code: None, trivial: false }
 }
 
 /// Lists every rule of the controller, in its order.
 pub fn eligibility(subject: &Subject, node: &Node, eligibility: &Eligibility) -> Vec<Check> {
     let mut checks = vec![node_name(node, eligibility)];
     if eligibility.node_selector.is_empty() {
-        checks.push(check("nodeSelector", true, "none"));
+        checks.push(nothing("nodeSelector"));
     }
     checks.extend(eligibility.node_selector.iter().map(label));
     checks.extend(affinity(subject, &eligibility.affinity));
@@ -44,7 +49,7 @@ pub fn eligibility(subject: &Subject, node: &Node, eligibility: &Eligibility) ->
 
 fn node_name(node: &Node, eligibility: &Eligibility) -> Check {
     match &eligibility.pinned_to {
-        None => check("nodeName", true, "none"),
+        None => nothing("nodeName"),
         Some(pinned) if *pinned == node.metadata.name => check("nodeName", true, format!("{pinned}: this node")),
         Some(pinned) => failed("nodeName", format!("{pinned}: another node"), Some(ReasonCode::NodeNameMismatch)),
     }
@@ -70,7 +75,7 @@ fn affinity(subject: &Subject, outcome: &AffinityOutcome) -> Vec<Check> {
     let selector = subject.daemon_set.spec.template.spec.required_node_affinity();
     let written = |number: usize| selector.and_then(|selector| selector.node_selector_terms.get(number));
     let terms = match outcome {
-        AffinityOutcome::NotSet => return vec![check(RULE, true, "none")],
+        AffinityOutcome::NotSet => return vec![nothing(RULE)],
         AffinityOutcome::Matches { term } => {
             let text = written(*term).map(term_text).unwrap_or_default();
             return vec![check(RULE, true, format!("term {} matches: {text}", term + 1))];
@@ -140,7 +145,7 @@ fn taints(subject: &Subject, node: &Node, eligibility: &Eligibility) -> Vec<Chec
             .map(|taint| check("taint", true, format!("{} is only a preference", taint_text(taint)))),
     );
     if checks.is_empty() {
-        checks.push(check("taint", true, "none"));
+        checks.push(nothing("taint"));
     }
     if node.spec.unschedulable {
         checks.push(check("cordon", true, "the node is cordoned, which DaemonSets ignore"));
@@ -224,7 +229,7 @@ fn ports(subject: &Subject, spec: &PodSpec, room: Option<&Room>, own: impl Fn(&P
     const RULE: &str = "host ports";
     let wanted: Vec<_> = host_ports(spec).collect();
     if wanted.is_empty() {
-        return vec![check(RULE, true, "none")];
+        return vec![nothing(RULE)];
     }
     let texts: Vec<String> = wanted.iter().map(|port| port_text(port)).collect();
     let Some(room) = room else {

@@ -31,7 +31,7 @@ pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict)
         scheduler_says: last.zip(waiting).map(|(last, pod)| scheduler_verdict(subject, node, pod, &last)),
         near_misses: near_misses(subject, node, &eligibility, &why),
         pods: pods.iter().map(|pod| story(subject, pod)).collect(),
-        events: events(subject, node, pods),
+        events: events(subject, node, verdict.decision.should_run, pods),
     }
 }
 
@@ -171,7 +171,7 @@ fn expiring(taint: &str, effect: &str, seconds: Option<i64>) -> Option<String> {
 }
 
 /// Returns the latest events about the DaemonSet that concern a node.
-fn events(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<EventLine> {
+fn events(subject: &Subject, node: &Node, should_run: bool, pods: &[&Pod]) -> Vec<EventLine> {
     let names = |text: &str| {
         text.split(|c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'' | '/')).any(|word| {
             let word = word.trim_end_matches([':', '.']);
@@ -180,7 +180,7 @@ fn events(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<EventLine> {
     };
     let events = subject.index.events_about("DaemonSet", &subject.daemon_set.metadata).into_iter().filter(|event| {
         match event.reason.as_str() {
-            "FailedCreate" => pods.is_empty(),
+            "FailedCreate" => should_run && pods.is_empty(),
             "SelectingAll" => true,
             _ => names(&event.message),
         }

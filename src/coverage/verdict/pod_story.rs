@@ -4,6 +4,7 @@ use super::containers::{self, end_text};
 use super::create_failure;
 use super::daemon_set_context::Subject;
 use super::terminating;
+use super::unscheduled_pod::last_report;
 use crate::model::event::Event;
 use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::age::{format_age, seconds_between};
@@ -107,6 +108,8 @@ fn conditions(subject: &Subject, pod: &Pod) -> Vec<String> {
         .conditions
         .iter()
         .filter(|condition| condition.status != healthy(&condition.type_))
+        // What the scheduler reports is told apart, as far as it is about the target node.
+        .filter(|condition| condition.type_ != "PodScheduled" || last_report(subject, pod).is_none())
         .map(|condition| {
             let mut text = format!("{}={}", condition.type_, condition.status);
             if !condition.reason.is_empty() {

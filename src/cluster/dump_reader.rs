@@ -18,6 +18,10 @@ use super::yaml;
 use super::yaml_document::YamlCutter;
 use crate::model::snapshot::Kind;
 
+/// What is wrong with a dump that would take too much memory.
+pub(super) const TOO_MANY_OBJECTS: &str =
+    "has too many objects: more than 2,000,000, or 200 MB of DaemonSets and revisions";
+
 /// Adds every object of a text; `folder` is the directory it lies in, if a directory is read.
 ///
 /// # Errors
@@ -27,11 +31,15 @@ pub(super) fn read(objects: &mut Objects, mut text: Text<'_>, folder: Option<&st
     let format = text.format().map_err(TextError::Foreign)?;
     let name = text.name().to_owned();
     let mut reader = Reader { objects, name: &name, folder, document: Document::default() };
-    match format {
+    let result = match format {
         Format::Json => reader.read_json(&mut text),
         Format::Yaml => reader.read_yaml(&mut text),
+    };
+    if result.is_err() {
+        // Other files of a directory or archive count, but the rest of the list is missing.
+        reader.objects.truncated.extend(reader.document.counts.keys());
     }
-    .map_err(|error| match error {
+    result.map_err(|error| match error {
         Stop::Foreign(problem) => TextError::Foreign(ClusterError::file(&name, problem)),
         Stop::Error(error) => TextError::Unreadable(error),
         Stop::TooLong(TooLong { line }) => {
@@ -299,8 +307,7 @@ impl Reader<'_> {
         *self.document.counts.entry(kind).or_default() += 1;
         self.objects.count_whole(kind, length);
         if self.objects.is_full() {
-            let problem = "has too many objects: more than 2,000,000, or 200 MB of DaemonSets and revisions";
-            return Err(ClusterError::file(self.name, problem).into());
+            return Err(ClusterError::file(self.name, TOO_MANY_OBJECTS).into());
         }
         Ok(())
     }

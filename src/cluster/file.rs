@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use super::archive;
 use super::dump_header::Pods;
 use super::dump_reader;
 use super::error::ClusterError;
 use super::objects::{Complete, ForeignPods, Objects, Unreadable};
 use super::suggestions;
-use super::text::{self, STANDARD_INPUT, Text, TextError};
+use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
 use super::{CoverageScope, Query, Wanted};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
@@ -40,20 +41,36 @@ pub struct Reading {
     pub snapshot: Snapshot,
     /// Files that could not be read although others could, and what is odd about the dump.
     pub warnings: Vec<String>,
+    /// How many JSON and YAML files of a directory or archive have no Kubernetes objects.
+    pub foreign_files: usize,
 }
 
 /// Everything that was found in a dump.
 #[derive(Default)]
-struct Contents {
+pub(super) struct Contents {
     objects: Objects,
     warnings: Vec<String>,
-    /// How many files of a directory have no Kubernetes objects.
+    /// How many JSON and YAML files of a directory or archive have no Kubernetes objects.
     foreign_files: usize,
 }
 
 impl Contents {
-    /// Adds a file of a directory. Only what looks like Kubernetes objects deserves a warning.
-    fn add_file(&mut self, text: Result<Text<'_>, TextError>, folder: Option<&str>) {
+    /// Adds the input that a dump consists of, with the path of a file.
+    fn add_input(&mut self, name: &str, input: Input<'_>, path: Option<&Path>) -> Result<(), ClusterError> {
+        match (input, path) {
+            (Input::Text(text), _) => Ok(dump_reader::read(&mut self.objects, text, None)?),
+            (Input::Tar(reader), _) => archive::add_tar(self, name, reader),
+            (Input::Zip, Some(path)) => archive::add_zip(self, path),
+            (Input::Zip, None) => {
+                Err(ClusterError::file(name, "is a zip archive, which cannot be read from standard input")
+                    .hint("pass its path"))
+            }
+        }
+    }
+
+    /// Adds a file of a directory or archive. Only a file that looks like Kubernetes objects gets a warning.
+    pub(super) fn add_file(&mut self, text: Result<Text<'_>, TextError>, path: &Path) {
+        let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
         let result = text.and_then(|text| {
             let has_objects = text.mentions_objects();
             dump_reader::read(&mut self.objects, text, folder).map_err(|error| match error {
@@ -90,7 +107,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, ClusterError> {
     Ok(files)
 }
 
-fn is_dump_name(path: &Path) -> bool {
+pub(super) fn is_dump_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     [".json", ".yaml", ".yml"].iter().any(|ending| name.ends_with(ending))
@@ -142,7 +159,7 @@ impl Dump {
             Wanted::Coverage(CoverageScope { node: Some(node), .. }) => Complete::Node(node.clone()),
             Wanted::Coverage(_) | Wanted::History(_) => Complete::None,
         };
-        let Contents { mut objects, mut warnings, .. } = self.collect(stdin, complete)?;
+        let Contents { mut objects, mut warnings, foreign_files } = self.collect(stdin, complete)?;
         self.check_namespace(&objects, query.namespace.as_deref())?;
         if let Some(unreadable) = objects.unreadable.iter().find(|unreadable| unreadable.is_requested(query)) {
             return Err(unreadable.error());
@@ -169,7 +186,7 @@ impl Dump {
             }
             add_foreign_pods(&mut snapshot, foreign_pods, nodes);
         }
-        Ok(Reading { snapshot, warnings })
+        Ok(Reading { snapshot, warnings, foreign_files })
     }
 
     /// Reads every object of the dump.
@@ -178,16 +195,18 @@ impl Dump {
         contents.objects.complete = complete;
         let path = Path::new(&self.path);
         if self.path == "-" {
-            dump_reader::read(&mut contents.objects, Text::new(self.name(), stdin)?, None)?;
+            contents.add_input(self.name(), Input::new(self.name(), stdin)?, None)?;
         } else if self.path == DEMO {
-            dump_reader::read(&mut contents.objects, Text::new(self.name(), DEMO_BYTES)?, None)?;
+            contents.add_input(self.name(), Input::new(self.name(), DEMO_BYTES)?, None)?;
         } else if path.is_dir() {
             for file in files_of(path)? {
-                let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-                contents.add_file(Text::open(&file), folder);
+                contents.add_file(Text::open(&file), &file);
             }
         } else {
-            dump_reader::read(&mut contents.objects, Text::open(path)?, None)?;
+            contents.add_input(self.name(), Input::open(path)?, Some(path))?;
+        }
+        if contents.objects.is_full() {
+            return Err(ClusterError::file(self.name(), dump_reader::TOO_MANY_OBJECTS));
         }
         contents.objects.keep_newest();
         if contents.objects.kinds.is_empty() {
@@ -376,7 +395,7 @@ fn pods_complete(objects: &Objects) -> PodsComplete {
             Pods::OnNodes(names) => nodes.extend(names.iter().cloned()),
         }
     }
-    if objects.headers.is_empty() && objects.pods_everywhere {
+    if objects.headers.is_empty() && objects.pods_everywhere && !objects.truncated.contains(&Kind::Pods) {
         PodsComplete::Everywhere
     } else {
         PodsComplete::On(nodes)
@@ -401,7 +420,8 @@ fn gaps(objects: &Objects, pods_complete: &PodsComplete) -> Vec<Gap> {
     let read: BTreeSet<Kind> =
         objects.headers.iter().flat_map(|header| header.kinds()).chain(objects.kinds.iter().copied()).collect();
     for kind in Kind::ALL {
-        if !read.contains(&kind) && !gaps.iter().any(|gap| gap.kind == kind && gap.namespace.is_none()) {
+        let is_read = read.contains(&kind) && !objects.truncated.contains(&kind);
+        if !is_read && !gaps.iter().any(|gap| gap.kind == kind && gap.namespace.is_none()) {
             gaps.push(not_in_dump(kind, None));
         }
     }

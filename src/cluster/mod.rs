@@ -3,6 +3,7 @@
 //! A [`Query`] is answered with a [`Snapshot`](crate::model::snapshot::Snapshot). `live` reads an API server, and
 //! connects as kubectl does with the same kubeconfig; [`file`](mod@file) reads a dump and works without a client.
 
+mod archive;
 mod dump_header;
 mod dump_reader;
 pub mod error;

@@ -73,6 +73,8 @@ pub(super) struct Objects {
     pub(super) leases: Vec<Lease>,
     /// The kinds of which there was an object, or a list without one.
     pub(super) kinds: BTreeSet<Kind>,
+    /// The kinds of the lists that broke off in a file of a directory or archive.
+    pub(super) truncated: BTreeSet<Kind>,
     /// What dumps say about themselves.
     pub(super) headers: Vec<Header>,
     /// How many objects of other kinds there were.

@@ -67,6 +67,51 @@ impl From<TextError> for ClusterError {
     }
 }
 
+/// A file or stream that may be an archive; its first bytes tell.
+pub(super) enum Input<'a> {
+    Text(Text<'a>),
+    Tar(Box<dyn Read + 'a>),
+    Zip,
+}
+
+impl<'a> Input<'a> {
+    /// Begins to read a file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or is neither text nor an archive.
+    pub(super) fn open(path: &Path) -> Result<Input<'static>, TextError> {
+        let (name, file) = open_file(path)?;
+        Input::new(&name, file)
+    }
+
+    /// Begins to read a stream.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the stream cannot be read, or is neither text nor an archive.
+    pub(super) fn new(name: &str, reader: impl Read + 'a) -> Result<Self, TextError> {
+        let text = Text::start(name, reader)?;
+        if is_tar(&text.head) {
+            let rest = io::Cursor::new(text.head).chain(text.reader);
+            return Ok(Input::Tar(Box::new(rest.take(UNPACKED_LIMIT))));
+        }
+        if is_zip(&text.head) {
+            return Ok(Input::Zip);
+        }
+        text.checked().map(Input::Text)
+    }
+}
+
+fn open_file(path: &Path) -> Result<(String, File), TextError> {
+    let name = path.display().to_string();
+    if path.is_dir() {
+        return Err(TextError::Unreadable(ClusterError::file(name, "is a directory")));
+    }
+    let file = File::open(path).map_err(|error| TextError::Unreadable(io_error(&name, &error)))?;
+    Ok((name, file))
+}
+
 impl<'a> Text<'a> {
     /// Begins to read a file.
     ///
@@ -74,11 +119,7 @@ impl<'a> Text<'a> {
     ///
     /// Fails if the file cannot be read, or is not text.
     pub fn open(path: &Path) -> Result<Text<'static>, TextError> {
-        let name = path.display().to_string();
-        if path.is_dir() {
-            return Err(TextError::Unreadable(ClusterError::file(name, "is a directory")));
-        }
-        let file = File::open(path).map_err(|error| TextError::Unreadable(io_error(&name, &error)))?;
+        let (name, file) = open_file(path)?;
         Text::new(&name, file)
     }
 
@@ -87,7 +128,11 @@ impl<'a> Text<'a> {
     /// # Errors
     ///
     /// Fails if the stream cannot be read, or is not text.
-    pub fn new(name: &str, mut reader: impl Read + 'a) -> Result<Self, TextError> {
+    pub fn new(name: &str, reader: impl Read + 'a) -> Result<Self, TextError> {
+        Text::start(name, reader)?.checked()
+    }
+
+    fn start(name: &str, mut reader: impl Read + 'a) -> Result<Self, TextError> {
         let mut start = Vec::new();
         let read = reader.by_ref().take(2).read_to_end(&mut start);
         read.map_err(|error| TextError::Unreadable(io_error(name, &error)))?;
@@ -102,14 +147,19 @@ impl<'a> Text<'a> {
             let chunk = chunk.to_vec();
             text.head.extend(chunk);
         }
-        if let Some((what, hint)) = foreign_bytes(&text.head) {
-            let error = ClusterError::file(name, format!("is {what}, not JSON or YAML")).hint(hint);
+        Ok(text)
+    }
+
+    /// Checks that it is text.
+    fn checked(mut self) -> Result<Self, TextError> {
+        if let Some((what, hint)) = foreign_bytes(&self.head) {
+            let error = ClusterError::file(&self.name, format!("is {what}, not JSON or YAML")).hint(hint);
             return Err(TextError::Foreign(error));
         }
-        if text.head.starts_with(BYTE_ORDER_MARK) {
-            text.head.drain(..BYTE_ORDER_MARK.len());
+        if self.head.starts_with(BYTE_ORDER_MARK) {
+            self.head.drain(..BYTE_ORDER_MARK.len());
         }
-        Ok(text)
+        Ok(self)
     }
 
     /// Returns how errors call the text.
@@ -212,15 +262,23 @@ pub fn utf8_error(name: &str, line: usize, bytes: &[u8], error: Utf8Error) -> Cl
         .hint("a dump is text: write it with `kubectl get … -o json` or `kubectl ds snapshot`")
 }
 
+fn is_tar(bytes: &[u8]) -> bool {
+    bytes.get(257..262) == Some(b"ustar")
+}
+
+fn is_zip(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PK\x03\x04")
+}
+
 /// Names what bytes are, where they begin like something well known that is no text.
 fn foreign_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    let unpack_first = "unpack it, and give the folder or the file that is in it";
+    let unpack_first = "unpack it, and pass the directory or the file in it";
     Some(match bytes {
-        [b'P', b'K', 3, 4, ..] => ("a zip archive", unpack_first),
+        _ if is_zip(bytes) => ("a zip archive", unpack_first),
+        _ if is_tar(bytes) => ("a tar archive", unpack_first),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => ("compressed with zstd", unpack_first),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => ("compressed with xz", unpack_first),
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => ("compressed with bzip2", unpack_first),
-        _ if bytes.get(257..262) == Some(b"ustar") => ("a tar archive", unpack_first),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
             ("UTF-16 text", "PowerShell's > writes it; use `| Out-File -Encoding utf8` instead")
         }

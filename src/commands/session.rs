@@ -69,6 +69,9 @@ pub struct GlobalArgs {
     pub(super) warnings_as_errors: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
+    /// As in kubectl, with no effect but one: from 1, the files of a dump that were skipped are counted
+    #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL", default_value_t)]
+    verbosity: i32,
     #[command(flatten)]
     _ignored: IgnoredArgs,
 }
@@ -143,8 +146,6 @@ struct ConnectionArgs {
 /// Flags of kubectl that scripts pass to every command and that have no effect here; docs/kubectl-differences.md says why.
 #[derive(Debug, Clone, Args)]
 struct IgnoredArgs {
-    #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL")]
-    _v: Option<i32>,
     #[arg(long = "cache-dir", global = true, hide = true, value_name = "DIR")]
     _cache_dir: Option<String>,
     #[arg(long = "disable-compression", global = true, hide = true, num_args = 0..=1, require_equals = true)]
@@ -166,6 +167,7 @@ pub struct Target {
     pub selector: LabelSelector,
     /// Whether only ASCII characters are printed.
     pub ascii: bool,
+    verbosity: i32,
 }
 
 #[derive(Debug)]
@@ -187,6 +189,7 @@ enum Scope {
 pub struct Session {
     pub(super) source: Source,
     progress: Progress,
+    verbosity: i32,
     selector: LabelSelector,
     /// The namespace that is asked about, or nothing for every one.
     pub namespace: Option<String>,
@@ -211,6 +214,7 @@ impl GlobalArgs {
             ascii,
             warnings_as_errors: _,
             connection,
+            verbosity,
             _ignored: _,
         } = self;
         let scope = match namespace {
@@ -223,7 +227,7 @@ impl GlobalArgs {
             None => Place::Live(Box::new(connection.resolve(io))),
         };
         let selector = parse_selector("--selector", selector.as_deref())?;
-        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode })
+        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, verbosity })
     }
 }
 
@@ -304,7 +308,8 @@ impl Target {
             Scope::One(_) | Scope::All => named,
         };
         let default_namespace = default_namespace.unwrap_or_else(|| "default".to_owned());
-        Ok(Session { source, progress, selector: self.selector.clone(), namespace, default_namespace })
+        let (verbosity, selector) = (self.verbosity, self.selector.clone());
+        Ok(Session { source, progress, verbosity, selector, namespace, default_namespace })
     }
 
     /// Looks in every namespace, unless one was asked for.
@@ -382,7 +387,14 @@ impl Session {
         let query = Query { namespace, selector: self.selector.clone(), ..query };
         let live = match &self.source {
             Source::Live(live) => live,
-            Source::File(dump) => return snapshot_of(dump.read(&query, io.input, needs_all_pods_on)?, io),
+            Source::File(dump) => {
+                let Reading { snapshot, warnings, foreign_files } = dump.read(&query, io.input, needs_all_pods_on)?;
+                warn(warnings, io)?;
+                if self.verbosity > 0 && foreign_files > 0 {
+                    writeln!(io.err, "skipped {foreign_files} files without Kubernetes objects")?;
+                }
+                return Ok(snapshot);
+            }
         };
         let work = async {
             let mut snapshot = live.read(&query).await?;
@@ -492,12 +504,6 @@ impl Session {
     pub(super) fn place(&self) -> String {
         self.namespace.as_ref().map(|namespace| format!(" in {} namespace", sanitize(namespace))).unwrap_or_default()
     }
-}
-
-/// Prints the warnings about a dump, and returns what was read of it.
-fn snapshot_of(reading: Reading, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
-    warn(reading.warnings, io)?;
-    Ok(reading.snapshot)
 }
 
 fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {

@@ -108,3 +108,25 @@ fn a_folder_without_objects_says_so() {
     let missing = folder.path().join("missing.json");
     assert_eq!(read(&missing).unwrap_err().to_string(), format!("{}: no such file or directory", missing.display()));
 }
+
+#[test]
+fn a_list_that_breaks_off_in_one_file_of_a_folder_is_not_taken_for_all_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let pods: Vec<String> = ["agent-1", "agent-2"].map(|name| pod("x", name, "DaemonSet").to_string()).into();
+    let pods = format!(r#"{{"kind":"PodList","apiVersion":"v1","items":[{}]}}"#, pods.join(","));
+    write(
+        folder.path(),
+        &[
+            ("nodes.json", typed_list("NodeList", "v1", &[node("a"), node("b")])),
+            ("x/daemonsets.json", typed_list("DaemonSetList", "apps/v1", &[daemon_set("x", "agent")])),
+            ("x/pods.json", pods[..pods.len() - 10].to_owned()),
+            ("kube-public/pods.json", typed_list("PodList", "v1", &[])),
+        ],
+    );
+    let Reading { snapshot, warnings, .. } = read(folder.path()).unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(snapshot.pods.len(), 1);
+    assert!(snapshot.gap(Kind::Pods, "x").is_some());
+    assert_eq!(snapshot.gap(Kind::Nodes, ""), None);
+    assert_eq!(snapshot.pods_complete, PodsComplete::On([].into()));
+}

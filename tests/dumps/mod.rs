@@ -1,5 +1,6 @@
 //! Dumps of every form: what is read of them, and what is said of those that cannot be read.
 
+mod archives;
 mod broken;
 mod folders;
 mod forms;

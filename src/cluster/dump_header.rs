@@ -157,7 +157,7 @@ impl Header {
 
 /// Returns how many objects of each kind a snapshot holds.
 fn counts(snapshot: &Snapshot) -> impl Iterator<Item = (Kind, usize)> {
-    let all = Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets]);
+    let all = Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets]);
     all.map(|kind| {
         let count = match kind {
             Kind::DaemonSets => snapshot.daemon_sets.len(),
@@ -170,6 +170,7 @@ fn counts(snapshot: &Snapshot) -> impl Iterator<Item = (Kind, usize)> {
             Kind::RuntimeClasses => snapshot.runtime_classes.len(),
             Kind::PriorityClasses => snapshot.priority_classes.len(),
             Kind::Leases => snapshot.leases.len(),
+            Kind::PodDisruptionBudgets => snapshot.pod_disruption_budgets.len(),
         };
         (kind, count)
     })
@@ -177,5 +178,6 @@ fn counts(snapshot: &Snapshot) -> impl Iterator<Item = (Kind, usize)> {
 }
 
 fn kind_of_resource(name: &str) -> Option<Kind> {
-    Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets]).find(|kind| kind.resource() == name)
+    let others = [Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets];
+    Kind::ALL.into_iter().chain(others).find(|kind| kind.resource() == name)
 }

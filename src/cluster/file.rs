@@ -157,7 +157,7 @@ impl Dump {
         let complete = match &query.wanted {
             Wanted::Everything => Complete::All,
             Wanted::Coverage(CoverageScope { node: Some(node), .. }) => Complete::Node(node.clone()),
-            Wanted::Coverage(_) | Wanted::History(_) => Complete::None,
+            Wanted::Coverage(_) | Wanted::History(_) | Wanted::UpdateStrategy => Complete::None,
         };
         let Contents { mut objects, mut warnings, foreign_files } = self.collect(stdin, complete)?;
         self.check_namespace(&objects, query.namespace.as_deref())?;
@@ -165,6 +165,7 @@ impl Dump {
             return Err(unreadable.error());
         }
         let foreign_pods = std::mem::take(&mut objects.foreign_pods);
+        let has_budgets = objects.kinds.contains(&Kind::PodDisruptionBudgets);
         let mut snapshot = self.snapshot(objects, &mut warnings);
         snapshot.unknown_names = query
             .choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets)
@@ -177,6 +178,10 @@ impl Dump {
                 snapshot.pods.retain(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
             }
             snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
+        }
+        if query.wanted == Wanted::UpdateStrategy && !has_budgets {
+            let kind = Kind::PodDisruptionBudgets;
+            snapshot.gaps.push(Gap { kind, namespace: None, cause: GapCause::NotInDump });
         }
         if query.wanted != Wanted::Everything {
             let dumped = std::mem::replace(&mut snapshot.pods_complete, PodsComplete::On(BTreeSet::new()));
@@ -255,6 +260,7 @@ impl Dump {
             runtime_classes: objects.runtime_classes,
             priority_classes: objects.priority_classes,
             leases: objects.leases,
+            pod_disruption_budgets: objects.pod_disruption_budgets,
             gaps,
             unknown_names: Vec::new(),
         };

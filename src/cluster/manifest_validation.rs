@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-use crate::model::int_or_percent::IntOrPercent;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::{NodeSelectorRequirement, Toleration};
 use crate::model::quantity::Quantity;
 use crate::model::selector::{is_label_key, is_label_value};
@@ -93,7 +92,7 @@ pub(super) fn problems(daemon_set: &DaemonSet) -> Vec<String> {
     problems
 }
 
-/// Ported from `ValidateDaemonSetSpec` and `ValidateRollingUpdateDaemonSet`, pkg/apis/apps/validation/validation.go.
+/// Ported from `ValidateDaemonSetSpec`, pkg/apis/apps/validation/validation.go.
 fn spec_problems(daemon_set: &DaemonSet, problems: &mut Vec<String>) {
     let spec = &daemon_set.spec;
     let field = |pointer: &str| daemon_set.object.pointer(pointer).filter(|value| !value.is_null());
@@ -125,37 +124,7 @@ fn spec_problems(daemon_set: &DaemonSet, problems: &mut Vec<String>) {
     check(spec.min_ready_seconds >= 0, &format!("spec.minReadySeconds: {not_negative}"));
     let limit = spec.revision_history_limit;
     check(limit.is_none_or(|limit| limit >= 0), &format!("spec.revisionHistoryLimit: {not_negative}"));
-    match &spec.update_strategy {
-        UpdateStrategy::OnDelete => {}
-        UpdateStrategy::RollingUpdate(rolling) => {
-            let number = |amount| match amount {
-                IntOrPercent::Int(number) | IntOrPercent::Percent(number) => number,
-            };
-            let fits = |amount| match amount {
-                IntOrPercent::Int(number) => number >= 0,
-                IntOrPercent::Percent(number) => (0..=100).contains(&number),
-            };
-            let (unavailable, surge) = (rolling.max_unavailable, rolling.max_surge);
-            let path = "spec.updateStrategy.rollingUpdate";
-            let range = "Invalid value: must be a non-negative integer or a percentage up to 100%";
-            check(fits(unavailable), &format!("{path}.maxUnavailable: {range}"));
-            check(fits(surge), &format!("{path}.maxSurge: {range}"));
-            check(
-                number(unavailable) == 0 || number(surge) == 0,
-                &format!(
-                    "{path}.maxSurge: Invalid value: may not be set when maxUnavailable is non-zero (its default is 1)"
-                ),
-            );
-            check(
-                number(unavailable) != 0 || number(surge) != 0,
-                &format!("{path}.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"),
-            );
-        }
-        UpdateStrategy::Unknown(_) => check(
-            false,
-            "spec.updateStrategy.type: Unsupported value: supported values: \"RollingUpdate\", \"OnDelete\"",
-        ),
-    }
+    problems.extend(spec.update_strategy.problems(daemon_set.flavor()));
 }
 
 fn label(path: &str, key: &str, value: &str, add: &mut impl FnMut(String, String)) {

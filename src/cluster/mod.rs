@@ -56,8 +56,17 @@ pub enum Wanted {
     Coverage(CoverageScope),
     /// Revisions, including those of other owners that a selector matches, and the pods of some DaemonSets.
     History(PodsOf),
+    /// Revisions as for history, nodes, pods and PodDisruptionBudgets: what a change of the update strategy affects.
+    UpdateStrategy,
     /// Every object of every kind a snapshot holds, complete, for a dump.
     Everything,
+}
+
+impl Wanted {
+    /// Returns whether an Advanced DaemonSet may be suggested for an unknown name: the command takes them, too.
+    fn suggests_advanced(&self) -> bool {
+        matches!(self, Wanted::History(_) | Wanted::UpdateStrategy)
+    }
 }
 
 impl Default for Wanted {
@@ -142,9 +151,8 @@ impl Query {
         daemon_sets: &mut Vec<DaemonSet>,
         advanced_daemon_sets: &mut Vec<DaemonSet>,
     ) -> Result<Vec<UnknownName>, ClusterError> {
-        let unknown = match (&self.wanted, self.names.as_slice()) {
-            // Only commands about templates take Advanced DaemonSets, and may suggest one.
-            (Wanted::History(_), [name]) => {
+        let unknown = match self.names.as_slice() {
+            [name] if self.wanted.suggests_advanced() => {
                 let existing = || daemon_sets.iter().chain(advanced_daemon_sets.iter());
                 let is_meant = |daemon_set: &DaemonSet| {
                     self.flavors.include(daemon_set.flavor()) && self.wants(&daemon_set.metadata)

@@ -10,6 +10,7 @@ use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerState, Pod};
+use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass};
 
 /// An object to which something happened.
@@ -73,7 +74,7 @@ macro_rules! without_time {
     )+ };
 }
 
-without_time!(LimitRange RuntimeClass PriorityClass);
+without_time!(LimitRange RuntimeClass PriorityClass PodDisruptionBudget);
 
 /// A deletion's time lies ahead by its grace period.
 fn metadata_time(metadata: &ObjectMeta) -> Option<Timestamp> {

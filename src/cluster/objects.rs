@@ -18,6 +18,7 @@ use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
 
 /// Namespaces that every cluster has and nobody runs pods in: whoever dumped them dumped all namespaces.
@@ -71,6 +72,7 @@ pub(super) struct Objects {
     pub(super) runtime_classes: Vec<RuntimeClass>,
     pub(super) priority_classes: Vec<PriorityClass>,
     pub(super) leases: Vec<Lease>,
+    pub(super) pod_disruption_budgets: Vec<PodDisruptionBudget>,
     /// The kinds of which there was an object, or a list without one.
     pub(super) kinds: BTreeSet<Kind>,
     /// The kinds of the lists that broke off in a file of a directory or archive.
@@ -208,6 +210,10 @@ impl Objects {
                 let lease = Lease::deserialize(deserializer)?;
                 self.keep(|objects| &mut objects.leases, lease, |it| &it.metadata)
             }
+            Kind::PodDisruptionBudgets => {
+                let budget = PodDisruptionBudget::deserialize(deserializer)?;
+                self.keep(|objects| &mut objects.pod_disruption_budgets, budget, |it| &it.metadata)
+            }
         };
         note(&mut reach.namespaces, &noted.map_err(D::Error::custom)?);
         Ok(())
@@ -330,6 +336,7 @@ impl Objects {
         newest(&mut self.runtime_classes, |object| &object.metadata);
         newest(&mut self.priority_classes, |object| &object.metadata);
         newest(&mut self.leases, |object| &object.metadata);
+        newest(&mut self.pod_disruption_budgets, |object| &object.metadata);
     }
 }
 
@@ -365,6 +372,7 @@ pub(super) fn problem(kind: Kind, object: &Value) -> Option<String> {
         Kind::RuntimeClasses => problem_of::<RuntimeClass>(object),
         Kind::PriorityClasses => problem_of::<PriorityClass>(object),
         Kind::Leases => problem_of::<Lease>(object),
+        Kind::PodDisruptionBudgets => problem_of::<PodDisruptionBudget>(object),
     }
 }
 
@@ -409,7 +417,7 @@ impl<'a> Type<'a> {
         if self.kind == "DaemonSet" && self.api_version.starts_with(ADVANCED_GROUP) {
             return Some(Kind::AdvancedDaemonSets);
         }
-        Kind::ALL.into_iter().find(|kind| {
+        Kind::ALL.into_iter().chain([Kind::PodDisruptionBudgets]).find(|kind| {
             let (api_version, name, _) = kind.api_names();
             name == self.kind && api_version == self.api_version
         })

@@ -39,7 +39,7 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
     let redactor = options.redact.then(|| Redactor::new(snapshot));
     let mut dump = Dump { out, format: options.format, redactor, is_empty: true };
     dump.begin(Header::of(snapshot, options.namespace.as_deref(), options.redact))?;
-    for kind in Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets]) {
+    for kind in Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets]) {
         match kind {
             Kind::DaemonSets => dump.whole(kind, &snapshot.daemon_sets, |it| &it.metadata, |it| &it.object)?,
             Kind::AdvancedDaemonSets => {
@@ -55,6 +55,7 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
             Kind::RuntimeClasses => dump.slim(kind, &snapshot.runtime_classes, |it| &it.metadata)?,
             Kind::PriorityClasses => dump.slim(kind, &snapshot.priority_classes, |it| &it.metadata)?,
             Kind::Leases => dump.slim(kind, &snapshot.leases, |it| &it.metadata)?,
+            Kind::PodDisruptionBudgets => dump.slim(kind, &snapshot.pod_disruption_budgets, |it| &it.metadata)?,
         }
     }
     dump.end()

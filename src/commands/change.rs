@@ -1,4 +1,4 @@
-//! Carries out a change of a template: shows it, applies it, waits for the controller, and reports the outcome.
+//! Carries out a change of a DaemonSet: shows it, applies it, waits for the controller, and reports the outcome.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,27 +11,27 @@ use super::parse::{Named, parse_duration, parse_name};
 use super::session::{GlobalArgs, Session};
 use super::{Failure, interrupted};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted};
-use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::sanitize::sanitize;
 use crate::encode::shell::quote;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, Step};
 use crate::render;
 use crate::render::view::View;
-use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
 use crate::rollout::apply::{Application, Refusal, apply};
 use crate::rollout::difference::difference;
+use crate::rollout::difference::object::changes;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::planned::Planned;
 use crate::rollout::revisions::Revisions;
+use crate::rollout::set;
 
-/// The flags of a command that changes a template.
+/// The flags of a command that changes a DaemonSet.
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
     /// Show what would be done: `client` sends nothing, `server` sends it without persisting it
@@ -41,7 +41,7 @@ pub struct ChangeArgs {
     /// Output format: name, json or yaml for the changed DaemonSet, plan for the plan and its outcome in JSON
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
-    /// Do not wait until the controller has created a revision of the new template
+    /// Do not wait until the controller has observed the change
     #[arg(long)]
     no_wait: bool,
     /// How long to wait for the controller, such as `30s` or `5m`
@@ -105,6 +105,7 @@ pub async fn run(
     target: GlobalArgs,
     io: &mut Io<'_>,
     out: &mut dyn Write,
+    wanted: Wanted,
     make_plan: impl Fn(&Revisions<'_>, &Snapshot) -> Result<Planned, CommandError>,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
@@ -118,19 +119,13 @@ pub async fn run(
             .into());
     }
     let session = target.open(io).await?;
-    let query = Query {
-        names: vec![settings.name.clone()],
-        flavors: settings.flavors,
-        wanted: Wanted::History(PodsOf::OnDelete),
-        ..Query::default()
-    };
+    let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
     let snapshot = session.read_history(query, io).await?;
     let daemon_set = only_one(&snapshot, &settings.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
     let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
-    let unread = unread(&snapshot, daemon_set);
     let mut change =
-        Change { settings, session: &session, ascii: target.ascii, before: &revisions, plan: &plan, report, unread };
+        Change { settings, session: &session, ascii: target.ascii, before: &revisions, plan: &plan, report };
     let Some(step) = plan.steps.first() else {
         change.print_not_needed(io, out)?;
         return Ok(Exit::Success);
@@ -222,14 +217,6 @@ fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a DaemonSet, Com
     }
 }
 
-/// Returns what could not be read about pods, which only a plan under OnDelete mentions.
-fn unread(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Incomplete> {
-    let mut unread = incomplete_for_history(snapshot, &daemon_set.metadata.namespace);
-    let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
-    unread.retain(|incomplete| is_on_delete && incomplete.resource == Kind::Pods.resource());
-    unread
-}
-
 /// One change on its way.
 struct Change<'a> {
     settings: &'a Settings,
@@ -238,7 +225,6 @@ struct Change<'a> {
     before: &'a Revisions<'a>,
     plan: &'a Plan,
     report: ChangePlan,
-    unread: Vec<Incomplete>,
 }
 
 impl Change<'_> {
@@ -253,7 +239,7 @@ impl Change<'_> {
             render::change::plan(&self.report, &view, out)?;
             out.flush()?;
         }
-        Ok(render::change::warnings(&self.report, &self.unread, &view, io.err)?)
+        Ok(render::change::warnings(&self.report, &view, io.err)?)
     }
 
     /// Applies the step, and returns the object as it became.
@@ -327,6 +313,7 @@ impl Change<'_> {
             Action::Undo { to_revision } => {
                 format!("to repeat it: kubectl ds undo {name} -n {namespace} --to-revision={to_revision}")
             }
+            Action::Set(fields) => format!("to repeat it: {}", set::command(daemon_set, fields)),
             Action::Restart => format!(
                 "before you restart again, see whether the template was changed: kubectl ds history {name} \
                  -n {namespace} --diff"
@@ -334,16 +321,18 @@ impl Change<'_> {
         }
     }
 
-    /// Notes that a step was applied, and how the server's template differs from the planned one, through webhooks and
+    /// Notes that a step was applied, and how the server's result differs from the planned one, because of webhooks and
     /// defaults.
     fn note_applied(&mut self, stage: Stage, step: &Step, object: &Value) {
         self.report.outcome.stage = stage;
         let Step::PatchDaemonSet(patch) = step;
+        let Ok(planned) = patch.applied_to(&self.before.daemon_set.object) else { return };
         let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
-        let planned = patch.applied_to(&self.before.daemon_set.object).ok().and_then(|object| template(&object));
-        if let (Some(planned), Some(made)) = (planned, template(object)) {
-            self.report.outcome.made_by_server = difference(&planned, &made);
-        }
+        self.report.outcome.made_by_server = match (template(&planned), template(object)) {
+            _ if !self.report.kind.changes_template() => changes(&planned, object),
+            (Some(planned), Some(made)) => difference(&planned, &made),
+            _ => Vec::new(),
+        };
     }
 
     /// Returns the sentence that the change was made, as kubectl prints it.
@@ -351,6 +340,7 @@ impl Change<'_> {
         let verb = match self.plan.action {
             Action::Undo { .. } => "rolled back",
             Action::Restart => "restarted",
+            Action::Set(_) => "updated",
         };
         format!("{} {verb}", sanitize(&self.report.daemon_set.full()))
     }
@@ -375,7 +365,7 @@ impl Change<'_> {
         }
     }
 
-    /// Prints that the change was applied, waits for the controller, and prints what became of the revision.
+    /// Prints that the change was applied, waits for the controller, and prints the outcome.
     async fn finish(
         &mut self,
         snapshot: &Snapshot,
@@ -383,11 +373,15 @@ impl Change<'_> {
         io: &Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        // Without the permission to list revisions the new one cannot be seen, and what is being deleted gets none.
+        // Without the permission to list revisions a new one cannot be seen, and what is being deleted is not reconciled.
         let sees_revisions = snapshot.gap(Kind::ControllerRevisions, &self.report.daemon_set.namespace).is_none();
-        let gets_revision = sees_revisions && !self.before.daemon_set.metadata.is_terminating();
-        let Some(patience) = self.settings.patience.filter(|_| gets_revision) else {
+        let sees_outcome = sees_revisions || !self.report.kind.changes_template();
+        let is_observed = sees_outcome && !self.before.daemon_set.metadata.is_terminating();
+        let Some(patience) = self.settings.patience.filter(|_| is_observed) else {
             self.print_result(object, io, out)?;
+            if self.settings.output.is_none() {
+                render::change::revert(&self.report, &self.view(io), out)?;
+            }
             out.flush()?;
             return Ok(Exit::Success);
         };
@@ -419,6 +413,7 @@ impl Change<'_> {
             render::change::outcome(&self.report, &self.view(io), out)?;
         } else if is_text {
             writeln!(out)?;
+            render::change::revert(&self.report, &self.view(io), out)?;
         } else {
             self.print_result(object, io, out)?;
         }
@@ -430,7 +425,7 @@ impl Change<'_> {
         }
     }
 
-    /// Waits until the controller has created a revision of the new template; returns `None` if it has not in time.
+    /// Waits until the controller has observed the change; returns `None` if it has not in time.
     async fn wait(&self, object: &Value, patience: Duration, io: &Io<'_>) -> Result<Option<Outcome>, CommandError> {
         let metadata = &self.before.daemon_set.metadata;
         let flavors = match self.before.daemon_set.flavor() {

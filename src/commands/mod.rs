@@ -19,6 +19,7 @@ mod output;
 mod parse;
 mod restart;
 mod session;
+mod set;
 mod snapshot;
 mod status;
 mod status_watch;
@@ -73,6 +74,7 @@ enum Subcommands {
     History(history::HistoryArgs),
     Undo(undo::UndoArgs),
     Restart(restart::RestartArgs),
+    Set(set::SetArgs),
     Snapshot(snapshot::SnapshotArgs),
     Explain(explain::ExplainArgs),
     Completion(completion::CompletionArgs),
@@ -193,6 +195,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::History(arguments)) => Box::pin(history::run(arguments, target, io, out)).await,
         Some(Subcommands::Undo(arguments)) => Box::pin(undo::run(arguments, target, io, out)).await,
         Some(Subcommands::Restart(arguments)) => Box::pin(restart::run(arguments, target, io, out)).await,
+        Some(Subcommands::Set(arguments)) => Box::pin(set::run(arguments, target, io, out)).await,
         Some(Subcommands::Snapshot(arguments)) => Box::pin(snapshot::run(arguments, target, io, out)).await,
         Some(Subcommands::Explain(arguments)) => explain::run(&arguments, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, io, out),

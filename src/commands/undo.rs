@@ -8,6 +8,7 @@ use super::Failure;
 use super::change::{self, ChangeArgs};
 use super::history::existing;
 use super::session::GlobalArgs;
+use crate::cluster::{PodsOf, Wanted};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -71,7 +72,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Settings { to_revision, change } = arguments.resolve()?;
-    change::run(&change, target, io, out, |revisions, snapshot| {
+    change::run(&change, target, io, out, Wanted::History(PodsOf::OnDelete), |revisions, snapshot| {
         let namespace = &revisions.daemon_set.metadata.namespace;
         let gaps = incomplete_for_history(snapshot, namespace);
         match undo(revisions, to_revision, snapshot) {

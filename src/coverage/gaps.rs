@@ -42,6 +42,19 @@ pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec) -> Vec<Incom
     snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
 }
 
+/// Returns a sentence for everything that could not be read and that matters for a change of a DaemonSet's update
+/// strategy.
+pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str) -> Vec<Incomplete> {
+    let left_open = |kind: Kind| match kind {
+        Kind::Nodes | Kind::Pods | Kind::ControllerRevisions => Some("the effect is computed from the status alone"),
+        Kind::PodDisruptionBudgets => Some("whether one matches the pods is unknown"),
+        _ => None,
+    };
+    let kinds = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions, Kind::PodDisruptionBudgets];
+    let gaps = kinds.into_iter().filter_map(|kind| snapshot.gap(kind, namespace));
+    gaps.filter_map(|gap| Some(sentence(gap, left_open(gap.kind)?))).collect()
+}
+
 fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
     let resource = gap.kind.resource();
     let place = match &gap.namespace {
@@ -85,6 +98,7 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Events => "why pods were not made, scheduled or started may stay open",
         // Whether there is none or it could not be read, the lease only ever adds to an answer.
         Kind::Leases => return None,
+        Kind::PodDisruptionBudgets => return None,
         Kind::AdvancedDaemonSets => "Advanced DaemonSets of OpenKruise are left out",
         Kind::LimitRanges => "requests that a LimitRange would add are not counted",
         Kind::RuntimeClasses => "what a runtime class would add to pods is not counted",

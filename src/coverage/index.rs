@@ -15,7 +15,8 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::scheduling::daemon_pods;
+use crate::scheduling::daemon_pods::{self, NodePods};
+use crate::scheduling::should_run::DaemonPod;
 
 /// A snapshot with its indices.
 pub struct Index<'a> {
@@ -111,6 +112,21 @@ impl<'a> Index<'a> {
             pods.sort_by(|a, b| daemon_pods::controller_order(a, b));
         }
         pods
+    }
+
+    /// Returns every node with the pods that the controller counts as a DaemonSet's, as the rules of a rolling update take
+    /// them: the nodes of the snapshot, and those that do not exist but have pods.
+    pub fn nodes_with_pods(&self, daemon_set: &DaemonSet) -> Vec<NodePods<'a>> {
+        let (pods, daemon_pod) = (self.pods_of(daemon_set), DaemonPod::new(&daemon_set.spec.template));
+        let mut cursor = pods.cursor();
+        let existing = self.nodes.iter().enumerate().map(|(number, node)| NodePods {
+            node: &node.metadata.name,
+            decision: Some(daemon_pod.decide(node)),
+            pods: cursor.pods_on(number).iter().map(|(_, pod)| *pod).collect(),
+        });
+        let mut nodes: Vec<NodePods<'a>> = existing.collect();
+        nodes.extend(pods.elsewhere.into_iter().map(|(node, pods)| NodePods { node, decision: None, pods }));
+        nodes
     }
 
     /// Returns the revision of the DaemonSet's live template; `None` if the controller has not created it yet.

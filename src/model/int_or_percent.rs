@@ -1,6 +1,9 @@
 //! A count, or a percentage of one: `IntOrString` as update strategies use it.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use thiserror::Error;
 
 /// A number of pods, or a percentage of the desired ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +24,53 @@ impl IntOrPercent {
             IntOrPercent::Int(count) => count,
             IntOrPercent::Percent(percent) => (percent.saturating_mul(total).saturating_add(99)).div_euclid(100),
         }
+    }
+}
+
+impl IntOrPercent {
+    /// Returns the number without its unit.
+    ///
+    /// Ported from `getIntOrPercentValue`, pkg/apis/apps/validation/validation.go, release 1.36.3.
+    pub fn value(self) -> i64 {
+        match self {
+            IntOrPercent::Int(value) | IntOrPercent::Percent(value) => value,
+        }
+    }
+}
+
+/// Why a text is no number of pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum InvalidIntOrPercent {
+    /// It is neither a number nor a percentage.
+    #[error("must be an integer or a percentage (e.g. 5 or 10%)")]
+    Syntax,
+    /// The number does not fit into the API's field.
+    #[error("must be at most {}", i32::MAX)]
+    TooLarge,
+}
+
+impl FromStr for IntOrPercent {
+    type Err = InvalidIntOrPercent;
+
+    /// Parses what the API server accepts in a field of this type, whose range the validation checks.
+    ///
+    /// Ported from `Parse`, k8s.io/apimachinery/pkg/util/intstr/intstr.go, and `IsValidPercent`,
+    /// k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.36. A number beyond 32 bits is an error here.
+    fn from_str(text: &str) -> Result<Self, InvalidIntOrPercent> {
+        if let Some(digits) = text.strip_suffix('%') {
+            let is_valid = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+            // A percentage that does not fit is over 100% anyway.
+            return match is_valid {
+                true => Ok(IntOrPercent::Percent(digits.parse().unwrap_or(i64::MAX))),
+                false => Err(InvalidIntOrPercent::Syntax),
+            };
+        }
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+            return Err(InvalidIntOrPercent::Syntax);
+        }
+        let number: i32 = text.parse().map_err(|_| InvalidIntOrPercent::TooLarge)?;
+        Ok(IntOrPercent::Int(number.into()))
     }
 }
 
@@ -63,7 +113,40 @@ impl<'de> Deserialize<'de> for IntOrPercent {
 
 #[cfg(test)]
 mod tests {
-    use super::IntOrPercent::{Int, Percent};
+    use super::IntOrPercent::{self, Int, Percent};
+    use super::InvalidIntOrPercent::{Syntax, TooLarge};
+
+    #[test]
+    fn text_is_read_as_the_api_server_reads_it() {
+        for (text, expected) in [
+            ("0", Ok(Int(0))),
+            ("14", Ok(Int(14))),
+            ("05", Ok(Int(5))),
+            ("+5", Ok(Int(5))),
+            ("-1", Ok(Int(-1))),
+            ("2147483647", Ok(Int(2_147_483_647))),
+            ("2147483648", Err(TooLarge)),
+            ("99999999999999999999", Err(TooLarge)),
+            ("10%", Ok(Percent(10))),
+            ("010%", Ok(Percent(10))),
+            ("0%", Ok(Percent(0))),
+            ("99999999999999999999%", Ok(Percent(i64::MAX))),
+            ("%", Err(Syntax)),
+            ("-5%", Err(Syntax)),
+            ("+5%", Err(Syntax)),
+            ("5.5%", Err(Syntax)),
+            ("5%%", Err(Syntax)),
+            (" 5", Err(Syntax)),
+            ("5 %", Err(Syntax)),
+            ("", Err(Syntax)),
+            ("-", Err(Syntax)),
+            ("1_000", Err(Syntax)),
+            ("0x10", Err(Syntax)),
+            ("ten", Err(Syntax)),
+        ] {
+            assert_eq!(text.parse::<IntOrPercent>(), expected, "{text:?}");
+        }
+    }
 
     #[test]
     fn percentages_round_up() {

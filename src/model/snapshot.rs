@@ -11,6 +11,7 @@ use super::event::Event;
 use super::metadata::ObjectMeta;
 use super::node::Node;
 use super::pod::{Pod, ResourceList, Toleration};
+use super::pod_disruption_budget::PodDisruptionBudget;
 use super::time::Time;
 use super::wire::null_is_default;
 
@@ -41,6 +42,8 @@ pub struct Snapshot {
     pub priority_classes: Vec<PriorityClass>,
     /// Leases that components renew while they run.
     pub leases: Vec<Lease>,
+    /// PodDisruptionBudgets in the DaemonSets' namespaces; read only for changes of the update strategy.
+    pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
     /// What could not be read, and why.
     pub gaps: Vec<Gap>,
     /// DaemonSets that were asked for by name, together with others, and do not exist.
@@ -91,6 +94,8 @@ pub enum Kind {
     /// OpenKruise's Advanced DaemonSets. Few clusters have them, so they are not in [`Kind::ALL`], and
     /// a dump without them is complete.
     AdvancedDaemonSets,
+    /// PodDisruptionBudgets. Only changes of the update strategy look at them, so a dump without them is complete.
+    PodDisruptionBudgets,
 }
 
 impl Kind {
@@ -120,6 +125,7 @@ impl Kind {
             Kind::PriorityClasses => ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
             Kind::Leases => ("coordination.k8s.io/v1", "Lease", "leases"),
             Kind::AdvancedDaemonSets => ("apps.kruise.io/v1beta1", "DaemonSet", "daemonsets.apps.kruise.io"),
+            Kind::PodDisruptionBudgets => ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
         }
     }
 
@@ -175,6 +181,7 @@ impl Snapshot {
             runtime_classes: Vec::new(),
             priority_classes: Vec::new(),
             leases: Vec::new(),
+            pod_disruption_budgets: Vec::new(),
             gaps: Vec::new(),
             unknown_names: Vec::new(),
         }

@@ -3,7 +3,9 @@
 //! A [`Plan`] is an [`Action`] that is carried out in [`Step`]s. Each step has a precondition, the version of the
 //! object that it was made for, so that a concurrent edit is never overwritten.
 
+mod edits;
 mod restart;
+mod set;
 mod undo;
 
 use jiff::Timestamp;
@@ -13,6 +15,7 @@ use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
 use crate::model::template::Template;
+pub use set::{SpecFields, StrategyType};
 
 /// The name under which the API server records the fields that this tool has changed.
 pub const FIELD_MANAGER: &str = "kubectl-ds";
@@ -36,6 +39,8 @@ pub enum Action {
     },
     /// All pods restart.
     Restart,
+    /// Fields of its spec besides the template get these values.
+    Set(SpecFields),
 }
 
 /// One request that changes one object.
@@ -45,7 +50,7 @@ pub enum Step {
     PatchDaemonSet(DaemonSetPatch),
 }
 
-/// A patch of the template of one DaemonSet.
+/// A patch of one DaemonSet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DaemonSetPatch {
     /// The group and version, such as `apps/v1`.
@@ -71,6 +76,12 @@ impl Plan {
     pub fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Self {
         let steps = restart::restart(daemon_set, now).map(Step::PatchDaemonSet);
         Plan { action: Action::Restart, steps: steps.into_iter().collect() }
+    }
+
+    /// Plans to set fields of the spec; there is nothing to do if they have these values.
+    pub fn set(daemon_set: &DaemonSet, fields: SpecFields) -> Self {
+        let steps = set::set(daemon_set, fields).map(Step::PatchDaemonSet);
+        Plan { action: Action::Set(fields), steps: steps.into_iter().collect() }
     }
 }
 
@@ -105,6 +116,11 @@ impl DaemonSetPatch {
     pub fn patch(&self) -> Patch {
         let precondition = replace(["metadata", "resourceVersion"], self.resource_version.clone());
         Patch(std::iter::once(precondition).chain(self.operations.iter().cloned()).collect())
+    }
+
+    /// Returns the JSON Pointers of what it changes.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.operations.iter().map(|operation| operation.path().as_str())
     }
 
     /// Returns the same patch for another version of the object.

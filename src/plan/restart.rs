@@ -1,11 +1,9 @@
 //! Restarts all pods by an annotation of the template.
 
 use jiff::Timestamp;
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, PatchOperation};
-use serde_json::{Value, json};
 
 use super::DaemonSetPatch;
+use super::edits::Edits;
 use crate::model::daemon_set::DaemonSet;
 
 /// The annotation whose change restarts the pods, as kubectl sets it.
@@ -17,26 +15,9 @@ const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
 /// Returns `None` if the template has this time already: it has seconds only.
 pub(super) fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
     let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    // Parents of the annotation that exist stay as they are.
-    let mut path = vec!["spec", "template"];
-    let mut place = daemon_set.object.pointer("/spec/template");
-    for step in ["metadata", "annotations"] {
-        match place.and_then(|place| place.get(step)).filter(|there| there.is_object()) {
-            Some(there) => (place, _) = (Some(there), path.push(step)),
-            None => break,
-        }
-    }
-    if place.and_then(|place| place.get(RESTARTED_AT_ANNOTATION)).and_then(Value::as_str) == Some(at.as_str()) {
-        return None;
-    }
-    let value: Value = match path.len() {
-        2 => json!({"annotations": {RESTARTED_AT_ANNOTATION: at}}),
-        3 => json!({RESTARTED_AT_ANNOTATION: at}),
-        _ => at.into(),
-    };
-    path.push(["metadata", "annotations", RESTARTED_AT_ANNOTATION][path.len() - 2]);
-    let add = PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(path), value });
-    Some(DaemonSetPatch::new(daemon_set, vec![add]))
+    let mut edits = Edits::of(daemon_set);
+    edits.set(&["spec", "template", "metadata", "annotations", RESTARTED_AT_ANNOTATION], at);
+    edits.into_patch()
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! A change of a template: the plan, its warnings and its outcome.
+//! A change of a DaemonSet: the plan, its warnings and its outcome.
 
 use std::io::{self, Write};
 
 use super::changes;
+use super::effect;
 use super::list::age;
 use super::style;
 use super::text::{some_of, wrap};
 use super::view::View;
 use crate::report::change::Change;
-use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangePlan, PlanKind, PodLeft, Warning, WarningCode};
 
 /// Writes the plan.
@@ -24,6 +24,7 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
             format!("{name} goes back to revision {revision}{}{}", rolled_out(plan), from(plan))
         }
         PlanKind::RestartPlan => format!("{name} restarts{}", from(plan)),
+        PlanKind::SetPlan => format!("{name} is updated"),
     };
     writeln!(out, "{}", style::answer(view.show(&text)))?;
     if let Some(why) = &plan.why {
@@ -33,6 +34,9 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
     }
     writeln!(out)?;
     changes::write(&plan.changes, view, out)?;
+    if let Some(effect) = &plan.effect {
+        effect::write(effect, &plan.changes, view, out)?;
+    }
     writeln!(out)?;
     left(&plan.pods_left, view, out)
 }
@@ -46,7 +50,7 @@ fn from(plan: &ChangePlan) -> String {
         (PlanKind::UndoPlan, Some(from)) => format!(" from revision {from}"),
         (PlanKind::UndoPlan, None) => " from a template that is no revision yet".to_owned(),
         (PlanKind::RestartPlan, Some(from)) => format!(", now on revision {from}"),
-        (PlanKind::RestartPlan, None) => String::new(),
+        (PlanKind::RestartPlan, None) | (PlanKind::SetPlan, _) => String::new(),
     }
 }
 
@@ -73,9 +77,9 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub fn warnings(plan: &ChangePlan, unread: &[Incomplete], view: &View, err: &mut dyn Write) -> io::Result<()> {
-    let unread = unread.iter().map(|unread| &unread.message);
-    for message in plan.warnings.iter().map(|warning| &warning.message).chain(unread) {
+pub fn warnings(plan: &ChangePlan, view: &View, err: &mut dyn Write) -> io::Result<()> {
+    let incomplete = plan.incomplete.iter().map(|incomplete| &incomplete.message);
+    for message in plan.warnings.iter().map(|warning| &warning.message).chain(incomplete) {
         let text = format!("warning: {message}");
         for (index, line) in wrap(&view.show(&text), view.width - 2).into_iter().enumerate() {
             writeln!(err, "{}{line}", if index == 0 { "" } else { "  " })?;
@@ -93,7 +97,7 @@ pub fn made_by_server(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io
     if plan.outcome.made_by_server.is_empty() {
         return Ok(());
     }
-    writeln!(out, "the server itself changes, on top of that:")?;
+    writeln!(out, "changes that the server made on top of that:")?;
     writeln!(out)?;
     changes::write(&plan.outcome.made_by_server, view, out)?;
     writeln!(out)
@@ -119,6 +123,9 @@ pub fn concurrent_edit(title: &str, changes: &[Change], view: &View, err: &mut d
 /// Fails if the output cannot be written.
 pub fn not_needed(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = view.show(&plan.daemon_set.full());
+    if plan.kind == PlanKind::SetPlan {
+        return writeln!(out, "{name} has these values already; nothing was changed");
+    }
     let revision = plan.to_revision.map_or_else(String::new, |revision| format!(" of revision {revision}"));
     writeln!(out, "{name} has the template{revision} already; nothing was changed")
 }
@@ -133,6 +140,11 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
     if outcome.changed_again {
         writeln!(out)?;
         return writeln!(out, "{}", style::moving("the DaemonSet was changed again in the meantime"));
+    }
+    if !plan.kind.changes_template() {
+        writeln!(out)?;
+        made_by_server(plan, view, out)?;
+        return revert(plan, view, out);
     }
     let number = outcome.revision.unwrap_or_default();
     match plan.to_revision {
@@ -168,6 +180,15 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
         format!("kubectl ds history {name} -n {namespace}")
     };
     hint("to watch:", &watch, view, out)
+}
+
+/// Writes the command that restores what was before the change.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub fn revert(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    plan.revert.as_ref().map_or(Ok(()), |command| hint("to undo:", &command.to_string(), view, out))
 }
 
 fn hint(what: &str, command: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {

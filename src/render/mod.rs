@@ -7,6 +7,7 @@ pub(crate) mod change;
 pub mod changes;
 mod common_cause;
 pub(crate) mod coverage;
+mod effect;
 pub(crate) mod explanation;
 pub(crate) mod history;
 mod line_diff;

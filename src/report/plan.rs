@@ -6,9 +6,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::change::Change;
+use super::coverage::Incomplete;
+use super::fix::Command;
 use super::history::DaemonSetName;
 
-/// A change of a DaemonSet's template: a rollback to a revision (`undo`), or a restart.
+/// A change of a DaemonSet: a rollback to a revision (`undo`), a restart, or other values in its spec (`set`).
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {
@@ -16,30 +18,40 @@ pub struct ChangePlan {
     pub api_version: String,
     /// What is done.
     pub kind: PlanKind,
-    /// Whose template is changed.
+    /// What is changed.
     pub daemon_set: DaemonSetName,
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// The revision that the live template is; absent if it has none yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_revision: Option<i64>,
-    /// The revision that the template is taken from; absent for a restart.
+    /// The revision that the template is taken from; only for a rollback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_revision: Option<i64>,
     /// When that revision was last rolled out; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_out_at: Option<Timestamp>,
-    /// Why that revision was chosen, a sentence; absent if it was requested.
+    /// Why that revision was chosen, or why more is changed than was requested, a sentence; absent if all was
+    /// requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Whether there is anything to do; `false` if the live template already has the same meaning.
+    /// Whether there is anything to do; `false` if the DaemonSet is as requested already.
     pub needed: bool,
-    /// How the template changes.
+    /// How the template changes, with paths in it; for `set` how the DaemonSet changes.
     pub changes: Vec<Change>,
+    /// What the change means for this cluster; only for `set`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
+    /// The command that restores the values before the change, quoted for a POSIX shell; only for `set`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub revert: Option<Command>,
     /// The JSON Patch that is sent, with the resource version that was read as its precondition; empty if not needed.
     pub patch: Vec<Value>,
-    /// What will prevent the change from having an effect, or revert it.
+    /// What will prevent the change from having an effect, or revert it, and what it may break.
     pub warnings: Vec<Warning>,
+    /// What could not be read, so that the effect or the warnings are incomplete.
+    pub incomplete: Vec<Incomplete>,
     /// The pods that keep another revision until they are deleted; only under OnDelete.
     pub pods_left: Vec<PodLeft>,
     /// The outcome.
@@ -53,6 +65,71 @@ pub enum PlanKind {
     UndoPlan,
     /// Restarts all pods.
     RestartPlan,
+    /// Sets fields of the spec besides the template.
+    SetPlan,
+}
+
+impl PlanKind {
+    /// Returns whether it changes the template, so that the controller creates a revision.
+    pub fn changes_template(self) -> bool {
+        match self {
+            PlanKind::UndoPlan | PlanKind::RestartPlan => true,
+            PlanKind::SetPlan => false,
+        }
+    }
+}
+
+/// What a change of a DaemonSet's spec means for a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Effect {
+    /// How many nodes should have a pod.
+    pub desired: i64,
+    /// How many pods are of an older revision; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outdated: Option<i64>,
+    /// The pace of a rolling update before the change; absent under OnDelete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Pace>,
+    /// The pace of a rolling update after the change; absent under OnDelete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Pace>,
+    /// The pods that the controller deletes because nodes may no longer have two pods: the newer one of each.
+    pub surge_pods_deleted: Vec<PodOnNode>,
+    /// The revisions that the controller deletes, oldest first; absent if the limit is not changed or if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revisions_deleted: Option<Vec<i64>>,
+}
+
+/// The pace of a rolling update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pace {
+    /// Whether nodes get a second pod before the old one is deleted.
+    pub surges: bool,
+    /// How many nodes may be without an available pod, or with surge may have a second pod, at a time.
+    pub allowed: i64,
+    /// How many nodes count against `allowed` now; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_use: Option<i64>,
+    /// How many pods the controller replaces now: deletes, or with surge creates a second pod beside; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_now: Option<i64>,
+    /// How many of these are replaced regardless of `allowed`, because they are unavailable; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_regardless: Option<i64>,
+    /// The least time that a rollout to all nodes takes, in seconds, because of `minReadySeconds`.
+    pub min_rollout_seconds: i64,
+}
+
+/// A pod, and the node that it is on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodOnNode {
+    /// The node.
+    pub node: String,
+    /// The name of the pod.
+    pub pod: String,
 }
 
 /// Something to know before the change.
@@ -76,9 +153,9 @@ pub enum WarningCode {
     Flux,
     /// A Helm release manages it.
     Helm,
-    /// The last applied manifest has another template.
+    /// The last applied manifest has other values.
     LastApplied,
-    /// Fields of the template are managed with server-side apply.
+    /// The fields are managed with server-side apply.
     ServerSideApply,
     /// It is being deleted, so its controller no longer reconciles it.
     Deleting,
@@ -92,6 +169,18 @@ pub enum WarningCode {
     InPlace,
     /// No old revisions are retained.
     NoHistory,
+    /// A rolling update may replace the pods of all nodes at once.
+    AllAtOnce,
+    /// A rolling update takes an hour or more, because of `minReadySeconds`.
+    SlowRollout,
+    /// A rolling update may make more pods unavailable than a PodDisruptionBudget allows.
+    DisruptionBudget,
+    /// Pods of an older revision become unavailable, so that they are replaced at once regardless of the limit.
+    ReplacedRegardless,
+    /// Two pods of a node need the same host port, so that surge cannot work.
+    HostPort,
+    /// The newer pod is deleted on nodes with two.
+    SurgePodsDeleted,
 }
 
 /// A pod that keeps another revision.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::concurrent_edit;
+use super::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::template::Template;
 use crate::plan::{DaemonSetPatch, FIELD_MANAGER, Step};
@@ -91,7 +92,7 @@ pub(crate) async fn apply<S: Server>(
     let mut patch = patch.clone();
     for _ in 0..MAX_CONFLICT_RETRIES {
         let failed = match server.patch(&patch).await {
-            Ok(answer) => match problem_of(&answer, before) {
+            Ok(answer) => match problem_of(&answer, &patch, before) {
                 None => return Application::Applied(answer),
                 Some(problem) => Failed::OutcomeUnknown(server.unexpected(problem)),
             },
@@ -159,12 +160,10 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Found
     if now.metadata.uid != before.metadata.uid {
         return Found::AnotherObject;
     }
-    let planned = patch.applied_to(&before.object).ok();
-    let planned = planned.as_ref().and_then(template);
-    if planned.is_some_and(|planned| planned.same_meaning(&now.template())) {
+    if patch.applied_to(&before.object).is_ok_and(|planned| has_change(patch, &planned, &now.object)) {
         return Found::Change;
     }
-    let changes = concurrent_edit::changes(&before.object, &now.object);
+    let changes = changes(&before.object, &now.object);
     if changes.is_empty() {
         return Found::Nothing;
     }
@@ -184,7 +183,7 @@ fn conclude<E>(found: Found, error: E) -> Application<E> {
 }
 
 /// Returns what shows that an answer is not the DaemonSet with the change.
-fn problem_of(answer: &Value, before: &DaemonSet) -> Option<&'static str> {
+fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet) -> Option<&'static str> {
     let text = |path: &str| answer.pointer(path).and_then(Value::as_str);
     let metadata = &before.metadata;
     if (text("/kind"), text("/apiVersion")) != (Some("DaemonSet"), Some(before.api_version())) {
@@ -194,11 +193,41 @@ fn problem_of(answer: &Value, before: &DaemonSet) -> Option<&'static str> {
     if found != (Some(&metadata.uid), Some(&metadata.namespace), Some(&metadata.name)) {
         return Some("it is another object");
     }
-    match template(answer) {
-        None => Some("it has no spec.template"),
-        Some(template) if template.same_meaning(&before.template()) => Some("the change is not in it"),
-        Some(_) => None,
+    if template(answer).is_none() {
+        return Some("it has no spec.template");
     }
+    // What the server changes on top of it, such as through a webhook, is shown to the user.
+    let is_unchanged = patch.paths().all(|path| match is_in_template(path) {
+        true => same_template(&before.object, answer),
+        false => before.object.pointer(path) == answer.pointer(path),
+    });
+    is_unchanged.then_some("the change is not in it")
+}
+
+/// Returns whether an object has what a patch writes. Of the template that is its meaning: the server adds defaults.
+fn has_change(patch: &DaemonSetPatch, planned: &Value, found: &Value) -> bool {
+    patch.paths().all(|path| match is_in_template(path) {
+        true => same_template(planned, found),
+        false => has(found.pointer(path), planned.pointer(path)),
+    })
+}
+
+/// Returns whether a value is as planned, or an object that has all planned fields.
+fn has(found: Option<&Value>, planned: Option<&Value>) -> bool {
+    match (found, planned) {
+        (Some(Value::Object(found)), Some(Value::Object(planned))) => {
+            planned.iter().all(|(name, planned)| has(found.get(name), Some(planned)))
+        }
+        (found, planned) => found == planned,
+    }
+}
+
+fn is_in_template(path: &str) -> bool {
+    path.strip_prefix("/spec/template").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn same_template(one: &Value, other: &Value) -> bool {
+    template(one).zip(template(other)).is_some_and(|(one, other)| one.same_meaning(&other))
 }
 
 fn template(object: &Value) -> Option<Template> {

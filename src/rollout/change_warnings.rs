@@ -1,4 +1,4 @@
-//! Warnings before a template is changed: what may revert the change, or keep it from having an effect.
+//! Warnings before a DaemonSet is changed: what may revert the change, or keep it from having an effect.
 
 use serde_json::Value;
 
@@ -10,8 +10,39 @@ use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
 use crate::report::plan::{Warning, WarningCode};
 
+/// What a change writes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Written<'a> {
+    /// The template.
+    Template,
+    /// These fields, by the names from the root of the object.
+    Fields(&'a [&'static [&'static str]]),
+}
+
+impl Written<'_> {
+    fn noun(self) -> &'static str {
+        match self {
+            Written::Template => "template",
+            Written::Fields(_) => "values",
+        }
+    }
+
+    /// Returns whether an entry of `managedFields` has any of the fields.
+    fn is_managed_by(self, entry: &Value) -> bool {
+        let has = |path: &[&str]| {
+            let mut names = path.iter().map(|name| format!("f:{name}"));
+            names.try_fold(&entry["fieldsV1"], |fields, name| fields.get(name)).is_some()
+        };
+        match self {
+            Written::Template => has(&["spec", "template"]),
+            Written::Fields(paths) => paths.iter().any(|path| has(path)),
+        }
+    }
+}
+
 /// Returns the tools that manage the DaemonSet and may revert the change.
-pub fn managers(daemon_set: &DaemonSet) -> Vec<Warning> {
+pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warning> {
+    let noun = written.noun();
     let label = |key: &str| daemon_set.metadata.labels.get(key).map(String::as_str).filter(|value| !value.is_empty());
     let annotation = |key: &str| daemon_set.annotations.get(key).map(String::as_str).filter(|value| !value.is_empty());
     let writes = |names: &[&str]| field_managers(daemon_set).any(|manager| names.contains(&manager));
@@ -20,7 +51,7 @@ pub fn managers(daemon_set: &DaemonSet) -> Vec<Warning> {
 
     if let Some(owner) = daemon_set.metadata.controller() {
         let message = format!(
-            "{} {} controls this object and may put its own template back; change it there",
+            "{} {} controls this object and may put its own {noun} back; change it there",
             owner.kind, owner.name
         );
         warn(WarningCode::Owner, message);
@@ -32,7 +63,7 @@ pub fn managers(daemon_set: &DaemonSet) -> Vec<Warning> {
     if argo_application.is_some() || writes(&["argocd-controller", "argocd-application-controller"]) {
         let application =
             argo_application.map_or_else(|| "Argo CD".to_owned(), |name| format!("Argo CD application {name:?}"));
-        let message = format!("{application} manages this object and may put its own template back; change it in Git");
+        let message = format!("{application} manages this object and may put its own {noun} back; change it in Git");
         warn(WarningCode::ArgoCd, message);
     }
     let flux = ["kustomize", "helm"].into_iter().find_map(|toolkit| {
@@ -44,21 +75,26 @@ pub fn managers(daemon_set: &DaemonSet) -> Vec<Warning> {
     let is_flux = flux.is_some();
     if is_flux || writes(&["kustomize-controller", "helm-controller"]) {
         let flux = flux.unwrap_or_else(|| "Flux".to_owned());
-        let message = format!("{flux} manages this object and may put its own template back; change it in Git");
+        let message = format!("{flux} manages this object and may put its own {noun} back; change it in Git");
         warn(WarningCode::Flux, message);
     }
     let release = annotation("meta.helm.sh/release-name");
     let is_helm = label("app.kubernetes.io/managed-by") == Some("Helm") || writes(&["helm", "Helm"]);
     if !is_flux && (release.is_some() || is_helm) {
         let release = release.map_or_else(|| "Helm".to_owned(), |name| format!("Helm release {name:?}"));
-        let message = format!("{release} made this object: the next `helm upgrade` puts its chart's template back");
+        let message =
+            format!("{release} created this object: the next `helm upgrade` puts the {noun} of its chart back");
         warn(WarningCode::Helm, message);
     }
-    for manager in appliers(daemon_set) {
+    for manager in appliers(daemon_set, written) {
         if !["argocd-controller", "kustomize-controller", "helm-controller", "helm", "Helm"].contains(&manager) {
+            let fields = match written {
+                Written::Template => "fields of the template",
+                Written::Fields(_) => "these fields",
+            };
             let message = format!(
-                "{manager:?} manages fields of the template by server-side apply: its next apply puts its values \
-                 back, or meets a conflict"
+                "{manager:?} manages {fields} by server-side apply: its next apply puts its values back, or fails with \
+                 a conflict"
             );
             warnings.push(Warning { code: WarningCode::ServerSideApply, message });
         }
@@ -66,20 +102,18 @@ pub fn managers(daemon_set: &DaemonSet) -> Vec<Warning> {
     warnings
 }
 
-/// Returns the server-side apply managers of fields of the template.
-fn appliers(daemon_set: &DaemonSet) -> Vec<&str> {
+/// Returns the server-side apply managers of what is written.
+fn appliers<'a>(daemon_set: &'a DaemonSet, written: Written<'_>) -> Vec<&'a str> {
     let managers = daemon_set.object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let applies = |entry: &&Value| {
-        entry.get("operation").and_then(Value::as_str) == Some("Apply")
-            && entry.pointer("/fieldsV1/f:spec/f:template").is_some()
+        entry.get("operation").and_then(Value::as_str) == Some("Apply") && written.is_managed_by(entry)
     };
     managers.into_iter().flatten().filter(applies).filter_map(|entry| entry.get("manager")?.as_str()).collect()
 }
 
 /// Warns if the next `kubectl apply` of the last manifest would revert the template.
-pub fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Option<Warning> {
-    let manifest: Value = serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()?;
-    let applied = Template::new(manifest.pointer("/spec/template")?.clone());
+pub(super) fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Option<Warning> {
+    let applied = Template::new(last_applied_manifest(daemon_set)?.pointer("/spec/template")?.clone());
     let back = difference(template, &applied).len();
     (back > 0).then(|| Warning {
         code: WarningCode::LastApplied,
@@ -89,23 +123,54 @@ pub fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Option<Warni
     })
 }
 
+/// Warns if the next `kubectl apply` of the last manifest would revert fields. It leaves fields alone that the manifest
+/// does not have.
+pub(super) fn last_applied_fields(daemon_set: &DaemonSet, fields: &[(&[&str], Value)]) -> Option<Warning> {
+    let manifest = last_applied_manifest(daemon_set)?;
+    let applied = |path: &[&str]| path.iter().try_fold(&manifest, |value, name| value.get(*name)).cloned();
+    let reverted: Vec<String> = fields
+        .iter()
+        .filter_map(|(path, value)| {
+            let applied = applied(path).filter(|applied| !applied.is_null() && applied != value)?;
+            let applied = applied.as_str().map_or_else(|| applied.to_string(), str::to_owned);
+            Some(format!("{} {applied}", path.join(".")))
+        })
+        .collect();
+    (!reverted.is_empty()).then(|| Warning {
+        code: WarningCode::LastApplied,
+        message: format!(
+            "the manifest that was last applied has {}: the next `kubectl apply` of it puts that back; change the \
+             manifest too",
+            reverted.join(", ")
+        ),
+    })
+}
+
+fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
+    serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()
+}
+
+/// Warns if the DaemonSet is being deleted.
+pub(super) fn deleting(daemon_set: &DaemonSet) -> Option<Warning> {
+    daemon_set.metadata.is_terminating().then(|| Warning {
+        code: WarningCode::Deleting,
+        message: format!("it is being deleted: {} no longer reconciles it", controller_of(daemon_set)),
+    })
+}
+
 /// Returns what keeps a new template from reaching all pods.
-pub fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
-    let mut warnings = Vec::new();
+pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = deleting(daemon_set).into_iter().collect();
     let mut warn = |code, message: String| warnings.push(Warning { code, message });
-    if daemon_set.metadata.is_terminating() {
-        let message = format!("it is being deleted: {} acts on it no more", controller_of(daemon_set));
-        warn(WarningCode::Deleting, message);
-    }
     let strategy = &daemon_set.spec.update_strategy;
     if *strategy == UpdateStrategy::OnDelete {
-        let message = "the update strategy is OnDelete: nothing restarts by itself, each pod stays as it is until it \
+        let message = "the update strategy is OnDelete: the controller replaces no pod; each stays as it is until it \
                        is deleted";
         warn(WarningCode::OnDelete, message.to_owned());
     } else if let (UpdateStrategy::RollingUpdate(rolling), Flavor::Advanced) = (strategy, daemon_set.flavor()) {
         if rolling.paused {
             let message = "the rolling update is paused (spec.updateStrategy.rollingUpdate.paused): pods stay as \
-                           they are until it goes on; new pods get the new template";
+                           they are until it is resumed; new pods get the new template";
             warn(WarningCode::Paused, message.to_owned());
         }
         if let Some(partition) = rolling.partition.filter(|partition| !is_zero(*partition)) {
@@ -117,15 +182,15 @@ pub fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
             warn(WarningCode::Partition, format!("the partition keeps {kept} as they are"));
         }
         if restarts_only && rolling.rolling_update_type == "InPlaceIfPossible" {
-            let message = "the update type is InPlaceIfPossible: pods that were made under it are changed in place, \
-                           which writes the annotation into them and restarts no container";
+            let message = "the update type is InPlaceIfPossible: pods that were created under it are updated in place, \
+                           which adds the annotation to them and restarts no container";
             warn(WarningCode::InPlace, message.to_owned());
         }
     }
     if daemon_set.spec.revision_history_limit == Some(0) {
         let message = format!(
-            "revisionHistoryLimit is 0: {} deletes the present revision once no pod is left on it, and there is no \
-             way back",
+            "revisionHistoryLimit is 0: {} deletes the present revision once no pod is left on it, and it cannot be \
+             rolled back to",
             controller_of(daemon_set)
         );
         warn(WarningCode::NoHistory, message);

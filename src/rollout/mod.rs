@@ -1,7 +1,7 @@
-//! How templates change: a snapshot in, a history or a plan out.
+//! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
-//! [`history`] lists [`revisions`]; [`undo`] and [`restart`] plan a change and collect what may go wrong with it
-//! ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells
+//! [`history`] lists [`revisions`]; [`undo`], [`restart`] and [`set`] plan a change, compute its [`effect`] and collect
+//! what may go wrong with it ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells
 //! when the controller has acted. [`difference`](mod@difference) compares two pod templates by meaning.
 
 #[cfg(feature = "live")]
@@ -10,11 +10,13 @@ mod change_warnings;
 #[cfg(feature = "live")]
 mod concurrent_edit;
 pub mod difference;
+mod effect;
 pub(crate) mod history;
 #[cfg(feature = "live")]
 pub(crate) mod observed;
 pub mod planned;
 pub(crate) mod restart;
 pub mod revisions;
+pub mod set;
 pub mod status;
 pub mod undo;

@@ -32,7 +32,7 @@ impl<'a> AppliedChange<'a> {
         }
     }
 
-    /// Returns what became of the change, once the controller has observed it and has a revision of its template, or
+    /// Returns what became of the change, once the controller has observed it and has a revision of a new template, or
     /// the DaemonSet was changed again.
     pub(crate) fn outcome(&self, daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<Outcome> {
         if daemon_set.metadata.uid != self.uid {
@@ -40,6 +40,10 @@ impl<'a> AppliedChange<'a> {
         }
         if daemon_set.status.observed_generation < self.generation {
             return None;
+        }
+        if !self.plan.kind.changes_template() {
+            let changed_again = daemon_set.metadata.generation > self.generation;
+            return Some(Outcome { stage: Stage::Observed, changed_again, ..self.plan.outcome.clone() });
         }
         let after = Revisions::of(daemon_set, snapshot);
         // The newest revision has the template, unless the DaemonSet was changed again.

@@ -1,13 +1,16 @@
-//! What the plans of all actions have in common: the plan itself, its patch as data, and the pods that it leaves alone.
+//! What the plans of all actions have in common: the plan itself, its patch as data, and the pods that keep their
+//! template.
 
 use serde_json::Value;
 
 use super::revisions::{Revision, Revisions};
+use crate::coverage::gaps::incomplete_for_history;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Plan, Step};
+use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangePlan, Outcome, PodLeft, Stage};
 use crate::scheduling::daemon_pods;
 
@@ -30,6 +33,15 @@ pub(super) fn patch_of(plan: &Plan) -> Vec<Value> {
 pub(super) fn outcome_of(plan: &Plan) -> Outcome {
     let stage = if plan.steps.is_empty() { Stage::NotNeeded } else { Stage::Planned };
     Outcome { stage, ..Outcome::default() }
+}
+
+/// Returns what could not be read about pods, which only a plan under OnDelete mentions.
+pub(super) fn unread_pods(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Vec<Incomplete> {
+    let daemon_set = revisions.daemon_set;
+    let mut unread = incomplete_for_history(snapshot, &daemon_set.metadata.namespace);
+    let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
+    unread.retain(|incomplete| is_on_delete && incomplete.resource == Kind::Pods.resource());
+    unread
 }
 
 /// Returns the pods that keep their template until they are deleted, by node: under OnDelete all but those that have

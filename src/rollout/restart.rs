@@ -1,8 +1,8 @@
 //! A restart, and what prevents it from having an effect.
 
-use super::change_warnings;
+use super::change_warnings::{self, Written};
 use super::difference::difference;
-use super::planned::{Planned, left_on_delete, outcome_of, patch_of};
+use super::planned::{Planned, left_on_delete, outcome_of, patch_of, unread_pods};
 use super::revisions::{Revision, Revisions, name_of};
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
@@ -15,7 +15,7 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
     let plan = Plan::restart(daemon_set, snapshot.now);
     let after = plan.applied_to(&daemon_set.object).ok();
     let after = after.and_then(|after| Some(Template::new(after.pointer("/spec/template")?.clone())));
-    let mut warnings = change_warnings::managers(daemon_set);
+    let mut warnings = change_warnings::managers(daemon_set, Written::Template);
     warnings.extend(change_warnings::obstacles(daemon_set, true));
     let report = ChangePlan {
         api_version: "kubectl-ds/v1".to_owned(),
@@ -28,8 +28,11 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
         why: None,
         needed: !plan.steps.is_empty(),
         changes: after.map(|after| difference(&revisions.live, &after)).unwrap_or_default(),
+        effect: None,
+        revert: None,
         patch: patch_of(&plan),
         warnings,
+        incomplete: unread_pods(revisions, snapshot),
         pods_left: left_on_delete(revisions, None, snapshot),
         outcome: outcome_of(&plan),
     };

@@ -1,8 +1,8 @@
 //! Which revision to roll back to, and what that changes.
 
-use super::change_warnings;
+use super::change_warnings::{self, Written};
 use super::difference::difference;
-use super::planned::{Planned, left_on_delete, outcome_of, patch_of};
+use super::planned::{Planned, left_on_delete, outcome_of, patch_of, unread_pods};
 use super::revisions::{Revision, Revisions, name_of};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::Plan;
@@ -46,7 +46,7 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
     let mut warnings = Vec::new();
     let mut pods_left = Vec::new();
     if needed {
-        warnings = change_warnings::managers(daemon_set);
+        warnings = change_warnings::managers(daemon_set, Written::Template);
         warnings.extend(change_warnings::last_applied(daemon_set, template));
         warnings.extend(change_warnings::obstacles(daemon_set, false));
         pods_left = left_on_delete(revisions, Some(template), snapshot);
@@ -66,8 +66,11 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
         why,
         needed,
         changes: difference(&revisions.live, template),
+        effect: None,
+        revert: None,
         patch: patch_of(&plan),
         warnings,
+        incomplete: unread_pods(revisions, snapshot),
         pods_left,
         outcome: outcome_of(&plan),
     };

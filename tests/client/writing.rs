@@ -46,7 +46,7 @@ impl Store {
                 let items = [revision(first, "agent:1"), revision(2, "agent:2")];
                 json!({"kind": "ControllerRevisionList", "apiVersion": "apps/v1", "items": items}).to_string()
             }
-            "pods" => return Some(json_list(&[])),
+            "pods" | "nodes" | "poddisruptionbudgets" => return Some(json_list(&[])),
             _ => return None,
         };
         Some(Reply::of(200, JSON, text))
@@ -61,10 +61,7 @@ impl Store {
                 "message": "the object has been modified; please apply your changes to the latest version"});
             return Reply::of(409, JSON, status.to_string());
         }
-        match patch[1]["path"].as_str().unwrap() {
-            "/spec/template" => object["spec"]["template"] = patch[1]["value"].clone(),
-            _ => object["spec"]["template"]["metadata"]["annotations"] = patch[1]["value"].clone(),
-        }
+        json_patch::patch(&mut object, &serde_json::from_value::<json_patch::Patch>(patch).unwrap()).unwrap();
         object["metadata"]["resourceVersion"] = "100".into();
         Reply::of(200, JSON, object.to_string())
     }
@@ -504,7 +501,7 @@ fn what_is_being_deleted_is_not_waited_for() {
     store.object.lock().unwrap()["status"]["observedGeneration"] = 1.into();
     let (code, out, err) = run(&serve(store, |_| None), &["undo", "agent"]);
     assert_eq!(code, Some(0), "{err}");
-    assert_eq!(err, "warning: it is being deleted: the DaemonSet controller acts on it no more\n");
+    assert_eq!(err, "warning: it is being deleted: the DaemonSet controller no longer reconciles it\n");
     assert!(out.ends_with("\ndaemonset.apps/agent rolled back\n"), "{out}");
 }
 
@@ -547,4 +544,111 @@ fn revisions_that_may_not_be_read_are_not_taken_for_missing_ones() {
     let (code, out, err) = run(&server, &["restart", "agent"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out.ends_with("\ndaemonset.apps/agent restarted\n"), "{out}");
+}
+
+#[test]
+fn several_fields_are_set_with_one_locked_patch() {
+    let store = store();
+    let server = serve(store, |_| None);
+    let arguments = ["set", "agent", "--max-surge=2", "--min-ready-seconds=30", "--revision-history-limit=5"];
+    let (code, out, err) = run(&server, &arguments);
+    check("set/applied.txt", &Ended { code, out, err });
+    assert_eq!(
+        patches(&server),
+        [json!([
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "add", "path": "/spec/updateStrategy", "value": {"rollingUpdate": {"maxSurge": 2}}},
+            {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/maxUnavailable", "value": 0},
+            {"op": "add", "path": "/spec/minReadySeconds", "value": 30},
+            {"op": "add", "path": "/spec/revisionHistoryLimit", "value": 5},
+        ])]
+    );
+    // The second time there is nothing to do.
+    let (code, out, err) = run(&server, &arguments);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert_eq!(out, "daemonset.apps/agent has these values already; nothing was changed\n");
+    assert_eq!(patches(&server).len(), 1);
+}
+
+#[test]
+fn set_does_nothing_that_dry_run_excludes() {
+    let store = store();
+    let server = serve(store, |_| None);
+    assert_eq!(run(&server, &["set", "agent", "--max-unavailable=3", "--dry-run=client"]).0, Some(0));
+    assert_eq!(patches(&server), Vec::<Value>::new());
+    assert_eq!(run(&server, &["set", "agent", "--max-unavailable=3", "--dry-run=server"]).0, Some(0));
+    let asked = server.asked();
+    let change = asked.iter().find(|asked| asked.method == "PATCH").unwrap();
+    assert_eq!(change.target, format!("{PATH}?fieldManager=kubectl-ds&dryRun=All"));
+    for arguments in [
+        ["set", "agent", "--max-unavailable=0"],
+        ["set", "agent", "--max-surge=101%"],
+        ["set", "agent", "--max-unavailable=-1"],
+    ] {
+        let server = serve(store, |_| None);
+        assert_eq!(run(&server, &arguments).0, Some(1), "{arguments:?}");
+        assert_eq!(patches(&server), Vec::<Value>::new());
+    }
+}
+
+#[test]
+fn a_set_whose_answer_was_lost_is_found_by_reading_again() {
+    for (what, reply) in lost_answers() {
+        let (store, answer) = (store(), reply.clone());
+        let server = Server::start(move |asked| {
+            if asked.method == "GET" {
+                return store.read(asked.path()).unwrap_or_else(|| Reply::of(404, JSON, "{}"));
+            }
+            store.write(&asked.body);
+            answer.clone()
+        });
+        let (code, out, err) = run(&server, &["set", "agent", "--max-unavailable=3", "--no-wait"]);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{what}: {out}");
+        assert!(out.contains("\ndaemonset.apps/agent updated\n"), "{what}: {out}");
+
+        // It was not applied.
+        let answer = reply.clone();
+        let server = serve(store_like(store), move |_| Some(answer.clone()));
+        let (code, out, err) = run(&server, &["set", "agent", "--max-unavailable=3", "--no-wait"]);
+        if what == "409" {
+            // Sent again for the same version, as long as nothing else has changed.
+            assert!(err.contains("changes faster than it can be patched"), "{what}: {err}");
+            continue;
+        }
+        assert_eq!(code, Some(1), "{what}: {out}{err}");
+        assert!(err.contains("the change was not applied; to repeat it: kubectl ds set"), "{what}: {err}");
+    }
+}
+
+#[test]
+fn a_set_overwrites_no_edit_that_was_made_meanwhile() {
+    let store = store();
+    let server = serve(store, move |_| {
+        let mut object = store.object.lock().unwrap();
+        object["metadata"]["resourceVersion"] = "8".into();
+        object["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+        object["metadata"]["managedFields"] = json!([{"manager": "argocd-controller", "operation": "Update"}]);
+        None
+    });
+    let (code, out, err) = run(&server, &["set", "agent", "--max-unavailable=3"]);
+    check("set/concurrent-edit.txt", &Ended { code, out, err });
+    assert_eq!(patches(&server).len(), 1);
+    assert_eq!(store.object.lock().unwrap()["spec"]["updateStrategy"], json!({"type": "OnDelete"}));
+}
+
+#[test]
+fn what_set_may_not_read_is_said_and_the_status_counts() {
+    let store = store();
+    store.object.lock().unwrap()["status"] =
+        json!({"observedGeneration": 9, "desiredNumberScheduled": 10, "numberUnavailable": 3});
+    let server = Server::start(move |asked| {
+        let forbidden = ["nodes", "poddisruptionbudgets"].iter().any(|name| asked.path().ends_with(name));
+        match asked.method.as_str() {
+            "GET" if forbidden => refusal(403, "Forbidden", "no"),
+            "GET" => store.read(asked.path()).unwrap_or_else(|| Reply::of(404, JSON, "{}")),
+            _ => store.write(&asked.body),
+        }
+    });
+    let (code, out, err) = run(&server, &["set", "agent", "--max-unavailable=50%"]);
+    check("set/forbidden.txt", &Ended { code, out, err });
 }

@@ -11,6 +11,7 @@ mod ports;
 mod resources;
 mod should_run;
 mod taints;
+mod update_strategy;
 
 use serde::de::DeserializeOwned;
 

@@ -1,11 +1,15 @@
-//! Reads DaemonSets with their revisions, and the pods of some of them.
+//! Reads DaemonSets with their revisions and pods, and what else a change of them affects.
 
+use super::list::List;
 use super::prune::DaemonSetMatcher;
+use super::read::missing_nodes;
 use super::reader::Reader;
 use crate::cluster::PodsOf;
 use crate::cluster::error::ClusterError;
+use crate::cluster::projection::keep_node;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::snapshot::Snapshot;
+use crate::model::node::Node;
+use crate::model::snapshot::{Kind, Snapshot};
 
 impl Reader<'_> {
     /// Reads the snapshot of [`crate::cluster::Wanted::History`].
@@ -19,6 +23,23 @@ impl Reader<'_> {
             futures::try_join!(self.controller_revisions(&all, &any_owner), self.own_pods(&with_pods, &own, ""))?;
         (snapshot.controller_revisions, snapshot.pods) = (revisions, pods);
         snapshot.gaps = self.take_gaps();
+        Ok(snapshot)
+    }
+
+    /// Reads the snapshot of [`crate::cluster::Wanted::UpdateStrategy`].
+    pub(super) async fn update_strategy(self) -> Result<Snapshot, ClusterError> {
+        let (live, namespace) = (self.live, self.query.namespace.clone());
+        let keep = |node: Node| Some(keep_node(node, false));
+        let nodes = self.list_or_gap(List::of(Kind::Nodes), keep);
+        let budgets = self.list_or_gap(List { namespace, ..List::of(Kind::PodDisruptionBudgets) }, Some);
+        let (nodes, budgets) = futures::try_join!(nodes, budgets)?;
+        let gaps = self.take_gaps();
+        let mut snapshot = self.history(PodsOf::All).await?;
+        (snapshot.nodes, snapshot.pod_disruption_budgets) = (nodes, budgets);
+        snapshot.gaps.extend(gaps);
+        if snapshot.gap(Kind::Nodes, "").is_none() {
+            snapshot.nodes.extend(live.nodes_named(&missing_nodes(&snapshot), keep).await?);
+        }
         Ok(snapshot)
     }
 }

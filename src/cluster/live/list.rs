@@ -18,6 +18,7 @@ use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
 
 /// The most pages a list may have. No API server pages a list without a limit; a proxy might.
@@ -87,6 +88,7 @@ macro_rules! items_in_json {
 items_in_both_forms!(Node Pod Event);
 items_in_json!(
     Lease: |_, text| decode_json(text),
+    PodDisruptionBudget: |_, text| decode_json(text),
     LimitRange: |_, text| decode_json(text),
     RuntimeClass: |_, text| decode_json(text),
     PriorityClass: |_, text| decode_json(text),

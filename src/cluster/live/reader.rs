@@ -121,8 +121,7 @@ impl<'a> Reader<'a> {
                     }
                 };
                 let own: Vec<DaemonSet> = all.await;
-                // Only commands about templates take Advanced DaemonSets, and may suggest one.
-                Err(if matches!(self.query.wanted, Wanted::History(_)) {
+                Err(if self.query.wanted.suggests_advanced() {
                     let advanced = advanced::list(self).await.unwrap_or_default();
                     let existing = own.iter().chain(&advanced);
                     suggestions::unknown_daemon_set_of(flavors, name, Some(namespace), existing)
@@ -193,7 +192,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<ControllerRevision>, ClusterError> {
         let keep = |revision| matcher.keeps_revision(&revision).then_some(revision);
         let few = match self.query.wanted {
-            Wanted::History(_) => daemon_sets.len() <= 1,
+            Wanted::History(_) | Wanted::UpdateStrategy => daemon_sets.len() <= 1,
             Wanted::Coverage(_) | Wanted::Everything => {
                 self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE
             }
@@ -275,7 +274,11 @@ impl Live {
 /// any other kind, 404 is the answer of something that is not an API server.
 pub(super) fn is_optional(kind: Kind) -> bool {
     match kind {
-        Kind::AdvancedDaemonSets | Kind::RuntimeClasses | Kind::PriorityClasses | Kind::Leases => true,
+        Kind::AdvancedDaemonSets
+        | Kind::RuntimeClasses
+        | Kind::PriorityClasses
+        | Kind::Leases
+        | Kind::PodDisruptionBudgets => true,
         Kind::DaemonSets | Kind::ControllerRevisions | Kind::Nodes | Kind::Pods | Kind::Events | Kind::LimitRanges => {
             false
         }

@@ -4,6 +4,7 @@
 //! [`Key`], so moving one is a difference only if the order matters.
 
 pub mod change_summary;
+pub(crate) mod object;
 mod sequence;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,7 +12,7 @@ use crate::support::interceptor::{Interceptor, Moment};
 use crate::support::kruise;
 
 /// Returns the shared control plane with OpenKruise on it.
-fn with_kruise() -> &'static Cluster {
+pub(super) fn with_kruise() -> &'static Cluster {
     static STARTED: OnceLock<()> = OnceLock::new();
     let cluster = cluster();
     STARTED.get_or_init(|| kruise::start(&cluster.control_plane, &kruise::folder()));

@@ -8,6 +8,7 @@ mod meaning;
 mod program;
 mod sequence;
 mod sequences;
+mod settings;
 mod status;
 mod steps;
 mod upgrade;

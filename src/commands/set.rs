@@ -1,0 +1,157 @@
+//! `set`: changes the update strategy and other fields of the spec besides the template.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum, value_parser};
+
+use super::Failure;
+use super::change::{self, ChangeArgs};
+use super::session::GlobalArgs;
+use crate::cluster::Wanted;
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::model::int_or_percent::IntOrPercent;
+use crate::plan::{SpecFields, StrategyType};
+use crate::rollout::revisions::{Revisions, name_of};
+use crate::rollout::set::{Refusal, Request, set};
+
+/// Change the update strategy of a DaemonSet
+///
+/// All fields are changed with one patch that applies only to the object that was shown. The changes, their effect on
+/// this cluster and the command that undoes them are printed. The template is not changed, so no revision is created
+/// and no pod restarts because of it; a rollout that is under way continues at the new pace.
+///
+/// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
+/// it is not known whether it was applied.
+#[derive(Debug, Args)]
+#[command(before_help = "# Allow half of the pods to be unavailable during a rolling update
+kubectl ds set half-way -n monitoring --max-unavailable 50%
+
+# Create new pods before the old ones are deleted, on 2 nodes at a time
+kubectl ds set half-way -n monitoring --max-surge 2
+
+# Show the effect of a longer wait before a new pod counts as available
+kubectl ds set half-way -n monitoring --min-ready-seconds 60 --dry-run=client
+
+# Replace pods only when they are deleted
+kubectl ds set half-way -n monitoring --type OnDelete")]
+pub struct SetArgs {
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
+    name: String,
+    /// The number or percentage of nodes that may have a second pod during a rolling update; sets maxUnavailable to 0
+    #[arg(long, value_name = "N|N%", allow_negative_numbers = true)]
+    max_surge: Option<IntOrPercent>,
+    /// The number or percentage of pods that may be unavailable during a rolling update; sets maxSurge to 0
+    #[arg(long, value_name = "N|N%", allow_negative_numbers = true)]
+    max_unavailable: Option<IntOrPercent>,
+    /// The seconds that a new pod must be ready before it counts as available
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = value_parser!(i32).range(0..))]
+    min_ready_seconds: Option<i32>,
+    /// The type of the update strategy
+    #[arg(long = "type", value_name = "TYPE", value_enum, ignore_case = true)]
+    strategy_type: Option<Type>,
+    /// The number of old revisions to retain for a rollback
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(0..))]
+    revision_history_limit: Option<i32>,
+    /// Set maxSurge although the pods have host ports, which two pods of a node cannot share
+    #[arg(long)]
+    force: bool,
+    /// End surge although nodes have two pods; the controller deletes the newer one of each
+    #[arg(long)]
+    delete_surge_pods: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// What `--type` takes.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Type {
+    #[value(name = "RollingUpdate")]
+    RollingUpdate,
+    #[value(name = "OnDelete")]
+    OnDelete,
+}
+
+struct Settings {
+    request: Request,
+    change: change::Settings,
+}
+
+impl SetArgs {
+    fn resolve(self) -> Result<Settings, CommandError> {
+        let SetArgs {
+            name,
+            max_surge,
+            max_unavailable,
+            min_ready_seconds,
+            strategy_type,
+            revision_history_limit,
+            force,
+            delete_surge_pods,
+            change,
+        } = self;
+        let fields = SpecFields {
+            strategy_type: strategy_type.map(|strategy_type| match strategy_type {
+                Type::RollingUpdate => StrategyType::RollingUpdate,
+                Type::OnDelete => StrategyType::OnDelete,
+            }),
+            max_surge,
+            max_unavailable,
+            min_ready_seconds: min_ready_seconds.map(i64::from),
+            revision_history_limit: revision_history_limit.map(i64::from),
+        };
+        if fields == SpecFields::default() {
+            return Err(CommandError::usage("no field to set").hint(
+                "give at least one of --max-unavailable, --max-surge, --min-ready-seconds, --type and \
+                 --revision-history-limit",
+            ));
+        }
+        let request = Request { fields, force, delete_surge_pods };
+        Ok(Settings { request, change: change.resolve(&name)? })
+    }
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// Fails if the values are invalid or would do harm, the change is not applied, or the output cannot be written.
+pub async fn run(
+    arguments: SetArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let Settings { request, change } = arguments.resolve()?;
+    change::run(&change, target, io, out, Wanted::UpdateStrategy, |revisions, snapshot| {
+        set(revisions, &request, snapshot).map_err(|refusal| refused(revisions, refusal))
+    })
+    .await
+}
+
+/// Builds the error of a request that is refused.
+fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
+    let name = name_of(revisions.daemon_set).title();
+    match refusal {
+        Refusal::Invalid(problems) => CommandError::new(format!("{name} would be invalid: {}", problems.join(", "))),
+        Refusal::NotRollingUpdate => {
+            CommandError::new("--max-surge and --max-unavailable have no effect under the update strategy OnDelete")
+                .hint("to let the controller replace the pods, add --type RollingUpdate")
+        }
+        Refusal::HostPorts(ports) => {
+            let ports = ports.join(", ");
+            CommandError::new(format!("maxSurge cannot work: two pods of a node cannot share host port {ports}"))
+                .hint("use --max-unavailable, or set maxSurge anyway with --force")
+        }
+        Refusal::SurgePods(pods) => {
+            let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
+            let more = if pods.len() > shown.len() { ", ..." } else { "" };
+            let nodes = if pods.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", pods.len()) };
+            CommandError::new(format!(
+                "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
+                shown.join(", ")
+            ))
+            .hint("wait until the rollout is complete, or delete the newer pods with --delete-surge-pods")
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What the API server rejects in an update strategy.
+
+use super::daemon_set::{Flavor, RollingUpdate, UpdateStrategy};
+use super::int_or_percent::IntOrPercent;
+
+/// The path of the fields that pace a rolling update.
+const ROLLING_UPDATE: &str = "spec.updateStrategy.rollingUpdate";
+
+impl UpdateStrategy {
+    /// Returns what the API server, or of an Advanced DaemonSet the webhook of OpenKruise, rejects, with the field's
+    /// path; under `OnDelete` neither looks at the other fields.
+    ///
+    /// Ported from `ValidateDaemonSetUpdateStrategy`, pkg/apis/apps/validation/validation.go, release 1.36.3, and from
+    /// `validateDaemonSetUpdateStrategy`, pkg/webhook/daemonset/validating/daemonset_validation.go of OpenKruise 1.9.
+    pub fn problems(&self, flavor: Flavor) -> Vec<String> {
+        match self {
+            UpdateStrategy::OnDelete => Vec::new(),
+            UpdateStrategy::RollingUpdate(rolling) => rolling.problems(flavor),
+            UpdateStrategy::Unknown(_) => vec![
+                "spec.updateStrategy.type: Unsupported value: supported values: \"RollingUpdate\", \"OnDelete\""
+                    .to_owned(),
+            ],
+        }
+    }
+}
+
+impl RollingUpdate {
+    fn problems(&self, flavor: Flavor) -> Vec<String> {
+        let RollingUpdate { max_unavailable, max_surge, rolling_update_type, .. } = self;
+        let mut problems = Vec::new();
+        let mut problem = |field: &str, text: &str| problems.push(format!("{ROLLING_UPDATE}.{field}: {text}"));
+        for (field, amount) in [("maxUnavailable", *max_unavailable), ("maxSurge", *max_surge)] {
+            match amount {
+                IntOrPercent::Int(number) if number < 0 => {
+                    problem(field, &format!("Invalid value: {number}: must be greater than or equal to 0"));
+                }
+                IntOrPercent::Percent(percent) if percent > 100 => {
+                    problem(field, "Invalid value: must not be greater than 100%");
+                }
+                IntOrPercent::Int(_) | IntOrPercent::Percent(0..) => {}
+                IntOrPercent::Percent(_) => problem(field, "Invalid value: must be a percentage such as 10%"),
+            }
+        }
+        let (has_unavailable, has_surge) = (max_unavailable.value() != 0, max_surge.value() != 0);
+        match (has_unavailable, has_surge) {
+            (true, true) => {
+                problem("maxSurge", "Invalid value: may not be set when maxUnavailable is non-zero (its default is 1)")
+            }
+            (false, false) => problem("maxUnavailable", "Required value: cannot be 0 when maxSurge is 0"),
+            _ => {}
+        }
+        match (flavor, rolling_update_type.as_str()) {
+            (Flavor::Advanced, "InPlaceIfPossible") if has_surge => {
+                problem("maxSurge", "Required value: must be 0 for InPlaceIfPossible type");
+            }
+            (Flavor::Advanced, "Surging") if has_unavailable => {
+                problem("maxUnavailable", "Required value: must be 0 for Surging type");
+            }
+            _ => {}
+        }
+        problems
+    }
+}

@@ -1,0 +1,103 @@
+//! What a change of a DaemonSet's spec means for a cluster, in sentences.
+
+use std::io::{self, Write};
+
+use super::text::wrap;
+use super::view::View;
+use crate::report::age::format_age;
+use crate::report::change::{Change, Path};
+use crate::report::plan::{Effect, Pace};
+
+/// Writes the effect of changes: the pace of a rolling update if they concern it, and the revisions that are deleted.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn write(effect: &Effect, changes: &[Change], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let limit = Path::default().field("spec").field("revisionHistoryLimit");
+    let changes_pace = changes.iter().any(|change| change.path != limit);
+    let sentences = [changes_pace.then(|| pace(effect)), duration(effect), revisions(effect)];
+    let lines = sentences.iter().flatten().flat_map(|sentence| wrap(&view.show(sentence), view.width));
+    lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+fn pace(effect: &Effect) -> String {
+    let desired = effect.desired;
+    let start = format!("with {desired} desired {}", plural(desired, "pod"));
+    let Some(after) = effect.after else {
+        let outdated = match effect.outdated {
+            None => String::new(),
+            Some(outdated) => format!("; {} of an older revision", are(outdated)),
+        };
+        return format!("{start}: the controller replaces no pod until it is deleted{outdated}");
+    };
+    let limit = |pace: Pace| match pace.surges {
+        true => format!("up to {} {} may have a second pod", pace.allowed, plural(pace.allowed, "node")),
+        false => format!("up to {} may be unavailable", pace.allowed),
+    };
+    let instead = match effect.before {
+        None => String::new(),
+        Some(before) if before.surges == after.surges && before.allowed == after.allowed => " as before".to_owned(),
+        Some(before) if before.surges == after.surges => format!(" instead of {}", before.allowed),
+        Some(before) if before.surges => {
+            format!(" instead of {} {} with a second pod", before.allowed, plural(before.allowed, "node"))
+        }
+        Some(before) => format!(" instead of {} unavailable {}", before.allowed, plural(before.allowed, "pod")),
+    };
+    format!("{start}: {}{instead}; {}", limit(after), now(effect, after))
+}
+
+/// Says how much of the limit is used, and what follows from that.
+fn now(effect: &Effect, pace: Pace) -> String {
+    let in_use = match (pace.in_use, pace.surges) {
+        (None, true) => "how many have one now is unknown".to_owned(),
+        (None, false) => "how many are now is unknown".to_owned(),
+        (Some(0), true) => "no node has one now".to_owned(),
+        (Some(0), false) => "none is now".to_owned(),
+        (Some(1), true) => "1 has one now".to_owned(),
+        (Some(number), true) => format!("{number} have one now"),
+        (Some(1), false) => "1 is now".to_owned(),
+        (Some(number), false) => format!("{number} are now"),
+    };
+    let (Some(replaced), Some(outdated)) = (pace.replaced_now, effect.outdated) else { return in_use };
+    let so = match (outdated, replaced) {
+        (0, _) => return format!("{in_use}; no pod is of an older revision, so none is replaced"),
+        (_, 0) => "so none is replaced at once".to_owned(),
+        (_, replaced) => {
+            let before = effect.before.and_then(|before| before.replaced_now).filter(|before| *before > 0);
+            let instead = before.map_or_else(String::new, |before| format!(" instead of {before}"));
+            format!("so {} replaced at once{instead}", are(replaced))
+        }
+    };
+    format!("{in_use}, {so}")
+}
+
+fn duration(effect: &Effect) -> Option<String> {
+    let seconds = |pace: Option<Pace>| pace.map_or(0, |pace| pace.min_rollout_seconds);
+    let (before, after) = (seconds(effect.before), seconds(effect.after));
+    (before != after && effect.after.is_some()).then(|| {
+        let (before, after) = (format_age(before), format_age(after));
+        format!("a rollout to {} nodes takes at least {after} instead of {before}", effect.desired)
+    })
+}
+
+fn revisions(effect: &Effect) -> Option<String> {
+    let deleted = effect.revisions_deleted.as_ref()?;
+    Some(match deleted.as_slice() {
+        [] => "no revision is deleted now".to_owned(),
+        [only] => format!("revision {only} is deleted"),
+        several => {
+            let several: Vec<String> = several.iter().map(ToString::to_string).collect();
+            format!("revisions {} are deleted", several.join(", "))
+        }
+    })
+}
+
+/// Returns `1 pod is`, or the plural.
+fn are(number: i64) -> String {
+    format!("{number} {} {}", plural(number, "pod"), if number == 1 { "is" } else { "are" })
+}
+
+fn plural(number: i64, noun: &str) -> String {
+    if number == 1 { noun.to_owned() } else { format!("{noun}s") }
+}

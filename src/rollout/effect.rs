@@ -1,0 +1,157 @@
+//! What a change of the update strategy means for a cluster, in numbers: the rules of the controller are applied to
+//! the snapshot with the DaemonSet as it is, and as it becomes.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::revisions::{Revision, Revisions};
+use crate::coverage::index::Index;
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
+use crate::model::pod::Pod;
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::report::plan::{Effect, Pace, PodOnNode};
+use crate::scheduling::daemon_pods::{self, NodePods};
+use crate::scheduling::rolling_update::{self, rolling_update};
+
+/// Computes what it means that a DaemonSet becomes `after`, whose template is the same.
+///
+/// The numbers of an Advanced DaemonSet, and those of a cluster that could not be read whole, come from its status.
+pub(super) fn effect(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Snapshot) -> Effect {
+    let before = revisions.daemon_set;
+    let revisions_deleted = revisions_deleted(revisions, after, snapshot);
+    let effect = match Observation::of(before, snapshot) {
+        Some(observation) => observation.effect(before, after),
+        None => effect_by_status(before, after),
+    };
+    Effect { revisions_deleted, ..effect }
+}
+
+/// What the controller sees of a DaemonSet.
+struct Observation<'a> {
+    nodes: Vec<NodePods<'a>>,
+    current_hash: &'a str,
+    now: Timestamp,
+}
+
+impl<'a> Observation<'a> {
+    /// Returns `None` if anything that the controller sees could not be read, or if it is not Kubernetes' own controller.
+    fn of(daemon_set: &DaemonSet, snapshot: &'a Snapshot) -> Option<Self> {
+        let namespace = &daemon_set.metadata.namespace;
+        let kinds = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions];
+        if daemon_set.flavor() == Flavor::Advanced || kinds.iter().any(|kind| snapshot.gap(*kind, namespace).is_some())
+        {
+            return None;
+        }
+        let index = Index::new(snapshot);
+        let current_hash = index.current_revision(daemon_set)?.hash();
+        Some(Observation { nodes: index.nodes_with_pods(daemon_set), current_hash, now: snapshot.now })
+    }
+
+    fn effect(&self, before: &DaemonSet, after: &DaemonSet) -> Effect {
+        let should_run = |node: &&NodePods<'_>| node.decision.is_some_and(|decision| decision.should_run);
+        let desired = count(self.nodes.iter().filter(should_run).count());
+        let live = self.nodes.iter().flat_map(|node| &node.pods).filter(|pod| !pod.metadata.is_terminating());
+        let outdated = live.filter(|pod| !daemon_pods::is_updated(before, Some(self.current_hash), pod)).count();
+        Effect {
+            desired,
+            outdated: Some(count(outdated)),
+            before: self.pace(before, desired),
+            after: self.pace(after, desired),
+            surge_pods_deleted: self.surge_pods_deleted(before, after),
+            revisions_deleted: None,
+        }
+    }
+
+    fn pace(&self, daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
+        let pace = pace_of(daemon_set, desired)?;
+        // A pod on a node that does not exist stops the update.
+        let Ok(step) = rolling_update(daemon_set, self.current_hash, &self.nodes, self.now) else {
+            return Some(Pace { replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
+        };
+        let regardless = if step.surges { step.create.len() } else { step.delete.len() };
+        Some(Pace {
+            in_use: Some(count(step.used_by.len())),
+            replaced_now: Some(count(regardless + step.replaced_now)),
+            replaced_regardless: Some(count(regardless)),
+            ..pace
+        })
+    }
+
+    /// Returns the pods that the controller deletes, besides a rolling update, only after the change: where nodes may no
+    /// longer have two pods, it keeps the older one.
+    fn surge_pods_deleted(&self, before: &DaemonSet, after: &DaemonSet) -> Vec<PodOnNode> {
+        if !rolling_update::allows_surge(before) || rolling_update::allows_surge(after) {
+            return Vec::new();
+        }
+        let deleted = |daemon_set| {
+            let upkeep = daemon_pods::manage(daemon_set, self.current_hash, &self.nodes, |_| false, self.now);
+            upkeep.delete.into_iter().map(|pod| (daemon_pods::target_node(pod), &pod.metadata.name))
+        };
+        let anyway: BTreeSet<_> = deleted(before).collect();
+        let mut pods: Vec<PodOnNode> = deleted(after)
+            .filter(|pod| !anyway.contains(pod))
+            .map(|(node, pod)| PodOnNode { node: node.unwrap_or_default().to_owned(), pod: pod.clone() })
+            .collect();
+        pods.sort_by(|one, other| (&one.node, &one.pod).cmp(&(&other.node, &other.pod)));
+        pods
+    }
+}
+
+fn effect_by_status(before: &DaemonSet, after: &DaemonSet) -> Effect {
+    let status = &before.status;
+    let desired = status.desired_number_scheduled;
+    let pace = |daemon_set| {
+        let pace = pace_of(daemon_set, desired)?;
+        // How many nodes have two pods is not in the status.
+        Some(Pace { in_use: (!pace.surges).then_some(status.number_unavailable), ..pace })
+    };
+    Effect {
+        desired,
+        outdated: None,
+        before: pace(before),
+        after: pace(after),
+        surge_pods_deleted: Vec::new(),
+        revisions_deleted: None,
+    }
+}
+
+/// Returns the pace of a rolling update without what it does now; `None` if the controller replaces no pods.
+fn pace_of(daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
+    let UpdateStrategy::RollingUpdate(_) = daemon_set.spec.update_strategy else { return None };
+    let limits = rolling_update::pace(daemon_set, desired);
+    let surges = limits.max_surge > 0;
+    let allowed = if surges { limits.max_surge } else { limits.max_unavailable };
+    // Each node of a batch waits until the new pod has been ready for so long, and so does the last batch.
+    let batches = if allowed > 0 { desired.saturating_add(allowed - 1) / allowed } else { 0 };
+    let min_rollout_seconds = batches.saturating_mul(daemon_set.spec.min_ready_seconds);
+    Some(Pace { surges, allowed, in_use: None, replaced_now: None, replaced_regardless: None, min_rollout_seconds })
+}
+
+/// Returns the revisions that the controller deletes because of a lower limit; `None` if that is unknown or the limit
+/// is the same.
+///
+/// Ported from `cleanupHistory`, pkg/controller/daemon/update.go, release 1.36.3: the oldest beyond the limit, except for
+/// those that pods are on. The current one does not count.
+fn revisions_deleted(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Snapshot) -> Option<Vec<i64>> {
+    let before = revisions.daemon_set;
+    let namespace = &before.metadata.namespace;
+    let limit = after.spec.revision_history_limit.filter(|limit| Some(*limit) != before.spec.revision_history_limit)?;
+    let kinds = [Kind::Pods, Kind::ControllerRevisions];
+    if kinds.iter().any(|kind| snapshot.gap(*kind, namespace).is_some()) {
+        return None;
+    }
+    revisions.current()?;
+    let old: Vec<&Revision<'_>> = revisions.all.iter().filter(|revision| !revision.is_current).collect();
+    let surplus = usize::try_from(count(old.len()) - limit).unwrap_or(0);
+    let hash = |pod: &'_ Pod| pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).cloned();
+    let counted = snapshot.pods.iter().filter(|pod| daemon_pods::is_counted(before, pod));
+    let live: BTreeSet<String> = counted.filter_map(hash).collect();
+    let unused = old.into_iter().rev().filter(|revision| !live.contains(revision.object.hash()));
+    Some(unused.take(surplus).map(Revision::number).collect())
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,489 @@
+//! Other values in a DaemonSet's spec besides its template: what the API server would refuse, what they mean for the
+//! cluster, and what they may break.
+
+use super::change_warnings::{self, Written};
+use super::difference::object;
+use super::effect::effect;
+use super::planned::{Planned, outcome_of, patch_of};
+use super::revisions::{Revision, Revisions, name_of};
+use crate::coverage::gaps::incomplete_for_update_strategy;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::int_or_percent::IntOrPercent;
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::plan::{Plan, SpecFields, StrategyType};
+use crate::report::fix::Command;
+use crate::report::history::DaemonSetName;
+use crate::report::plan::{ChangePlan, Effect, Pace, PlanKind, PodOnNode, Warning, WarningCode};
+use crate::scheduling::{ports, rolling_update};
+
+/// The least time of a rollout that is pointed out, in seconds.
+const SLOW_ROLLOUT: i64 = 3600;
+
+/// What is requested.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Request {
+    /// The values.
+    pub fields: SpecFields,
+    /// Whether to set `maxSurge` although the pods have host ports.
+    pub force: bool,
+    /// Whether the newer pod of nodes with two may be deleted.
+    pub delete_surge_pods: bool,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The API server would reject the result; its messages.
+    Invalid(Vec<String>),
+    /// The pace of a rolling update is set, and the update strategy is another.
+    NotRollingUpdate,
+    /// The pods have these host ports, which two pods of a node cannot share.
+    HostPorts(Vec<String>),
+    /// Nodes have two pods, of which the controller would delete these, the newer ones.
+    SurgePods(Vec<PodOnNode>),
+}
+
+/// Plans to set fields of a DaemonSet's spec besides its template.
+///
+/// # Errors
+///
+/// Fails if the result would be invalid, or does harm that was not allowed.
+pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
+    let daemon_set = revisions.daemon_set;
+    let current = SpecFields::of(daemon_set);
+    let requested = request.fields.with_other_zero();
+    let strategy_type = requested.strategy_type.or(current.strategy_type);
+    let sets_pace = requested.max_surge.is_some() || requested.max_unavailable.is_some();
+    if sets_pace && strategy_type == Some(StrategyType::OnDelete) {
+        return Err(Refusal::NotRollingUpdate);
+    }
+    let plan = Plan::set(daemon_set, requested);
+    let after = plan.applied_to(&daemon_set.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
+    let after = after.unwrap_or_else(|| daemon_set.clone());
+    if sets_pace || requested.strategy_type.is_some() {
+        let problems = after.spec.update_strategy.problems(daemon_set.flavor());
+        if !problems.is_empty() {
+            return Err(Refusal::Invalid(problems));
+        }
+    }
+    let changed = requested.different_from(current);
+    let changes_strategy =
+        changed.strategy_type.is_some() || changed.max_surge.is_some() || changed.max_unavailable.is_some();
+    let mut warnings = Vec::new();
+    let mut warn = |code, message: String| warnings.push(Warning { code, message });
+    let ports = host_ports(&after);
+    let has_port_conflict = rolling_update::allows_surge(&after) && !ports.is_empty();
+    if changes_strategy && has_port_conflict {
+        if !request.force {
+            return Err(Refusal::HostPorts(ports));
+        }
+        let message = format!(
+            "with maxSurge a node needs room for two pods, and both want host port {}: no new pod can start",
+            ports.join(", ")
+        );
+        warn(WarningCode::HostPort, message);
+    }
+    let effect = effect(revisions, &after, snapshot);
+    if !effect.surge_pods_deleted.is_empty() {
+        if !request.delete_surge_pods {
+            return Err(Refusal::SurgePods(effect.surge_pods_deleted));
+        }
+        let nodes = match effect.surge_pods_deleted.len() {
+            1 => "1 node has".to_owned(),
+            number => format!("{number} nodes have"),
+        };
+        let message = format!("{nodes} two pods: the controller deletes the newer one of each");
+        warn(WarningCode::SurgePodsDeleted, message);
+    }
+    if changed != SpecFields::default() {
+        let (before, values) = (&effect.before, changed.entries());
+        warnings.extend(pace_warnings(*before, &effect, &after, snapshot));
+        let paths: Vec<_> = values.iter().map(|(path, _)| *path).collect();
+        warnings.extend(change_warnings::managers(daemon_set, Written::Fields(&paths)));
+        warnings.extend(change_warnings::last_applied_fields(daemon_set, &values));
+        warnings.extend(change_warnings::deleting(daemon_set));
+    }
+    let mut incomplete = incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace);
+    incomplete.retain(|incomplete| {
+        let is_budgets = incomplete.resource == Kind::PodDisruptionBudgets.resource();
+        !plan.steps.is_empty() && (!is_budgets || (changes_strategy && effect.after.is_some_and(|pace| !pace.surges)))
+    });
+    let name = name_of(daemon_set);
+    let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
+    let report = ChangePlan {
+        api_version: "kubectl-ds/v1".to_owned(),
+        kind: PlanKind::SetPlan,
+        from_revision: revisions.current().map(Revision::number),
+        to_revision: None,
+        now: snapshot.now,
+        rolled_out_at: None,
+        why: why(request.fields, requested.different_from(current)),
+        needed: !plan.steps.is_empty(),
+        changes: object::changes(&daemon_set.object, &object),
+        revert: (!plan.steps.is_empty()).then(|| revert(&name, current, changed, daemon_set)),
+        effect: (!plan.steps.is_empty()).then_some(effect),
+        patch: patch_of(&plan),
+        warnings,
+        incomplete,
+        pods_left: Vec::new(),
+        outcome: outcome_of(&plan),
+        daemon_set: name,
+    };
+    Ok(Planned { plan, report })
+}
+
+/// Returns the command that sets fields of a DaemonSet.
+pub(crate) fn command(daemon_set: &DaemonSetName, fields: SpecFields) -> Command {
+    let SpecFields { strategy_type, max_surge, max_unavailable, min_ready_seconds, revision_history_limit } = fields;
+    let flags = [
+        ("--type", strategy_type.map(|strategy| strategy.name().to_owned())),
+        ("--max-surge", max_surge.map(|amount| amount.to_string())),
+        ("--max-unavailable", max_unavailable.map(|amount| amount.to_string())),
+        ("--min-ready-seconds", min_ready_seconds.map(|seconds| seconds.to_string())),
+        ("--revision-history-limit", revision_history_limit.map(|limit| limit.to_string())),
+    ];
+    let command = Command::kubectl(&["ds", "set"]).name(daemon_set.short()).namespace(&daemon_set.namespace);
+    flags.into_iter().fold(command, |command, (flag, value)| match value {
+        Some(value) => command.flag(flag, value),
+        None => command,
+    })
+}
+
+/// Returns the command that restores the values before a change.
+fn revert(name: &DaemonSetName, before: SpecFields, changed: SpecFields, daemon_set: &DaemonSet) -> Command {
+    let mut fields = before.of_fields(changed);
+    if fields.strategy_type == Some(StrategyType::OnDelete) {
+        // Under OnDelete there is no pace to restore.
+        (fields.max_surge, fields.max_unavailable) = (None, None);
+    }
+    let zero = |amount: Option<IntOrPercent>| amount.is_some_and(|amount| amount.value() == 0);
+    match (fields.max_surge, fields.max_unavailable) {
+        // The other becomes 0 by itself.
+        (surge, Some(_)) if zero(surge) => fields.max_surge = None,
+        (Some(_), unavailable) if zero(unavailable) => fields.max_unavailable = None,
+        _ => {}
+    }
+    let command = command(name, fields);
+    let surges_again = changed.max_surge.is_some() || changed.strategy_type.is_some();
+    if surges_again && rolling_update::allows_surge(daemon_set) && !host_ports(daemon_set).is_empty() {
+        return command.switch("--force");
+    }
+    command
+}
+
+/// Explains what is changed beyond the request.
+fn why(requested: SpecFields, changed: SpecFields) -> Option<String> {
+    let (other, given) = match (requested.max_surge, requested.max_unavailable) {
+        (None, Some(_)) if changed.max_surge.is_some() => ("maxSurge", "maxUnavailable"),
+        (Some(_), None) if changed.max_unavailable.is_some() => ("maxUnavailable", "maxSurge"),
+        _ => return None,
+    };
+    Some(format!("{other} becomes 0: only one of it and {given} may be non-zero"))
+}
+
+/// Returns the host ports of a DaemonSet's pods, such as `9100/TCP`.
+fn host_ports(daemon_set: &DaemonSet) -> Vec<String> {
+    let ports = ports::host_ports(&daemon_set.spec.template.spec);
+    ports.map(|port| format!("{}/{}", port.host_port, port.protocol)).collect()
+}
+
+/// Returns what a faster or a slower pace may break.
+fn pace_warnings(before: Option<Pace>, effect: &Effect, after: &DaemonSet, snapshot: &Snapshot) -> Vec<Warning> {
+    let Some(pace) = effect.after else { return Vec::new() };
+    let mut warnings = Vec::new();
+    let mut warn = |code, message: String| warnings.push(Warning { code, message });
+    let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
+    let desired = effect.desired;
+    if is_new && desired > 1 && pace.allowed >= desired {
+        let message = match pace.surges {
+            true => format!("a rollout may create a second pod on all {desired} nodes at once"),
+            false => format!("a rollout may make the pods of all {desired} nodes unavailable at once"),
+        };
+        warn(WarningCode::AllAtOnce, message);
+    }
+    // A longer minReadySeconds makes pods unavailable that have not been ready for so long.
+    let regardless = |pace: Pace| pace.replaced_regardless.unwrap_or_default();
+    if regardless(pace) > before.map_or(0, regardless) {
+        let message = format!(
+            "{} of an older revision count as unavailable: the controller replaces them at once, regardless of the limit",
+            match regardless(pace) {
+                1 => "1 pod".to_owned(),
+                number => format!("{number} pods"),
+            }
+        );
+        warn(WarningCode::ReplacedRegardless, message);
+    }
+    let was_slower = before.is_some_and(|before| before.min_rollout_seconds >= pace.min_rollout_seconds);
+    if pace.min_rollout_seconds >= SLOW_ROLLOUT && !was_slower {
+        let duration = crate::report::age::format_age(pace.min_rollout_seconds);
+        let seconds = after.spec.min_ready_seconds;
+        let allowed = pace.allowed;
+        let message = format!(
+            "a rollout to all {desired} nodes takes at least {duration}: {allowed} at a time, and each new pod must be \
+             ready for minReadySeconds ({seconds}s)"
+        );
+        warn(WarningCode::SlowRollout, message);
+    }
+    if !pace.surges && is_new {
+        warnings.extend(disruption_budgets(after, pace.allowed, snapshot));
+    }
+    warnings
+}
+
+/// Warns of PodDisruptionBudgets that allow fewer unavailable pods than a rolling update. The controller deletes pods
+/// without asking for an eviction, so no budget holds it back.
+fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot) -> Vec<Warning> {
+    let labels = &daemon_set.spec.template.metadata.labels;
+    let matching = snapshot.pod_disruption_budgets.iter().filter(|budget| {
+        budget.metadata.namespace == daemon_set.metadata.namespace
+            && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    });
+    let exceeded = matching.filter_map(|budget| {
+        let name = &budget.metadata.name;
+        let message = match budget.allowed_unavailable() {
+            Some(by_budget) if by_budget >= allowed => return None,
+            Some(by_budget) => format!(
+                "PodDisruptionBudget {name:?} allows {by_budget} of {} pods to be unavailable, and maxUnavailable allows \
+                 {allowed}: a rolling update deletes pods without eviction, so the budget does not limit it",
+                budget.status.expected_pods
+            ),
+            None => format!(
+                "PodDisruptionBudget {name:?} matches the pods, and how many it allows to be unavailable is not computed \
+                 (for pods of a DaemonSet it needs minAvailable as a number); a rolling update deletes pods without \
+                 eviction, so the budget does not limit it"
+            ),
+        };
+        Some(Warning { code: WarningCode::DisruptionBudget, message })
+    });
+    exceeded.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Refusal, Request, set};
+    use crate::coverage::test_support::{World, world};
+    use crate::model::int_or_percent::IntOrPercent;
+    use crate::model::pod_disruption_budget::PodDisruptionBudget;
+    use crate::plan::{SpecFields, StrategyType};
+    use crate::report::plan::{ChangePlan, WarningCode};
+    use crate::rollout::revisions::Revisions;
+
+    fn unavailable(amount: &str) -> Request {
+        request(SpecFields { max_unavailable: Some(amount.parse().unwrap()), ..SpecFields::default() })
+    }
+
+    fn surge(amount: &str) -> Request {
+        request(SpecFields { max_surge: Some(amount.parse().unwrap()), ..SpecFields::default() })
+    }
+
+    fn on_delete() -> Request {
+        request(SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() })
+    }
+
+    fn request(fields: SpecFields) -> Request {
+        Request { fields, ..Request::default() }
+    }
+
+    /// A cluster in the middle of a rollout: 8 nodes, of which `old` have an available pod of the older revision, `old
+    /// unready` one that is not ready, `new` and `new unready` those of the current one, and `pair` both, the new one not
+    /// ready.
+    fn rollout(rolling_update: &Value, nodes: [&str; 8]) -> World {
+        let old = || {
+            json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"},
+            "creationTimestamp": "2026-03-01T11:10:00Z"}})
+        };
+        let waiting = || json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let mut world = world().daemon_set(
+            json!({"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling_update}}}),
+        );
+        for (number, state) in nodes.into_iter().enumerate() {
+            let (node, pod, second) = (format!("n{number}"), format!("agent-{number}"), format!("agent-{number}-new"));
+            world = world.node(&node, json!({}));
+            world = match state {
+                "old" => world.pod(&pod, &node, old()),
+                "old unready" => world.unready_pod(&pod, &node, waiting(), old()),
+                "new" => world.pod(&pod, &node, json!({})),
+                "new unready" => world.unready_pod(&pod, &node, waiting(), json!({})),
+                "pair" => world.pod(&pod, &node, old()).unready_pod(&second, &node, waiting(), json!({})),
+                _ => world,
+            };
+        }
+        world
+    }
+
+    fn planned(world: World, request: &Request) -> Result<ChangePlan, Refusal> {
+        let snapshot = world.finish();
+        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        set(&revisions, request, &snapshot).map(|planned| planned.report)
+    }
+
+    /// Returns what counts against the limit now, and what is replaced now, before and after.
+    type Numbers = [Option<(i64, Option<i64>, Option<i64>)>; 2];
+
+    fn numbers(plan: &ChangePlan) -> Numbers {
+        let effect = plan.effect.as_ref().unwrap();
+        [effect.before, effect.after].map(|pace| pace.map(|pace| (pace.allowed, pace.in_use, pace.replaced_now)))
+    }
+
+    fn codes(plan: &ChangePlan) -> Vec<WarningCode> {
+        plan.warnings.iter().map(|warning| warning.code).collect()
+    }
+
+    #[test]
+    fn the_effect_is_what_the_controller_would_do() {
+        let stuck = ["old", "old", "old", "old", "old", "new", "new unready", "none"];
+        let one = json!({"maxUnavailable": 1});
+        let old = ["old", "old", "old", "old", "old", "old", "old unready", "old unready"];
+        let done = ["new", "new", "new", "new", "new", "new", "new", "new unready"];
+        for (rolling, nodes, request, expected) in [
+            // Two nodes count: the unready pod and the missing one.
+            (&one, stuck, unavailable("50%"), [Some((1, Some(2), Some(0))), Some((4, Some(2), Some(2)))]),
+            (&one, stuck, unavailable("2"), [Some((1, Some(2), Some(0))), Some((2, Some(2), Some(0)))]),
+            (&one, stuck, unavailable("100%"), [Some((1, Some(2), Some(0))), Some((8, Some(2), Some(5)))]),
+            // Old pods that are not ready are replaced whatever the limit.
+            (&one, old, unavailable("3"), [Some((1, Some(2), Some(2))), Some((3, Some(2), Some(3)))]),
+            (&one, old, surge("3"), [Some((1, Some(2), Some(2))), Some((3, Some(0), Some(5)))]),
+            (&one, old, on_delete(), [Some((1, Some(2), Some(2))), None]),
+            (&one, done, unavailable("5"), [Some((1, Some(1), Some(0))), Some((5, Some(1), Some(0)))]),
+        ] {
+            let plan = planned(rollout(rolling, nodes), &request).unwrap();
+            assert_eq!(numbers(&plan), expected, "{nodes:?} {request:?}");
+            assert_eq!(plan.effect.unwrap().desired, 8);
+        }
+    }
+
+    /// The controller takes an old pod that has not been ready for minReadySeconds for an unavailable one.
+    #[test]
+    fn more_min_ready_seconds_replace_young_pods_at_once() {
+        let fields = SpecFields { min_ready_seconds: Some(3600), ..SpecFields::default() };
+        let plan = planned(rollout(&json!({"maxUnavailable": 1}), ["old"; 8]), &request(fields)).unwrap();
+        assert_eq!(numbers(&plan), [Some((1, Some(0), Some(1))), Some((1, Some(8), Some(8)))]);
+        assert_eq!(codes(&plan), [WarningCode::ReplacedRegardless, WarningCode::SlowRollout]);
+    }
+
+    #[test]
+    fn the_end_of_surge_deletes_the_newer_pod_of_each_pair_only_if_that_is_allowed() {
+        let nodes = ["pair", "old", "old", "pair", "new", "new", "new", "new"];
+        for request in [unavailable("1"), on_delete()] {
+            let world = || rollout(&json!({"maxSurge": 2, "maxUnavailable": 0}), nodes);
+            let Err(Refusal::SurgePods(pods)) = planned(world(), &request) else { panic!("not refused") };
+            let pods: Vec<_> = pods.iter().map(|pod| (pod.node.as_str(), pod.pod.as_str())).collect();
+            assert_eq!(pods, [("n0", "agent-0-new"), ("n3", "agent-3-new")]);
+            let allowed = Request { delete_surge_pods: true, ..request };
+            let plan = planned(world(), &allowed).unwrap();
+            assert_eq!(codes(&plan), [WarningCode::SurgePodsDeleted]);
+            assert_eq!(plan.effect.unwrap().surge_pods_deleted.len(), 2);
+        }
+        // Less surge is surge.
+        let plan = planned(rollout(&json!({"maxSurge": 2, "maxUnavailable": 0}), nodes), &surge("1")).unwrap();
+        assert_eq!(numbers(&plan), [Some((2, Some(2), Some(0))), Some((1, Some(2), Some(0)))]);
+    }
+
+    #[test]
+    fn host_ports_rule_surge_out_unless_it_is_forced() {
+        let port = |network: bool, port: Value| {
+            let world = rollout(&json!({}), ["old"; 8]);
+            world.template(
+                json!({"hostNetwork": network, "containers": [{"name": "agent", "image": "agent:2", "ports": [port]}]}),
+            )
+        };
+        for (network, ports) in
+            [(false, json!({"containerPort": 80, "hostPort": 9100})), (true, json!({"containerPort": 9100}))]
+        {
+            let refused = planned(port(network, ports.clone()), &surge("1"));
+            assert_eq!(refused, Err(Refusal::HostPorts(vec!["9100/TCP".to_owned()])));
+            let plan = planned(port(network, ports.clone()), &Request { force: true, ..surge("1") }).unwrap();
+            assert_eq!(codes(&plan), [WarningCode::HostPort]);
+            assert!(planned(port(network, ports), &unavailable("2")).is_ok());
+        }
+        assert!(planned(port(false, json!({"containerPort": 80})), &surge("1")).is_ok());
+    }
+
+    #[test]
+    fn the_command_that_undoes_a_change_restores_what_was_there() {
+        let fields = SpecFields {
+            min_ready_seconds: Some(30),
+            revision_history_limit: Some(3),
+            max_surge: Some(IntOrPercent::Percent(25)),
+            ..SpecFields::default()
+        };
+        for (rolling, request, expected) in [
+            (json!({"maxUnavailable": "10%"}), unavailable("2"), "--max-unavailable '10%'"),
+            (json!({"maxUnavailable": "10%"}), surge("2"), "--max-unavailable '10%'"),
+            (json!({"maxUnavailable": 0, "maxSurge": 1}), unavailable("2"), "--max-surge 1"),
+            (
+                json!({"maxUnavailable": 0, "maxSurge": 1}),
+                request(fields),
+                "--max-surge 1 --min-ready-seconds 0 --revision-history-limit 10",
+            ),
+            (json!({}), on_delete(), "--type RollingUpdate"),
+        ] {
+            let world = || rollout(&rolling, ["new"; 8]);
+            let plan = planned(world(), &request).unwrap();
+            let command = plan.revert.as_ref().unwrap().to_string();
+            assert_eq!(command, format!("kubectl ds set -n default {expected} agent"));
+        }
+    }
+
+    #[test]
+    fn a_pace_that_endangers_the_cluster_is_pointed_out() {
+        let rolling = || rollout(&json!({"maxUnavailable": 1}), ["new"; 8]);
+        let plan = |world: World, request: &Request| codes(&planned(world, request).unwrap());
+        assert_eq!(plan(rolling(), &unavailable("100%")), [WarningCode::AllAtOnce]);
+        assert_eq!(plan(rolling(), &unavailable("8")), [WarningCode::AllAtOnce]);
+        assert_eq!(plan(rolling(), &surge("100%")), [WarningCode::AllAtOnce]);
+        assert_eq!(plan(rolling(), &unavailable("87%")), []);
+
+        let ready = |seconds| SpecFields { min_ready_seconds: Some(seconds), ..SpecFields::default() };
+        assert_eq!(plan(rolling(), &request(ready(449))), []);
+        assert_eq!(plan(rolling(), &request(ready(450))), [WarningCode::SlowRollout]);
+        let all_at_once = SpecFields { max_unavailable: Some(IntOrPercent::Int(7)), ..ready(450) };
+        assert_eq!(plan(rolling(), &request(all_at_once)), []);
+
+        let with_budget = |selector: Value, allowed: i64, observed: i64| {
+            let mut world = rolling();
+            let budget: PodDisruptionBudget = serde_json::from_value(json!({
+                "metadata": {"name": "agent", "namespace": "default", "generation": 2},
+                "spec": {"selector": selector},
+                "status": {"expectedPods": 8, "desiredHealthy": 8 - allowed, "observedGeneration": observed},
+            }))
+            .unwrap();
+            world.snapshot.pod_disruption_budgets.push(budget);
+            world
+        };
+        let matching = || json!({"matchLabels": {"app": "agent"}});
+        assert_eq!(plan(with_budget(matching(), 1, 2), &unavailable("2")), [WarningCode::DisruptionBudget]);
+        assert_eq!(plan(with_budget(json!({}), 1, 2), &unavailable("2")), [WarningCode::DisruptionBudget]);
+        assert_eq!(plan(with_budget(matching(), 2, 2), &unavailable("2")), []);
+        assert_eq!(plan(with_budget(Value::Null, 1, 2), &unavailable("2")), []);
+        assert_eq!(plan(with_budget(json!({"matchLabels": {"app": "b"}}), 1, 2), &unavailable("2")), []);
+        // Of an earlier generation.
+        assert_eq!(plan(with_budget(matching(), 8, 1), &unavailable("2")), [WarningCode::DisruptionBudget]);
+    }
+
+    #[test]
+    fn only_what_reverts_these_fields_is_warned_of() {
+        let applied = |strategy: Value| {
+            let manifest = json!({"spec": {"updateStrategy": strategy}}).to_string();
+            let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": manifest});
+            let world = rollout(&json!({"maxUnavailable": 1}), ["new"; 8]);
+            let plan = planned(world.daemon_set(json!({"metadata": {"annotations": annotations}})), &unavailable("2"));
+            codes(&plan.unwrap())
+        };
+        assert_eq!(applied(json!({"rollingUpdate": {"maxUnavailable": 1}})), [WarningCode::LastApplied]);
+        assert_eq!(applied(json!({"rollingUpdate": {"maxUnavailable": 2}})), []);
+        assert_eq!(applied(json!({"type": "RollingUpdate"})), []);
+
+        let managed = |fields: Value| {
+            let entry = json!({"manager": "deployer", "operation": "Apply", "fieldsV1": {"f:spec": fields}});
+            let world = rollout(&json!({"maxUnavailable": 1}), ["new"; 8]);
+            let plan = planned(world.daemon_set(json!({"metadata": {"managedFields": [entry]}})), &unavailable("2"));
+            codes(&plan.unwrap())
+        };
+        let rolling = json!({"f:updateStrategy": {"f:rollingUpdate": {"f:maxUnavailable": {}}}});
+        assert_eq!(managed(rolling), [WarningCode::ServerSideApply]);
+        assert_eq!(managed(json!({"f:template": {}, "f:updateStrategy": {"f:type": {}}})), []);
+    }
+}

@@ -164,9 +164,11 @@ impl Model {
         })
     }
 
-    /// Returns the nodes on which the current revision works, and those of them where it is available.
+    /// Returns the nodes on which the current revision works and no pod is stuck, and those of them where it is available.
     fn reached(&self) -> (usize, usize) {
-        let working = |node: &&ModelNode| node.eligible && node.reachable && node.works[self.current];
+        let is_stuck = |node: &ModelNode| node.pods.iter().any(|pod| pod.terminating);
+        let working =
+            |node: &&ModelNode| node.eligible && node.reachable && node.works[self.current] && !is_stuck(node);
         let reached = |node: &&ModelNode| {
             node.pods.iter().any(|pod| pod.revision == self.current && pod.ready && !pod.terminating)
         };

@@ -4,6 +4,7 @@ use super::next_step::{NextStep, next_step};
 use super::situation::{RolloutNode, Situation};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
+use crate::model::node::Node;
 use crate::model::pod::{Pod, PodCondition, PodStatus};
 use crate::model::time::Time;
 use crate::report::reason::ReasonCode;
@@ -41,16 +42,16 @@ pub(super) fn continues(
         .zip(&situation.node_pods)
         .map(|(node, pods)| {
             let has_problem = node.reason.is_some_and(|code| !situation.passes(code, node.since));
-            let lost = matches!(
-                node.reason,
-                Some(ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint | ReasonCode::StuckTerminating)
-            );
+            let object = situation.index.node(node.name);
+            let is_unready = |node: &Node| node.condition("Ready").is_some_and(|ready| ready.status != "True");
+            // Pods leave a node only if its kubelet confirms it; the reason may be another one, such as a taint.
+            let keeps_pods = node.reason == Some(ReasonCode::StuckTerminating) || object.is_some_and(is_unready);
             SimulatedNode {
                 name: node.name,
-                decision: situation.index.node(node.name).map(|node| daemon_pod.decide(node)),
+                decision: object.map(|node| daemon_pod.decide(node)),
                 pods: pods.pods.iter().map(|pod| (*pod).clone()).collect(),
                 works: !(has_problem && stays(node)),
-                lets_go: !lost,
+                lets_go: !keeps_pods,
             }
         })
         .collect();

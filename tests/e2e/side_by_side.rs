@@ -586,7 +586,7 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     (
         "`-v`, `--cache-dir`, `--profile`, `--profile-output`",
         "have an effect",
-        "are accepted and ignored",
+        "are accepted and ignored, except that `-v 1` counts the files of a dump that were skipped",
         "there is nothing to log, cache or profile; scripts pass them to every command",
     ),
 ];

@@ -39,7 +39,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "N")]
     to_revision: Option<i64>,
     /// How to print: wide, json or yaml
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     output: Option<Output>,
     #[command(flatten)]
     watch: WatchArgs,

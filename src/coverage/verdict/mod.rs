@@ -240,7 +240,7 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
             findings.retain(|finding| !finding.code.takes_time());
             findings.truncate(1);
             for finding in &mut findings {
-                let prefix = Sentence::from("the surge pod cannot start: ");
+                let prefix = Sentence::from("the surge pod is not available: ");
                 finding.message = prefix.then(finding.message.clone());
             }
             findings

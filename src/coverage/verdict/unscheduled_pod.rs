@@ -308,7 +308,7 @@ fn pod_affinity_blocked(subject: &Subject, reason: &str) -> Finding {
         let advice = "change the anti-affinity of the pods that are on the node";
         return Finding::new(ReasonCode::PodAffinityBlocked, message, advice);
     }
-    let advice = "remove the rule: a DaemonSet has one pod per node anyway";
+    let advice = "check which pods the rule selects; relax it only if the pod may run without it";
     Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(edit(subject.daemon_set))
 }
 

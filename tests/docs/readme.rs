@@ -11,7 +11,8 @@ fn printed(command: &str) -> String {
         .envs([("COLUMNS", "100"), ("LANG", "C.UTF-8")])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{command}");
+    // 3 is the answer of `status` on a rollout that is not complete.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{command}");
     String::from_utf8(output.stdout).unwrap()
 }
 

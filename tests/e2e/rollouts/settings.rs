@@ -56,7 +56,7 @@ fn every_combination_is_taken_as_by_the_api_server(workload: &Workload, amounts:
         let run = workload.run(&arguments);
         assert_eq!(run.code == Some(0), answer.status == 200, "{patch}: {} {run}", answer.body);
         if answer.status == 200 {
-            assert_eq!(run.json()["spec"], answer.body["spec"], "{run}");
+            assert_eq!(without_zeros(run.json()), without_zeros(answer.body), "{run}");
             accepted += 1;
         } else {
             // It was refused here, with nothing sent.

@@ -108,7 +108,10 @@ fn ctrl_c_in_a_terminal(stage: &Stage) -> std::process::Output {
     let quoted = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap());
     let words: Vec<String> = [command.get_program()].into_iter().chain(command.get_args()).map(quoted).collect();
     let mut terminal = Command::new("script");
-    terminal.args(["-qec", &words.join(" "), "/dev/null"]).envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
+    // Without `exec`, a shell that forks would get Ctrl-C, too, and end with a code of its own.
+    terminal
+        .args(["-qec", &format!("exec {}", words.join(" ")), "/dev/null"])
+        .envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
     let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     wait_for(&stage.path("pid"));
     child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();

@@ -27,7 +27,7 @@ type eligibilityAnswer struct {
 
 var sizes = []int{0, 1, 2, 3, 5, 7, 10, 99, 100, 1001}
 
-var logger = klog.TODO()
+var logger = klog.Background()
 
 func (task *eligibilityCase) solve(pool []*v1.Node) (*eligibilityAnswer, error) {
 	var decisions strings.Builder

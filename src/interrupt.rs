@@ -15,7 +15,7 @@ pub struct Interrupt(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     requested: watch::Sender<bool>,
-    /// Whether another program has the terminal, so that Ctrl-C is for that program to handle.
+    /// Whether another program has or had the terminal, so that Ctrl-C is for that program to handle.
     held: AtomicBool,
     interrupted_while_held: AtomicBool,
     /// Whether the command may have changed something in the cluster.
@@ -57,11 +57,16 @@ impl Interrupt {
         .await;
     }
 
-    /// Leaves Ctrl-C to another program that has the terminal, such as a pager, until the guard is dropped.
-    pub(crate) fn hold(&self) -> Hold {
+    /// Leaves Ctrl-C to another program that has the terminal, such as a pager, and to what little is left to do
+    /// after it: a signal may be handled in this process only once that program has ended by it.
+    pub(crate) fn leave_to_other_program(&self) {
         self.0.interrupted_while_held.store(false, Ordering::SeqCst);
         self.0.held.store(true, Ordering::SeqCst);
-        Hold(self.clone())
+    }
+
+    /// Tells whether Ctrl-C was pressed since it was left to another program.
+    pub(crate) fn was_left_to_other_program(&self) -> bool {
+        self.0.interrupted_while_held.load(Ordering::SeqCst)
     }
 
     /// Notes that a change is about to be sent, so that the command is given the time to report what became of it.
@@ -77,21 +82,5 @@ impl Interrupt {
     /// Returns `true` once, for whoever reports the interruption.
     pub(crate) fn claim_report(&self) -> bool {
         !self.0.reported.swap(true, Ordering::SeqCst)
-    }
-}
-
-/// Leaves Ctrl-C to another program.
-pub(crate) struct Hold(Interrupt);
-
-impl Hold {
-    /// Tells whether Ctrl-C was pressed in the meantime.
-    pub(crate) fn was_interrupted(&self) -> bool {
-        self.0.0.interrupted_while_held.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.0.0.held.store(false, Ordering::SeqCst);
     }
 }

@@ -36,7 +36,9 @@ pub(super) async fn run(
         command.stdin(Stdio::inherit());
     }
     let interrupt = io.interrupt.clone();
-    let hold = io.out_is_terminal.then(|| interrupt.hold());
+    if io.out_is_terminal {
+        interrupt.leave_to_other_program();
+    }
     let mut child = command.spawn().map_err(not_started)?;
     let (printed, errors) = (child.stdout.take(), child.stderr.take());
     let passed_on = async {
@@ -67,11 +69,11 @@ pub(super) async fn run(
     };
     // A pager goes on after Ctrl-C; a program that ends by it does so with another code. Its end may be known here
     // before the signal that this process received with it.
-    match hold {
-        Some(hold) if is_ended_by_ctrl_c(status) || hold.was_interrupted() && !matches!(status.code(), Some(0 | 1)) => {
-            Err(interrupted().into())
-        }
-        _ => Ok(status),
+    let is_interrupted =
+        is_ended_by_ctrl_c(status) || interrupt.was_left_to_other_program() && !matches!(status.code(), Some(0 | 1));
+    match io.out_is_terminal && is_interrupted {
+        true => Err(interrupted().into()),
+        false => Ok(status),
     }
 }
 

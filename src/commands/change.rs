@@ -26,6 +26,7 @@ use crate::report::plan::{ChangePlan, Outcome, Stage};
 use crate::rollout::apply::{Application, Refusal, apply};
 use crate::rollout::difference::difference;
 use crate::rollout::difference::object::changes;
+use crate::rollout::hold;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::planned::Planned;
 use crate::rollout::revisions::Revisions;
@@ -314,6 +315,8 @@ impl Change<'_> {
                 format!("to repeat it: kubectl ds undo {name} -n {namespace} --to-revision={to_revision}")
             }
             Action::Set(fields) => format!("to repeat it: {}", set::command(daemon_set, fields)),
+            Action::Pause => format!("to repeat it: {}", hold::command("pause", daemon_set)),
+            Action::Resume => format!("to repeat it: {}", hold::command("resume", daemon_set)),
             Action::Restart => format!(
                 "before you restart again, see whether the template was changed: kubectl ds history {name} \
                  -n {namespace} --diff"
@@ -341,6 +344,8 @@ impl Change<'_> {
             Action::Undo { .. } => "rolled back",
             Action::Restart => "restarted",
             Action::Set(_) => "updated",
+            Action::Pause => "paused",
+            Action::Resume => "resumed",
         };
         format!("{} {verb}", sanitize(&self.report.daemon_set.full()))
     }

@@ -17,7 +17,9 @@ mod history;
 mod list;
 mod output;
 mod parse;
+mod pause;
 mod restart;
+mod resume;
 mod session;
 mod set;
 mod snapshot;
@@ -75,6 +77,8 @@ enum Subcommands {
     Undo(undo::UndoArgs),
     Restart(restart::RestartArgs),
     Set(set::SetArgs),
+    Pause(pause::PauseArgs),
+    Resume(resume::ResumeArgs),
     Snapshot(snapshot::SnapshotArgs),
     Explain(explain::ExplainArgs),
     Completion(completion::CompletionArgs),
@@ -196,6 +200,8 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Undo(arguments)) => Box::pin(undo::run(arguments, target, io, out)).await,
         Some(Subcommands::Restart(arguments)) => Box::pin(restart::run(arguments, target, io, out)).await,
         Some(Subcommands::Set(arguments)) => Box::pin(set::run(arguments, target, io, out)).await,
+        Some(Subcommands::Pause(arguments)) => Box::pin(pause::run(arguments, target, io, out)).await,
+        Some(Subcommands::Resume(arguments)) => Box::pin(resume::run(arguments, target, io, out)).await,
         Some(Subcommands::Snapshot(arguments)) => Box::pin(snapshot::run(arguments, target, io, out)).await,
         Some(Subcommands::Explain(arguments)) => explain::run(&arguments, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, io, out),

@@ -6,12 +6,14 @@ use clap::{Args, ValueEnum, value_parser};
 
 use super::Failure;
 use super::change::{self, ChangeArgs};
+use super::pause::surge_pods;
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, StrategyType};
+use crate::rollout::hold::command;
 use crate::rollout::revisions::{Revisions, name_of};
 use crate::rollout::set::{Refusal, Request, set};
 
@@ -143,15 +145,10 @@ fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
             CommandError::new(format!("maxSurge cannot work: two pods of a node cannot share host port {ports}"))
                 .hint("use --max-unavailable, or set maxSurge anyway with --force")
         }
-        Refusal::SurgePods(pods) => {
-            let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
-            let more = if pods.len() > shown.len() { ", ..." } else { "" };
-            let nodes = if pods.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", pods.len()) };
-            CommandError::new(format!(
-                "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
-                shown.join(", ")
-            ))
-            .hint("wait until the rollout is complete, or delete the newer pods with --delete-surge-pods")
+        Refusal::OnHold => {
+            CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
+                .hint(format!("to resume first: {}", command("resume", &name_of(revisions.daemon_set))))
         }
+        Refusal::SurgePods(pods) => surge_pods(&pods, "delete the newer pods with --delete-surge-pods"),
     }
 }

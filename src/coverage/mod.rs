@@ -22,4 +22,5 @@ pub mod walk;
 pub(crate) mod what_if;
 
 pub(crate) use verdict::create_events::creation_is_refused;
+pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::daemon_set_findings::expired_lease;

@@ -25,6 +25,16 @@ impl IntOrPercent {
             IntOrPercent::Percent(percent) => (percent.saturating_mul(total).saturating_add(99)).div_euclid(100),
         }
     }
+
+    /// Returns the number of pods of `total`, with fractions rounded down.
+    ///
+    /// Ported as [`IntOrPercent::scaled_up`].
+    pub(crate) fn scaled_down(self, total: i64) -> i64 {
+        match self {
+            IntOrPercent::Int(count) => count,
+            IntOrPercent::Percent(percent) => percent.saturating_mul(total).div_euclid(100),
+        }
+    }
 }
 
 impl IntOrPercent {

@@ -9,6 +9,7 @@ pub(crate) mod wire;
 pub mod controller_revision;
 pub mod daemon_set;
 pub mod event;
+pub(crate) mod hold;
 pub(crate) mod image;
 pub mod int_or_percent;
 pub mod metadata;

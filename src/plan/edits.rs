@@ -1,7 +1,7 @@
 //! Edits of single fields, as operations of a JSON Patch.
 
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, PatchOperation};
+use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use serde_json::{Value, json};
 
 use super::DaemonSetPatch;
@@ -37,6 +37,16 @@ impl<'a> Edits<'a> {
         }
         let path = PointerBuf::from_tokens(path[..=parents].iter().copied());
         self.operations.push(PatchOperation::Add(AddOperation { path, value }));
+    }
+
+    /// Removes a field. Does nothing if the object lacks it.
+    pub(super) fn remove(&mut self, path: &[&str]) {
+        let Some((name, parents)) = path.split_last() else { return };
+        let parent = parents.iter().try_fold(&mut self.object, |value, name| value.get_mut(*name));
+        if parent.and_then(Value::as_object_mut).is_some_and(|fields| fields.remove(*name).is_some()) {
+            let path = PointerBuf::from_tokens(path.iter().copied());
+            self.operations.push(PatchOperation::Remove(RemoveOperation { path }));
+        }
     }
 
     /// Returns the patch; `None` if there is nothing to change.
@@ -82,6 +92,19 @@ mod tests {
             assert_eq!((&after["spec"]["updateStrategy"]["rollingUpdate"], operations), (&both, 2), "{before}");
             assert_eq!(after["spec"]["minReadySeconds"], before["spec"]["minReadySeconds"]);
             assert_eq!(edited(&after, edit), (after, 0));
+        }
+    }
+
+    #[test]
+    fn a_field_is_removed_if_it_exists() {
+        let edit = |edits: &mut Edits<'_>| edits.remove(&["metadata", "annotations", "a/b"]);
+        for (before, after) in [
+            (json!({"metadata": {"annotations": {"a/b": "1", "c": "2"}}}), json!({"c": "2"})),
+            (json!({"metadata": {"annotations": {"c": "2"}}}), json!({"c": "2"})),
+            (json!({"metadata": {"annotations": null}}), json!(null)),
+            (json!({}), json!(null)),
+        ] {
+            assert_eq!(edited(&before, edit).0["metadata"]["annotations"], after);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! object that it was made for, so that a concurrent edit is never overwritten.
 
 mod edits;
+mod hold;
 mod restart;
 mod set;
 mod undo;
@@ -41,6 +42,10 @@ pub enum Action {
     Restart,
     /// Fields of its spec besides the template get these values.
     Set(SpecFields),
+    /// Its update strategy is suspended.
+    Pause,
+    /// Its update strategy is restored.
+    Resume,
 }
 
 /// One request that changes one object.
@@ -82,6 +87,18 @@ impl Plan {
     pub fn set(daemon_set: &DaemonSet, fields: SpecFields) -> Self {
         let steps = set::set(daemon_set, fields).map(Step::PatchDaemonSet);
         Plan { action: Action::Set(fields), steps: steps.into_iter().collect() }
+    }
+
+    /// Plans to suspend the update strategy; there is nothing to do if the controller replaces no pods already.
+    pub fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Self {
+        let steps = hold::pause(daemon_set, now).map(Step::PatchDaemonSet);
+        Plan { action: Action::Pause, steps: steps.into_iter().collect() }
+    }
+
+    /// Plans to restore the update strategy; there is nothing to do if it is not suspended.
+    pub fn resume(daemon_set: &DaemonSet) -> Self {
+        let steps = hold::resume(daemon_set).map(Step::PatchDaemonSet);
+        Plan { action: Action::Resume, steps: steps.into_iter().collect() }
     }
 }
 

@@ -25,6 +25,8 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
         }
         PlanKind::RestartPlan => format!("{name} restarts{}", from(plan)),
         PlanKind::SetPlan => format!("{name} is updated"),
+        PlanKind::PausePlan => format!("{name} is paused"),
+        PlanKind::ResumePlan => format!("{name} is resumed"),
     };
     writeln!(out, "{}", style::answer(view.show(&text)))?;
     if let Some(why) = &plan.why {
@@ -50,7 +52,9 @@ fn from(plan: &ChangePlan) -> String {
         (PlanKind::UndoPlan, Some(from)) => format!(" from revision {from}"),
         (PlanKind::UndoPlan, None) => " from a template that is no revision yet".to_owned(),
         (PlanKind::RestartPlan, Some(from)) => format!(", now on revision {from}"),
-        (PlanKind::RestartPlan, None) | (PlanKind::SetPlan, _) => String::new(),
+        (PlanKind::RestartPlan, None) | (PlanKind::SetPlan | PlanKind::PausePlan | PlanKind::ResumePlan, _) => {
+            String::new()
+        }
     }
 }
 
@@ -125,6 +129,9 @@ pub fn not_needed(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Re
     let name = view.show(&plan.daemon_set.full());
     if plan.kind == PlanKind::SetPlan {
         return writeln!(out, "{name} has these values already; nothing was changed");
+    }
+    if let (PlanKind::PausePlan | PlanKind::ResumePlan, Some(why)) = (plan.kind, &plan.why) {
+        return writeln!(out, "{name}: {}; nothing was changed", view.show(why));
     }
     let revision = plan.to_revision.map_or_else(String::new, |revision| format!(" of revision {revision}"));
     writeln!(out, "{name} has the template{revision} already; nothing was changed")

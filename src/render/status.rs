@@ -12,7 +12,7 @@ use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::fix::Fix;
 use crate::report::rollout_status::{
-    Cause, Eta, NextActions, RolloutStatus, RolloutStatusReport, Suspect, SuspectKind, Verdict,
+    Cause, Eta, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport, Suspect, SuspectKind, Verdict,
 };
 
 /// The width of the columns before the names of the nodes.
@@ -107,6 +107,9 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
         let line = if rollout.verdict == Verdict::Complete { style::well(line) } else { style::answer(line) };
         writeln!(out, "{line}")?;
     }
+    if let Some(hold) = &rollout.hold {
+        paragraph(&held(hold, now), view, out)?;
+    }
     let is_settled = matches!(rollout.verdict, Verdict::Complete | Verdict::Deleting | Verdict::Unknown);
     if let Some(text) = change(rollout, now).filter(|_| !is_settled) {
         paragraph(&text, view, out)?;
@@ -195,7 +198,9 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name} is blocked: {updated}{not_available}{why}")
         }
         Verdict::Paused => {
-            let why = if rollout.strategy == "OnDelete" {
+            let why = if rollout.hold.is_some() {
+                ""
+            } else if rollout.strategy == "OnDelete" {
                 "; the strategy is OnDelete, so pods are updated only when they are deleted"
             } else {
                 "; the update strategy replaces no pods"
@@ -208,6 +213,26 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
         }
         Verdict::Unknown => format!("{name}: whether it is rolled out is not known"),
     }
+}
+
+/// Returns what `pause` or `partition` holds, since when, and what has slipped through.
+fn held(hold: &RolloutHold, now: Timestamp) -> String {
+    let since = hold.since.map(|since| format!(" {} ago", ago(since, now))).unwrap_or_default();
+    let what = match &hold.partition {
+        None => format!("paused by kubectl ds{since}"),
+        Some(partition) => {
+            format!("partitioned by kubectl ds{since}, keeping {partition} of the pods on older revisions")
+        }
+    };
+    if !hold.in_force {
+        return format!("{what}; somebody has put the update strategy back since, so the controller replaces all pods");
+    }
+    let leaked = match hold.leaked {
+        0 => String::new(),
+        1 => "; 1 more node was updated because its pod is new".to_owned(),
+        nodes => format!("; {nodes} more nodes were updated because their pods are new"),
+    };
+    format!("{what}; {} is suspended{leaked}", hold.original_strategy)
 }
 
 /// Returns whether old pods wait because the budget is used up.

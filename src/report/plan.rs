@@ -10,7 +10,8 @@ use super::coverage::Incomplete;
 use super::fix::Command;
 use super::history::DaemonSetName;
 
-/// A change of a DaemonSet: a rollback to a revision (`undo`), a restart, or other values in its spec (`set`).
+/// A change of a DaemonSet: a rollback to a revision (`undo`), a restart, other values in its spec (`set`),
+/// or a suspended or restored update strategy (`pause`, `resume`).
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {
@@ -37,12 +38,13 @@ pub struct ChangePlan {
     pub why: Option<String>,
     /// Whether there is anything to do; `false` if the DaemonSet is as requested already.
     pub needed: bool,
-    /// How the template changes, with paths in it; for `set` how the DaemonSet changes.
+    /// How the template changes, with paths in it; for `set`, `pause` and `resume` how the DaemonSet changes.
     pub changes: Vec<Change>,
-    /// What the change means for this cluster; only for `set`.
+    /// What the change means for this cluster; only for `set`, `pause` and `resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
-    /// The command that restores the values before the change, quoted for a POSIX shell; only for `set`.
+    /// The command that restores the values before the change, quoted for a POSIX shell; only for
+    /// `set`, `pause` and `resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub revert: Option<Command>,
@@ -67,6 +69,10 @@ pub enum PlanKind {
     RestartPlan,
     /// Sets fields of the spec besides the template.
     SetPlan,
+    /// Suspends the update strategy.
+    PausePlan,
+    /// Restores the update strategy.
+    ResumePlan,
 }
 
 impl PlanKind {
@@ -74,7 +80,7 @@ impl PlanKind {
     pub fn changes_template(self) -> bool {
         match self {
             PlanKind::UndoPlan | PlanKind::RestartPlan => true,
-            PlanKind::SetPlan => false,
+            PlanKind::SetPlan | PlanKind::PausePlan | PlanKind::ResumePlan => false,
         }
     }
 }
@@ -181,6 +187,8 @@ pub enum WarningCode {
     HostPort,
     /// The newer pod is deleted on nodes with two.
     SurgePodsDeleted,
+    /// Somebody who puts the suspended update strategy back starts a rollout to all nodes.
+    StrategyPutBack,
 }
 
 /// A pod that keeps another revision.

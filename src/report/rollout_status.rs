@@ -70,6 +70,9 @@ pub struct RolloutStatus {
     pub verdict: Verdict,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     pub strategy: String,
+    /// The hold of `pause` or `partition`; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<RolloutHold>,
     /// The revision of the live template; absent if the controller has not created it yet, or the revisions are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<RolledOutRevision>,
@@ -110,6 +113,25 @@ pub struct RolloutStatus {
     pub way_out: Vec<Fix>,
     /// The counters of the DaemonSet's status that differ from the recomputed ones.
     pub status_differences: Vec<StatusDifference>,
+}
+
+/// A rollout that `pause` or `partition` holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutHold {
+    /// The update strategy that is suspended, such as `RollingUpdate 10%`.
+    pub original_strategy: String,
+    /// How many pods stay on older revisions, such as `5` or `90%`; absent if it is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// Since when; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Whether the strategy is still suspended; `false` if somebody else has put one back, so that the controller replaces
+    /// all pods.
+    pub in_force: bool,
+    /// The nodes that were updated without `partition`: new ones, and those whose pod was deleted, evicted or failed.
+    pub leaked: usize,
 }
 
 /// The revision that is rolled out.

@@ -8,6 +8,7 @@ use super::planned::{Planned, outcome_of, patch_of};
 use super::revisions::{Revision, Revisions, name_of};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::{Plan, SpecFields, StrategyType};
@@ -37,6 +38,8 @@ pub enum Refusal {
     Invalid(Vec<String>),
     /// The pace of a rolling update is set, and the update strategy is another.
     NotRollingUpdate,
+    /// The update strategy is suspended by `pause` or `partition`.
+    OnHold,
     /// The pods have these host ports, which two pods of a node cannot share.
     HostPorts(Vec<String>),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
@@ -54,6 +57,10 @@ pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) ->
     let requested = request.fields.with_other_zero();
     let strategy_type = requested.strategy_type.or(current.strategy_type);
     let sets_pace = requested.max_surge.is_some() || requested.max_unavailable.is_some();
+    let is_held = Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
+    if is_held && (sets_pace || requested.strategy_type == Some(StrategyType::RollingUpdate)) {
+        return Err(Refusal::OnHold);
+    }
     if sets_pace && strategy_type == Some(StrategyType::OnDelete) {
         return Err(Refusal::NotRollingUpdate);
     }
@@ -188,7 +195,12 @@ fn host_ports(daemon_set: &DaemonSet) -> Vec<String> {
 }
 
 /// Returns what a faster or a slower pace may break.
-fn pace_warnings(before: Option<Pace>, effect: &Effect, after: &DaemonSet, snapshot: &Snapshot) -> Vec<Warning> {
+pub(super) fn pace_warnings(
+    before: Option<Pace>,
+    effect: &Effect,
+    after: &DaemonSet,
+    snapshot: &Snapshot,
+) -> Vec<Warning> {
     let Some(pace) = effect.after else { return Vec::new() };
     let mut warnings = Vec::new();
     let mut warn = |code, message: String| warnings.push(Warning { code, message });

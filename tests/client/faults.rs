@@ -29,6 +29,7 @@ const COMMANDS: &[&[&str]] = &[
     &["undo", "agent", "-n", "team", "--to-revision=1", "--dry-run=server", "-o", "plan"],
     &["undo", "agent", "-n", "team", "--to-revision=1", "-o", "plan", "--timeout=2s"],
     &["restart", "agent", "-n", "team", "-o", "plan", "--timeout=2s"],
+    &["pause", "agent", "-n", "team", "-o", "plan", "--timeout=2s"],
 ];
 
 /// Cells that fail today: a command's prefix, the end of the request's path, the fault's prefix, and why.

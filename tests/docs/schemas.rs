@@ -61,7 +61,7 @@ fn real_reports_fit_their_schemas() {
 #[test]
 fn real_histories_and_plans_fit_their_schemas() {
     let client = "--dry-run=client";
-    let questions: [(&str, &[&str]); 12] = [
+    let questions: [(&str, &[&str]); 14] = [
         ("history-report.json", &["history", "agent", "-o", "json"]),
         ("history-report.json", &["history", "broken", "-o", "json"]),
         ("history-report.json", &["history", "upgraded", "-o", "json"]),
@@ -74,6 +74,8 @@ fn real_histories_and_plans_fit_their_schemas() {
         ("change-plan.json", &["undo", "logs", client, "-o", "plan"]),
         ("change-plan.json", &["restart", "logs", client, "-o", "plan"]),
         ("change-plan.json", &["set", "agent", "--max-unavailable=1", client, "-o", "plan"]),
+        ("change-plan.json", &["pause", "agent", client, "-o", "plan"]),
+        ("change-plan.json", &["resume", "agent", client, "-o", "plan"]),
     ];
     for (name, question) in questions {
         let report: Value = serde_json::from_str(&on_revisions(question, 80).out).unwrap();

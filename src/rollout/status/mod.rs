@@ -5,6 +5,7 @@
 //! the [`pace`], and the [`way_out`], which a [`simulation`] of the changed DaemonSet checks.
 
 mod causes;
+mod held;
 #[cfg(test)]
 mod model_test;
 pub(crate) mod next_step;
@@ -60,6 +61,7 @@ fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, requested: Option
         name: daemon_set.metadata.name.clone(),
         verdict,
         strategy: situation.coverage.strategy.clone(),
+        hold: held::hold(&situation),
         revision: revision(&situation, &revisions, &outdated),
         requested: requested.map(|number| {
             let current = situation.current.is_some_and(|revision| revision.revision == number);

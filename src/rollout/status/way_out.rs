@@ -6,13 +6,15 @@ use super::simulation;
 use super::situation::{RolloutNode, Situation};
 use super::suspect::{failing, is_about_the_pod, is_for_lack_of_room};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
+use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::template::Template;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
-use crate::rollout::revisions::{Revision, Revisions};
+use crate::rollout::hold::command;
+use crate::rollout::revisions::{Revision, Revisions, name_of};
 
 /// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
 pub(super) fn way_out(
@@ -23,8 +25,16 @@ pub(super) fn way_out(
     suspect: Option<&Suspect>,
 ) -> Vec<Fix> {
     let revision_fails = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision);
+    let hold = Hold::of(situation.daemon_set);
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Paused) && situation.controller_silent_since.is_none();
     let fixes = match verdict {
+        Verdict::Deleting | Verdict::NotObserved | Verdict::Unknown => Vec::new(),
+        // Whoever looks may not know of the hold, whether anything is stuck or not.
+        _ if hold.is_some() => {
+            let undo = revision_fails.then(|| undo(situation, revisions, true)).flatten();
+            let leave = hold.iter().flat_map(|hold| leave(situation, hold));
+            undo.into_iter().chain(leave).map(Some).collect()
+        }
         _ if !is_stuck => Vec::new(),
         _ if revision_fails => vec![undo(situation, revisions, true)],
         Verdict::Paused => vec![replace_one(situation), rolling_update(situation)],
@@ -53,6 +63,16 @@ fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
     let old = |node: &&RolloutNode<'_>| node.old.is_some() && node.eligible && node.updated.is_none();
     let node = situation.nodes.iter().filter(old).min_by_key(|node| (node.old_is_available, node.name))?;
     Some(Fix { advice: format!("to update one node, {}", node.name), command: delete(node.old?) })
+}
+
+/// Suggests how to leave a hold.
+fn leave(situation: &Situation<'_>, hold: &Hold) -> Vec<Fix> {
+    let name = name_of(situation.daemon_set);
+    let fix = |advice: &str, verb| Fix { advice: advice.to_owned(), command: Some(command(verb, &name)) };
+    match hold.is_in_force {
+        true => vec![fix("to let the controller finish at its own pace", "resume")],
+        false => vec![fix("to suspend the strategy again", "pause"), fix("to keep it as it is now", "resume")],
+    }
 }
 
 /// Suggests to let the controller replace the pods.

@@ -1,0 +1,79 @@
+//! `pause`: suspends the update strategy.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::Failure;
+use super::change::{self, ChangeArgs};
+use super::session::GlobalArgs;
+use crate::cluster::Wanted;
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::report::plan::PodOnNode;
+use crate::rollout::hold::{Refusal, pause};
+use crate::rollout::revisions::{Revisions, name_of};
+
+/// Pause the rollout of a DaemonSet
+///
+/// The update strategy becomes OnDelete, and annotations keep what it was. No pod is replaced any more, whatever the
+/// template becomes, until the rollout is resumed; but a pod that is deleted, evicted or fails gets the current template, and
+/// so does a new node. Of an Advanced DaemonSet `paused` is set instead.
+///
+/// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
+/// it is not known whether it was applied.
+#[derive(Debug, Args)]
+#[command(before_help = "# Pause a rollout
+kubectl ds pause half-way -n monitoring")]
+pub struct PauseArgs {
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
+    name: String,
+    /// Pause although nodes have two pods because of maxSurge; the controller deletes the newer one of each
+    #[arg(long)]
+    delete_surge_pods: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// Fails if somebody else holds the DaemonSet, the change is not applied, or the output cannot be written.
+pub async fn run(
+    arguments: PauseArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let PauseArgs { name, delete_surge_pods, change } = arguments;
+    let settings = change.resolve(&name)?;
+    change::run(&settings, target, io, out, Wanted::UpdateStrategy, |revisions, snapshot| {
+        pause(revisions, delete_surge_pods, snapshot).map_err(|refusal| refused(revisions, refusal))
+    })
+    .await
+}
+
+/// Builds the error of a pause that is refused.
+fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
+    match refusal {
+        Refusal::HeldBy(holder) => {
+            let name = name_of(revisions.daemon_set).title();
+            CommandError::new(format!("the update strategy of {name} is up to {holder}"))
+                .hint("pause the rollout there")
+        }
+        Refusal::SurgePods(pods) => surge_pods(&pods, "pause at once with --delete-surge-pods"),
+    }
+}
+
+/// Builds the error of a change that ends surge on nodes with two pods.
+pub(super) fn surge_pods(pods: &[PodOnNode], otherwise: &str) -> CommandError {
+    let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
+    let more = if pods.len() > shown.len() { ", ..." } else { "" };
+    let nodes = if pods.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", pods.len()) };
+    let message = format!(
+        "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
+        shown.join(", ")
+    );
+    CommandError::new(message).hint(format!("wait until the rollout is complete, or {otherwise}"))
+}

@@ -1,0 +1,120 @@
+//! Suspends the update strategy of a DaemonSet, and restores it.
+
+use jiff::Timestamp;
+
+use super::DaemonSetPatch;
+use super::edits::Edits;
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::hold::{ANNOTATIONS, HELD_SINCE_ANNOTATION, Hold, ORIGINAL_STRATEGY_ANNOTATION, live_strategy};
+
+/// Suspends the update strategy; does nothing if the controller replaces no pods already.
+pub(super) fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
+    let mut edits = Edits::of(daemon_set);
+    match (daemon_set.flavor(), &daemon_set.spec.update_strategy) {
+        (_, UpdateStrategy::OnDelete) => {}
+        (Flavor::Advanced, _) => edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], true),
+        (Flavor::Apps, _) => suspend(daemon_set, now, &mut edits),
+    }
+    edits.into_patch()
+}
+
+/// Sets the type of the update strategy to OnDelete, and keeps the present strategy in an annotation.
+///
+/// The fields that pace a rolling update stay: the API server retains them, so that they are kept twice.
+fn suspend(daemon_set: &DaemonSet, now: Timestamp, edits: &mut Edits<'_>) {
+    let annotation = |key| ["metadata", "annotations", key];
+    edits.set(&annotation(ORIGINAL_STRATEGY_ANNOTATION), live_strategy(daemon_set).to_string());
+    edits.set(&annotation(HELD_SINCE_ANNOTATION), now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    edits.set(&["spec", "updateStrategy", "type"], "OnDelete");
+}
+
+/// Restores the update strategy that a hold has suspended. If somebody else has changed it since, it stays.
+pub(super) fn resume(daemon_set: &DaemonSet) -> Option<DaemonSetPatch> {
+    let mut edits = Edits::of(daemon_set);
+    if let (Flavor::Advanced, UpdateStrategy::RollingUpdate(rolling)) =
+        (daemon_set.flavor(), &daemon_set.spec.update_strategy)
+        && rolling.paused
+    {
+        edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], false);
+    }
+    if let Some(hold) = Hold::of(daemon_set) {
+        if hold.is_in_force {
+            edits.set(&["spec", "updateStrategy"], hold.original);
+        }
+        for key in ANNOTATIONS {
+            edits.remove(&["metadata", "annotations", key]);
+        }
+    }
+    edits.into_patch()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{DaemonSet, pause, resume};
+
+    fn daemon_set(api_version: &str, strategy: &Value) -> DaemonSet {
+        DaemonSet::from_object(json!({
+            "apiVersion": api_version, "kind": "DaemonSet",
+            "metadata": {"namespace": "team", "name": "agent", "resourceVersion": "7", "annotations": {"note": "mine"}},
+            "spec": {"updateStrategy": strategy},
+        }))
+        .unwrap()
+    }
+
+    fn paused(daemon_set: &DaemonSet) -> Option<DaemonSet> {
+        let patch = pause(daemon_set, "2026-11-21T06:00:00Z".parse().unwrap())?;
+        Some(DaemonSet::from_object(patch.applied_to(&daemon_set.object).unwrap()).unwrap())
+    }
+
+    fn resumed(daemon_set: &DaemonSet) -> Option<DaemonSet> {
+        let patch = resume(daemon_set)?;
+        Some(DaemonSet::from_object(patch.applied_to(&daemon_set.object).unwrap()).unwrap())
+    }
+
+    #[test]
+    fn resume_restores_what_pause_has_suspended_and_both_are_idempotent() {
+        let strategies = [
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%", "maxSurge": 0}}),
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 3}}),
+        ];
+        for (strategy, api_version) in
+            strategies.iter().flat_map(|one| [(one, "apps/v1"), (one, "apps.kruise.io/v1beta1")])
+        {
+            let before = daemon_set(api_version, strategy);
+            assert_eq!(resumed(&before), None);
+            let held = paused(&before).unwrap();
+            assert_eq!(paused(&held), None);
+            let mut after = resumed(&held).unwrap();
+            if api_version != "apps/v1" {
+                let rolling = after.object.pointer_mut("/spec/updateStrategy/rollingUpdate").unwrap();
+                assert_eq!(rolling.as_object_mut().unwrap().remove("paused"), Some(json!(false)));
+            }
+            assert_eq!(after.object, before.object);
+            assert_eq!(resumed(&before), None);
+        }
+    }
+
+    #[test]
+    fn a_strategy_that_somebody_has_put_back_stays_and_can_be_suspended_again() {
+        let before = daemon_set("apps/v1", &json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}));
+        let mut object = paused(&before).unwrap().object;
+        let other = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 5}});
+        object["spec"]["updateStrategy"] = other.clone();
+        let overridden = DaemonSet::from_object(object).unwrap();
+        let after = resumed(&overridden).unwrap();
+        assert_eq!((&after.object["spec"]["updateStrategy"], after.annotations.len()), (&other, 1));
+        let again = paused(&overridden).unwrap();
+        assert_eq!(resumed(&again).unwrap().object["spec"]["updateStrategy"], other);
+    }
+
+    /// Nothing is suspended that way, so nothing must be restored.
+    #[test]
+    fn on_delete_by_choice_is_left_alone() {
+        for api_version in ["apps/v1", "apps.kruise.io/v1beta1"] {
+            let on_delete = daemon_set(api_version, &json!({"type": "OnDelete"}));
+            assert_eq!((paused(&on_delete), resumed(&on_delete)), (None, None));
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Pausing a rollout and resuming it: who stands against it, what it means for the cluster, and what may undo it.
+
+use serde_json::Value;
+
+use super::change_warnings::{self, Written};
+use super::difference::object;
+use super::effect::effect;
+use super::planned::{Planned, outcome_of, patch_of};
+use super::revisions::{Revision, Revisions, name_of};
+use super::set::pace_warnings;
+use crate::coverage::gaps::incomplete_for_update_strategy;
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::hold::Hold;
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::plan::{Action, Plan};
+use crate::report::fix::Command;
+use crate::report::history::DaemonSetName;
+use crate::report::plan::{ChangePlan, PlanKind, PodOnNode, Warning, WarningCode};
+
+/// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
+const KRUISE_ROLLOUTS: [&str; 2] =
+    ["batchrelease.rollouts.kruise.io/control-info", "rollouts.kruise.io/daemonset-advanced-control"];
+
+/// Why a pause is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Somebody else decides about the update strategy; who.
+    HeldBy(String),
+    /// Nodes have two pods, of which the controller would delete these, the newer ones.
+    SurgePods(Vec<PodOnNode>),
+}
+
+/// Plans to suspend the update strategy of a DaemonSet.
+///
+/// # Errors
+///
+/// Fails if somebody else decides about the strategy, and if pods of a surge would be deleted but may not be.
+pub(crate) fn pause(
+    revisions: &Revisions<'_>,
+    delete_surge_pods: bool,
+    snapshot: &Snapshot,
+) -> Result<Planned, Refusal> {
+    let daemon_set = revisions.daemon_set;
+    if let Some(holder) = holder(daemon_set) {
+        return Err(Refusal::HeldBy(holder));
+    }
+    let plan = Plan::pause(daemon_set, snapshot.now);
+    let mut planned = planned(revisions, plan, PlanKind::PausePlan, snapshot);
+    let surge_pods = planned.report.effect.as_ref().map_or(&[][..], |effect| &effect.surge_pods_deleted);
+    if !surge_pods.is_empty() && !delete_surge_pods {
+        return Err(Refusal::SurgePods(surge_pods.to_vec()));
+    }
+    if planned.report.needed {
+        planned.report.warnings.extend(who_puts_back(daemon_set));
+    } else {
+        planned.report.why = Some(match Hold::of(daemon_set) {
+            Some(Hold { partition: Some(_), .. }) => "it is partitioned, so no pod is replaced by itself".to_owned(),
+            Some(_) => "it is paused already".to_owned(),
+            None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => {
+                "its update strategy is OnDelete, so the controller replaces no pods".to_owned()
+            }
+            None => "it is paused already".to_owned(),
+        });
+    }
+    Ok(planned)
+}
+
+/// Plans to restore the update strategy of a DaemonSet.
+pub(crate) fn resume(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
+    let daemon_set = revisions.daemon_set;
+    let mut planned = planned(revisions, Plan::resume(daemon_set), PlanKind::ResumePlan, snapshot);
+    let report = &mut planned.report;
+    let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
+    report.why = match Hold::of(daemon_set) {
+        Some(hold) if !hold.is_in_force => {
+            Some("the update strategy is not OnDelete any more, so it stays as somebody else has set it".to_owned())
+        }
+        None if !report.needed && is_on_delete => Some(
+            "it is not paused, and its update strategy is OnDelete: `kubectl ds set --type` changes that".to_owned(),
+        ),
+        None if !report.needed => Some("it is not paused".to_owned()),
+        _ => None,
+    };
+    planned
+}
+
+fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Snapshot) -> Planned {
+    let daemon_set = revisions.daemon_set;
+    let needed = !plan.steps.is_empty();
+    let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
+    let after = DaemonSet::from_object(object.clone()).unwrap_or_else(|_| daemon_set.clone());
+    // OpenKruise's controller is not simulated.
+    let changes_strategy = after.spec.update_strategy != daemon_set.spec.update_strategy;
+    let is_simulated = changes_strategy && daemon_set.flavor() == Flavor::Apps;
+    let effect = is_simulated.then(|| effect(revisions, &after, snapshot));
+    let mut warnings: Vec<Warning> = change_warnings::deleting(daemon_set).into_iter().collect();
+    if let Some(effect) = &effect {
+        warnings.extend(pace_warnings(effect.before, effect, &after, snapshot));
+        if !effect.surge_pods_deleted.is_empty() {
+            let nodes = effect.surge_pods_deleted.len();
+            let message = match nodes {
+                1 => "1 node has two pods: the controller deletes the newer one".to_owned(),
+                nodes => format!("{nodes} nodes have two pods: the controller deletes the newer one of each"),
+            };
+            warnings.push(Warning { code: WarningCode::SurgePodsDeleted, message });
+        }
+    }
+    let mut incomplete = incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace);
+    incomplete.retain(|incomplete| {
+        let is_budgets = incomplete.resource == Kind::PodDisruptionBudgets.resource();
+        is_simulated && (!is_budgets || kind == PlanKind::ResumePlan)
+    });
+    let name = name_of(daemon_set);
+    let report = ChangePlan {
+        api_version: "kubectl-ds/v1".to_owned(),
+        kind,
+        from_revision: revisions.current().map(Revision::number),
+        to_revision: None,
+        now: snapshot.now,
+        rolled_out_at: None,
+        why: None,
+        needed,
+        changes: object::changes(&daemon_set.object, &object),
+        revert: needed.then(|| command(if plan.action == Action::Pause { "resume" } else { "pause" }, &name)),
+        effect,
+        patch: patch_of(&plan),
+        warnings,
+        incomplete,
+        pods_left: Vec::new(),
+        outcome: outcome_of(&plan),
+        daemon_set: name,
+    };
+    Planned { plan, report }
+}
+
+/// Returns the command that pauses or resumes a DaemonSet.
+pub(crate) fn command(verb: &str, daemon_set: &DaemonSetName) -> Command {
+    Command::kubectl(&["ds", verb]).namespace(&daemon_set.namespace).name(daemon_set.short())
+}
+
+/// Returns who decides about the update strategy instead of whoever uses this tool.
+fn holder(daemon_set: &DaemonSet) -> Option<String> {
+    if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {
+        return Some(format!("OpenKruise Rollouts (annotation {annotation})"));
+    }
+    let owner = daemon_set.metadata.controller()?;
+    Some(format!("{} {}, which controls it", owner.kind, owner.name))
+}
+
+/// Warns of everybody who may put the suspended strategy back, and of what follows from that.
+fn who_puts_back(daemon_set: &DaemonSet) -> Vec<Warning> {
+    const STRATEGY: &[&str] = &["spec", "updateStrategy"];
+    const TYPE: &[&str] = &["spec", "updateStrategy", "type"];
+    const PAUSED: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "paused"];
+    let written: (&[&str], Value) = match daemon_set.flavor() {
+        Flavor::Apps => (TYPE, "OnDelete".into()),
+        Flavor::Advanced => (PAUSED, true.into()),
+    };
+    let mut warnings = change_warnings::managers(daemon_set, Written::Fields(&[STRATEGY]));
+    warnings.extend(change_warnings::last_applied_fields(daemon_set, &[written]));
+    let Some(first) = warnings.first().map(|warning| warning.code) else { return warnings };
+    let mut message =
+        "if the update strategy is put back, the controller updates all nodes at its own pace; until you \
+                       resume, leave spec.updateStrategy out of the manifest"
+            .to_owned();
+    if first == WarningCode::ArgoCd {
+        message.push_str(
+            ", or let Argo CD ignore it: ignoreDifferences with managedFieldsManagers: [kubectl-ds], and the sync option \
+             RespectIgnoreDifferences=true",
+        );
+    }
+    warnings.push(Warning { code: WarningCode::StrategyPutBack, message });
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Refusal, pause, resume};
+    use crate::coverage::test_support::{World, world};
+    use crate::report::plan::{ChangePlan, WarningCode};
+    use crate::rollout::revisions::Revisions;
+
+    /// Four nodes with an old available pod each; on the first there is a new one beside it that is not ready.
+    fn rollout(rolling_update: &Value) -> World {
+        let old = || {
+            json!({"metadata": {"creationTimestamp": "2026-03-01T11:10:00Z",
+            "labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}})
+        };
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling_update});
+        let mut world = world().daemon_set(json!({"spec": {"updateStrategy": strategy}}));
+        for number in 0..4 {
+            let node = format!("n{number}");
+            world = world.node(&node, json!({})).pod(&format!("agent-{number}"), &node, old());
+        }
+        let waiting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        world.unready_pod("agent-new", "n0", waiting, json!({}))
+    }
+
+    fn paused(world: World, delete_surge_pods: bool) -> Result<ChangePlan, Refusal> {
+        let snapshot = world.finish();
+        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        pause(&revisions, delete_surge_pods, &snapshot).map(|planned| planned.report)
+    }
+
+    fn resumed(world: World) -> ChangePlan {
+        let snapshot = world.finish();
+        resume(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), &snapshot).report
+    }
+
+    fn codes(plan: &ChangePlan) -> Vec<WarningCode> {
+        plan.warnings.iter().map(|warning| warning.code).collect()
+    }
+
+    #[test]
+    fn nobody_is_paused_whom_somebody_else_holds() {
+        let with = |metadata: Value| {
+            paused(rollout(&json!({"maxUnavailable": 1})).daemon_set(json!({"metadata": metadata})), false)
+        };
+        let Err(Refusal::HeldBy(holder)) =
+            with(json!({"annotations": {"rollouts.kruise.io/daemonset-advanced-control": "{}"}}))
+        else {
+            panic!("not refused")
+        };
+        assert!(holder.starts_with("OpenKruise Rollouts"), "{holder}");
+        let owner =
+            json!({"apiVersion": "example.com/v1", "kind": "Fleet", "name": "blue", "uid": "f", "controller": true});
+        let Err(Refusal::HeldBy(holder)) = with(json!({"ownerReferences": [owner]})) else { panic!("not refused") };
+        assert!(holder.starts_with("Fleet blue"), "{holder}");
+    }
+
+    #[test]
+    fn surge_pods_are_deleted_by_a_pause_only_if_they_may_be() {
+        let world = || rollout(&json!({"maxSurge": 1, "maxUnavailable": 0}));
+        let Err(Refusal::SurgePods(pods)) = paused(world(), false) else { panic!("not refused") };
+        assert_eq!(pods.iter().map(|pod| pod.pod.as_str()).collect::<Vec<_>>(), ["agent-new"]);
+        assert_eq!(codes(&paused(world(), true).unwrap()), [WarningCode::SurgePodsDeleted]);
+    }
+
+    #[test]
+    fn whoever_puts_the_strategy_back_is_named() {
+        let manifest = |strategy: Value| {
+            let manifest = json!({"spec": {"updateStrategy": strategy}}).to_string();
+            json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": manifest}}})
+        };
+        let with =
+            |patch: Value| codes(&paused(rollout(&json!({"maxUnavailable": 1})).daemon_set(patch), false).unwrap());
+        assert_eq!(
+            with(manifest(json!({"type": "RollingUpdate"}))),
+            [WarningCode::LastApplied, WarningCode::StrategyPutBack]
+        );
+        // `kubectl apply` leaves fields alone that the manifest lacks.
+        assert_eq!(with(manifest(json!({"rollingUpdate": {"maxUnavailable": 1}}))), []);
+        let argo = json!({"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "fleet:apps/DaemonSet:a/b"}}});
+        assert_eq!(with(argo), [WarningCode::ArgoCd, WarningCode::StrategyPutBack]);
+    }
+
+    #[test]
+    fn resume_says_what_the_controller_replaces_at_once() {
+        let world = || {
+            let original = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}}).to_string();
+            rollout(&json!({"maxUnavailable": 3})).daemon_set(json!({
+                "metadata": {"annotations": {"kubectl-ds/original-update-strategy": original}},
+                "spec": {"updateStrategy": {"type": "OnDelete"}},
+            }))
+        };
+        let plan = resumed(world());
+        let after = plan.effect.unwrap().after.unwrap();
+        // The node with two pods counts against the limit.
+        assert_eq!((after.allowed, after.in_use, after.replaced_now), (3, Some(1), Some(2)));
+        assert_eq!(plan.revert.unwrap().to_string(), "kubectl ds pause -n default agent");
+        let plan = resumed(rollout(&json!({"maxUnavailable": 1})));
+        assert_eq!((plan.needed, plan.why.as_deref()), (false, Some("it is not paused")));
+    }
+}

@@ -1,0 +1,95 @@
+//! What a pause or a partition holds, and what has slipped through.
+
+use super::situation::{RolloutNode, Situation};
+use crate::coverage::strategy;
+use crate::model::hold::Hold;
+use crate::report::rollout_status::RolloutHold;
+
+/// Returns the hold of a DaemonSet.
+pub(super) fn hold(situation: &Situation<'_>) -> Option<RolloutHold> {
+    let hold = Hold::of(situation.daemon_set)?;
+    Some(RolloutHold {
+        original_strategy: strategy(&hold.original_strategy()),
+        partition: hold.partition.map(|partition| partition.to_string()),
+        since: hold.since,
+        in_force: hold.is_in_force,
+        leaked: leaked(situation, &hold),
+    })
+}
+
+/// Counts the nodes that were updated without `partition`. Under OnDelete every new pod gets the current template.
+fn leaked(situation: &Situation<'_>, hold: &Hold) -> usize {
+    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
+    match hold.partition {
+        Some(partition) => {
+            let desired = i64::try_from(eligible().count()).unwrap_or(i64::MAX);
+            let kept = usize::try_from(partition.scaled_down(desired).min(desired)).unwrap_or(0);
+            kept.saturating_sub(eligible().filter(|node| node.old.is_some()).count())
+        }
+        None => {
+            let is_later = |node: &&RolloutNode<'_>| {
+                let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());
+                created.zip(hold.since).is_some_and(|(created, since)| created > since)
+            };
+            eligible().filter(is_later).count()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::coverage::test_support::{World, world};
+    use crate::report::rollout_status::{RolloutStatus, Verdict};
+    use crate::rollout::status::rollout_status;
+
+    /// Six nodes held for half an hour: the first `updated` have a pod of the current revision, created at that time.
+    fn held(strategy: &Value, partition: Option<&str>, updated: usize, created: &str) -> RolloutStatus {
+        let original = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}).to_string();
+        let annotations = json!({"kubectl-ds/original-update-strategy": original,
+            "kubectl-ds/held-since": "2026-03-01T11:30:00Z", "kubectl-ds/partition": partition});
+        let patch = json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": strategy}});
+        let mut world: World = world().daemon_set(patch);
+        for number in 0..6 {
+            let node = format!("n{number}");
+            let of = if number < updated { ("hash2", "2") } else { ("hash1", "1") };
+            let labels = json!({"controller-revision-hash": of.0, "pod-template-generation": of.1});
+            let metadata = json!({"labels": labels, "creationTimestamp": created});
+            world = world.node(&node, json!({})).pod(&format!("agent-{number}"), &node, json!({"metadata": metadata}));
+        }
+        rollout_status(&world.finish(), None).daemon_sets.remove(0)
+    }
+
+    #[test]
+    fn nodes_that_were_updated_without_partition_are_counted() {
+        let on_delete = json!({"type": "OnDelete"});
+        let leaked = |partition, updated, created: &str| {
+            let status = held(&on_delete, partition, updated, &format!("2026-03-01T{created}Z"));
+            status.hold.unwrap().leaked
+        };
+        // Of 6 pods 50% are kept, or 4.
+        assert_eq!((leaked(Some("50%"), 3, "11:40:00"), leaked(Some("50%"), 5, "11:40:00")), (0, 2));
+        assert_eq!((leaked(Some("4"), 2, "11:40:00"), leaked(Some("4"), 3, "11:40:00")), (0, 1));
+        assert_eq!((leaked(None, 2, "11:40:00"), leaked(None, 2, "11:20:00")), (2, 0));
+    }
+
+    #[test]
+    fn a_hold_is_shown_with_how_to_leave_it() {
+        let commands = |status: &RolloutStatus| -> Vec<String> {
+            status.way_out.iter().filter_map(|fix| Some(fix.command.as_ref()?.to_string())).collect()
+        };
+        let status = held(&json!({"type": "OnDelete"}), None, 2, "2026-03-01T11:20:00Z");
+        let hold = status.hold.as_ref().unwrap();
+        assert_eq!(
+            (status.verdict, hold.in_force, hold.original_strategy.as_str()),
+            (Verdict::Paused, true, "RollingUpdate 10%")
+        );
+        assert_eq!(commands(&status), ["kubectl ds resume -n default agent"]);
+        let all = held(&json!({"type": "OnDelete"}), None, 6, "2026-03-01T11:20:00Z");
+        assert_eq!((all.verdict, commands(&all).len()), (Verdict::Complete, 1));
+        let overridden = held(&json!({"type": "RollingUpdate"}), None, 2, "2026-03-01T11:20:00Z");
+        assert!(!overridden.hold.as_ref().unwrap().in_force);
+        assert_eq!(commands(&overridden), ["kubectl ds pause -n default agent", "kubectl ds resume -n default agent"]);
+    }
+}

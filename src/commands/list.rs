@@ -12,7 +12,6 @@ use super::output::{self, Output};
 use super::parse::{parse_names, reason_codes};
 use super::session::GlobalArgs;
 use crate::cluster::Query;
-use crate::coverage::list;
 use crate::coverage::walk::nodes_needing_all_pods;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -22,6 +21,7 @@ use crate::render::table::Heading;
 use crate::render::view::View;
 use crate::report::list::FleetStatus;
 use crate::report::reason::ReasonCode;
+use crate::rollout::fleet;
 
 /// The flags of `list`, which a command line without a subcommand takes, too.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
@@ -115,7 +115,7 @@ pub async fn run(
         _ => nodes_needing_all_pods(snapshot),
     };
     let snapshot = session.read(query, io, needs_all_pods_on).await?;
-    let mut report = list::list(&snapshot);
+    let mut report = fleet::fleet(&snapshot);
     let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
     if problems {
         report.daemon_sets.retain(|row| row.status != FleetStatus::Healthy);

@@ -92,6 +92,8 @@ fn summary(report: &ListReport) -> String {
     }
     let healthy = by_status.remove_entry(&FleetStatus::Healthy);
     let words = healthy.into_iter().chain(by_status).map(|(status, number)| match status {
+        FleetStatus::Blocked => format!("{number} blocked"),
+        FleetStatus::Paused => format!("{number} paused"),
         FleetStatus::Degraded => format!("{number} degraded"),
         FleetStatus::NotObserved => format!("{number} not observed"),
         FleetStatus::Deleting => format!("{number} being deleted"),
@@ -110,7 +112,8 @@ fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Colu
         columns.push(Column::text("NAMESPACE", |row: &&ListRow| view.show(&row.namespace)));
     }
     columns.push(Column::text("NAME", |row: &&ListRow| view.show(&row.name)));
-    if !shown.wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ALL_COLUMNS) {
+    let is_narrow = !shown.wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ALL_COLUMNS);
+    if is_narrow {
         columns.push(Column::text("AVAILABLE", |row: &&ListRow| {
             format!("{}/{}", number(row.counts.available), number(row.counts.eligible))
         }));
@@ -134,18 +137,29 @@ fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Colu
     }
     // The problem tells more than the status.
     columns.push(Column::text("STATUS", |row: &&ListRow| status(row.status)).droppable(3));
-    columns.push(Column::fitted("PROBLEM", |row: &&ListRow, width| problem(row, width)));
+    columns.push(Column::fitted("PROBLEM", move |row: &&ListRow, width| match row.status {
+        FleetStatus::Blocked if is_narrow => {
+            format!("{BLOCKED}{}", problem(row, width.saturating_sub(BLOCKED.len())))
+        }
+        _ => problem(row, width),
+    }));
     columns
 }
 
+/// Stands before the problem of a blocked rollout if there is no room for the status.
+const BLOCKED: &str = "blocked: ";
+
 fn status(status: FleetStatus) -> String {
-    let word = format!("{status:?}");
     match status {
-        FleetStatus::Healthy => style::well(word),
-        FleetStatus::Progressing | FleetStatus::NoNodes | FleetStatus::Deleting | FleetStatus::Unknown => {
-            style::moving(word)
-        }
-        FleetStatus::Degraded | FleetStatus::NotObserved => style::trouble(word),
+        FleetStatus::Blocked => style::trouble("Blocked"),
+        FleetStatus::Degraded => style::trouble("Degraded"),
+        FleetStatus::NotObserved => style::trouble("NotObserved"),
+        FleetStatus::Deleting => style::moving("Deleting"),
+        FleetStatus::Unknown => style::moving("Unknown"),
+        FleetStatus::NoNodes => style::moving("NoNodes"),
+        FleetStatus::Progressing => style::moving("Progressing"),
+        FleetStatus::Paused => style::moving("Paused"),
+        FleetStatus::Healthy => style::well("Healthy"),
     }
 }
 
@@ -153,7 +167,7 @@ fn problem(row: &ListRow, width: usize) -> String {
     match row.status {
         _ if !row.troubles.is_empty() => troubles(&row.troubles, width),
         FleetStatus::NoNodes => troubles(&row.not_eligible_reasons, width),
-        FleetStatus::Progressing => {
+        FleetStatus::Progressing | FleetStatus::Paused | FleetStatus::Blocked => {
             row.counts.outdated.map(|old| format!("{} to update", count(old, "node"))).unwrap_or_default()
         }
         FleetStatus::Unknown => "nodes or pods not read".to_owned(),

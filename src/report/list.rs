@@ -31,6 +31,8 @@ pub struct ListReport {
 /// The status of a DaemonSet, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub enum FleetStatus {
+    /// Its rollout has stopped: see `status`.
+    Blocked,
     /// Nodes need attention, and waiting will not help.
     Degraded,
     /// The controller has not observed the current spec.
@@ -43,7 +45,9 @@ pub enum FleetStatus {
     NoNodes,
     /// Pods are starting, terminating or being replaced.
     Progressing,
-    /// Every eligible node has an available pod of the current revision, or of any revision with OnDelete.
+    /// Every eligible node has an available pod, some of an older revision, which the update strategy does not replace.
+    Paused,
+    /// Every eligible node has an available pod of the current revision.
     Healthy,
 }
 

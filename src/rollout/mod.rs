@@ -1,8 +1,9 @@
 //! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
-//! [`history`] lists [`revisions`]; [`undo`], [`restart`], [`set`] and [`hold`] plan a change, compute its [`effect`] and collect
-//! what may go wrong with it ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells
-//! when the controller has acted. [`difference`](mod@difference) compares two pod templates by meaning.
+//! [`fleet`] has a row for each DaemonSet; [`history`] lists [`revisions`]; [`undo`], [`restart`], [`set`] and
+//! [`hold`] plan a change, compute its [`effect`] and collect what may go wrong with it ([`change_warnings`]), `apply`
+//! carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when the controller has acted.
+//! [`difference`](mod@difference) compares two pod templates by meaning.
 
 #[cfg(feature = "live")]
 pub(crate) mod apply;
@@ -11,6 +12,7 @@ mod change_warnings;
 mod concurrent_edit;
 pub mod difference;
 mod effect;
+pub(crate) mod fleet;
 pub(crate) mod history;
 pub(crate) mod hold;
 #[cfg(feature = "live")]

@@ -46,6 +46,12 @@ pub fn rollout_status(snapshot: &Snapshot, requested: Option<i64>) -> RolloutSta
     }
 }
 
+/// Returns the verdict on the rollout of one DaemonSet.
+pub(super) fn verdict_of<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Verdict {
+    let situation = Situation::new(index, daemon_set);
+    verdict::verdict(&situation, &situation.next_step())
+}
+
 fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, requested: Option<i64>) -> RolloutStatus {
     let situation = Situation::new(index, daemon_set);
     let revisions = Revisions::of(daemon_set, index.snapshot);

@@ -17,7 +17,6 @@ use crate::report::age::seconds_between;
 use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::{self, NodePods};
-use crate::scheduling::should_run::DaemonPod;
 
 /// After how many seconds starting containers count as a problem: the default `progressDeadlineSeconds` of Deployments.
 const PROGRESS_DEADLINE: i64 = 600;
@@ -70,7 +69,7 @@ impl<'a> Situation<'a> {
         let options = Options { detail: Detail::Nodes, ..Options::default() };
         let coverage = daemon_set_coverage(index, daemon_set, &options);
         let current = index.current_revision(daemon_set);
-        let node_pods = node_pods(index, daemon_set, &DaemonPod::new(&daemon_set.spec.template));
+        let node_pods = index.nodes_with_pods(daemon_set);
         let namespace = &daemon_set.metadata.namespace;
         let knows_pods = index.knows(Kind::Nodes, "") && index.knows(Kind::Pods, namespace);
         let is_known = knows_pods && (current.is_some() || daemon_set.template_generation().is_some());
@@ -165,21 +164,6 @@ impl<'a> Situation<'a> {
             code => code.takes_time(),
         }
     }
-}
-
-/// Returns the pods of a DaemonSet on every node that exists, and on those that do not but have pods.
-fn node_pods<'a>(index: &Index<'a>, daemon_set: &DaemonSet, daemon_pod: &DaemonPod) -> Vec<NodePods<'a>> {
-    let pods = index.pods_of(daemon_set);
-    let mut cursor = pods.cursor();
-    let existing = index.nodes.iter().enumerate().map(|(number, node)| NodePods {
-        node: &node.metadata.name,
-        decision: Some(daemon_pod.decide(node)),
-        pods: cursor.pods_on(number).iter().map(|(_, pod)| *pod).collect(),
-    });
-    let mut nodes: Vec<NodePods<'a>> = existing.collect();
-    let elsewhere = pods.elsewhere.iter();
-    nodes.extend(elsewhere.map(|(node, pods)| NodePods { node, decision: None, pods: pods.clone() }));
-    nodes
 }
 
 /// Returns since when a node has had no available pod, for a reason that coverage found.

@@ -1,18 +1,21 @@
-//! The fleet: a row per DaemonSet, from the same walk as coverage.
+//! The fleet: a row per DaemonSet, from the same walk as coverage; if old pods remain, also from the verdict on its
+//! rollout.
 
 use std::cmp::Reverse;
 
-use super::gaps;
-use super::group::count_codes;
-use super::index::Index;
-use super::walk::{Options, daemon_set_coverage};
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use super::status;
+use crate::coverage::gaps;
+use crate::coverage::group::count_codes;
+use crate::coverage::index::Index;
+use crate::coverage::walk::{Options, daemon_set_coverage};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{Counts, Trouble};
 use crate::report::list::{FleetStatus, ListReport, ListRow};
+use crate::report::rollout_status::Verdict;
 
 /// Reports how each DaemonSet of the snapshot is doing, most severe status first.
-pub fn list(snapshot: &Snapshot) -> ListReport {
+pub fn fleet(snapshot: &Snapshot) -> ListReport {
     let index = Index::new(snapshot);
     let mut rows: Vec<(Severity, ListRow)> =
         index.daemon_sets().into_iter().map(|daemon_set| row(&index, daemon_set)).collect();
@@ -43,7 +46,13 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
     let concerns = coverage.concerns.iter().map(|concern| (concern.code, 0));
     let groups = coverage.groups.iter().map(|group| (group.code, group.count));
     let troubles = count_codes(groups.chain(concerns));
-    let status = status(daemon_set, &coverage.counts, &troubles);
+    let has_old_pods = coverage.counts.outdated.is_some_and(|old| old > 0);
+    let verdict = has_old_pods.then(|| match (daemon_set.flavor(), &daemon_set.spec.update_strategy) {
+        (Flavor::Apps, _) => status::verdict_of(index, daemon_set),
+        (Flavor::Advanced, UpdateStrategy::RollingUpdate(_)) => Verdict::Progressing,
+        (Flavor::Advanced, _) => Verdict::Paused,
+    });
+    let status = fleet_status(daemon_set, &coverage.counts, &troubles, verdict);
     let is_critical =
         template.priority_class_name == "system-node-critical" || daemon_set.metadata.namespace == "kube-system";
     let affected: usize = troubles.iter().map(|trouble| trouble.count).sum();
@@ -61,13 +70,18 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
         troubles,
         not_eligible_reasons: count_codes(coverage.not_eligible_groups.iter().map(|group| (group.code, group.count))),
     };
-    ((status, row.troubles.is_empty(), !is_critical, Reverse(share)), row)
+    // A stopped rollout is no worse than pods that are missing.
+    let rank = status.max(FleetStatus::Degraded);
+    ((rank, row.troubles.is_empty(), !is_critical, Reverse(share)), row)
 }
 
-/// Returns how a DaemonSet is doing.
-fn status(daemon_set: &DaemonSet, counts: &Counts, troubles: &[Trouble]) -> FleetStatus {
-    let is_rolling = matches!(daemon_set.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
-    let is_replacing = is_rolling && counts.outdated.is_some_and(|old| old > 0);
+/// Returns how a DaemonSet is doing; the verdict is that on its rollout, if pods of an older revision remain.
+fn fleet_status(
+    daemon_set: &DaemonSet,
+    counts: &Counts,
+    troubles: &[Trouble],
+    verdict: Option<Verdict>,
+) -> FleetStatus {
     if daemon_set.metadata.is_terminating() {
         FleetStatus::Deleting
     } else if !daemon_set.is_observed() {
@@ -76,9 +90,13 @@ fn status(daemon_set: &DaemonSet, counts: &Counts, troubles: &[Trouble]) -> Flee
         FleetStatus::Unknown
     } else if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) {
         FleetStatus::NoNodes
+    } else if verdict == Some(Verdict::Blocked) {
+        FleetStatus::Blocked
     } else if troubles.iter().any(|trouble| !trouble.code.takes_time()) {
         FleetStatus::Degraded
-    } else if is_replacing || !troubles.is_empty() {
+    } else if verdict == Some(Verdict::Paused) {
+        FleetStatus::Paused
+    } else if verdict == Some(Verdict::Progressing) || !troubles.is_empty() {
         FleetStatus::Progressing
     } else {
         FleetStatus::Healthy
@@ -89,7 +107,7 @@ fn status(daemon_set: &DaemonSet, counts: &Counts, troubles: &[Trouble]) -> Flee
 mod tests {
     use serde_json::json;
 
-    use super::list;
+    use super::fleet;
     use crate::coverage::test_support::world;
     use crate::report::list::FleetStatus;
     use crate::report::reason::ReasonCode;
@@ -101,7 +119,7 @@ mod tests {
         other.metadata.name = "zz".to_owned();
         other.metadata.uid = "zz-uid".to_owned();
         snapshot.daemon_sets.push(other);
-        let rows = list(&snapshot).daemon_sets;
+        let rows = fleet(&snapshot).daemon_sets;
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["zz", "agent"]);
         assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), FleetStatus::Degraded));
         assert_eq!(rows[1].status, FleetStatus::Healthy);
@@ -117,14 +135,14 @@ mod tests {
             .node("a", json!({}))
             .pod("agent-a", "a", json!({}))
             .finish();
-        let row = &list(&snapshot).daemon_sets[0];
+        let row = &fleet(&snapshot).daemon_sets[0];
         assert_eq!((row.troubles[0].code, row.troubles[0].count), (ReasonCode::ControllerNotObserved, 0));
         assert_eq!(row.status, FleetStatus::NotObserved);
     }
 
     #[test]
     fn a_status_says_whether_time_alone_will_help() {
-        let status = |world: crate::coverage::test_support::World| list(&world.finish()).daemon_sets[0].status;
+        let status = |world: crate::coverage::test_support::World| fleet(&world.finish()).daemon_sets[0].status;
         let one = || world().node("a", json!({}));
         let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
         let young = json!({"metadata": {"creationTimestamp": crate::coverage::test_support::at("11:59:50")}});
@@ -132,10 +150,14 @@ mod tests {
         assert_eq!(status(one().unready_pod("agent-a", "a", starting, young)), FleetStatus::Progressing);
         assert_eq!(status(one().pod("agent-a", "a", old.clone())), FleetStatus::Progressing);
         let on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
-        assert_eq!(status(one().daemon_set(on_delete).pod("agent-a", "a", old)), FleetStatus::Healthy);
+        assert_eq!(status(one().daemon_set(on_delete).pod("agent-a", "a", old.clone())), FleetStatus::Paused);
+        let stuck = one().node("b", json!({})).pod("agent-a", "a", old);
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        assert_eq!(status(stuck.unready_pod("agent-b", "b", crashes, json!({}))), FleetStatus::Blocked);
         assert_eq!(status(one().template(json!({"nodeSelector": {"disk": "ssd"}}))), FleetStatus::NoNodes);
         let labeled = world().node("a", json!({"metadata": {"labels": {"disk": "ssd"}}}));
-        let mistaken = list(&labeled.template(json!({"nodeSelector": {"disk": "SSD"}})).finish()).daemon_sets.remove(0);
+        let mistaken =
+            fleet(&labeled.template(json!({"nodeSelector": {"disk": "SSD"}})).finish()).daemon_sets.remove(0);
         assert_eq!((mistaken.status, mistaken.troubles.len()), (FleetStatus::NoNodes, 1));
         let mut unread = one();
         let cause = crate::model::snapshot::GapCause::NotInDump;

@@ -19,7 +19,7 @@ pub struct Header {
     pub tool: String,
     /// When the dump was made.
     pub taken_at: Timestamp,
-    /// The one namespace that DaemonSets were read of; all of them where absent.
+    /// The namespace whose DaemonSets were read; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Whether secrets were taken out.
@@ -53,7 +53,7 @@ pub enum Pods {
 pub struct HeaderGap {
     /// The kind, by its resource's name.
     pub kind: String,
-    /// The namespace, or nothing where the gap is everywhere.
+    /// The namespace; `None` if the gap is cluster-wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The permission that was missing; absent where the dump that this was made from had none.

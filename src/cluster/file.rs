@@ -170,6 +170,13 @@ impl Dump {
         snapshot.unknown_names = query
             .choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets)
             .map_err(|error| self.not_found(error))?;
+        if let (Wanted::Everything, Some(namespace)) = (&query.wanted, &query.namespace) {
+            // As from a live cluster: pods of other namespaces take room on the nodes.
+            snapshot.controller_revisions.retain(|revision| revision.metadata.namespace == *namespace);
+            snapshot.events.retain(|event| event.metadata.namespace == *namespace);
+            snapshot.limit_ranges.retain(|range| range.metadata.namespace == *namespace);
+            snapshot.pod_disruption_budgets.retain(|budget| budget.metadata.namespace == *namespace);
+        }
         if let Wanted::Coverage(CoverageScope { node, node_selector, .. }) = &query.wanted {
             if let Some(node) = node {
                 self.check_node(node, &snapshot)?;
@@ -245,6 +252,12 @@ impl Dump {
             warnings.push(format!("{}: has no DaemonSet of apps/v1, only {}", self.name(), kinds.join(", ")));
         }
         let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
+        let newest = taken_at.max(objects.newest_time);
+        if let (Some(given), Some(newest)) = (self.now, newest)
+            && given < newest
+        {
+            warnings.push(format!("{}: --now is before {newest}, the newest time in it: ages are wrong", self.name()));
+        }
         let left_out = LeftOut::new(&objects.unreadable);
         let mut snapshot = Snapshot {
             // Without any time there is no age to count either.

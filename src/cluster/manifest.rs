@@ -135,10 +135,10 @@ fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Resul
             });
             let found: Vec<_> = others.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
             let problem = match found.as_slice() {
-                [] => "holds no DaemonSet, nor any other Kubernetes object".to_owned(),
+                [] => "has no Kubernetes object".to_owned(),
                 found => format!("holds no DaemonSet of apps/v1, only {}", found.join(", ")),
             };
-            Err(ClusterError::file(name, problem).hint(old.unwrap_or("give the manifest of one DaemonSet")))
+            Err(ClusterError::file(name, problem).hint(old.unwrap_or("-f takes the manifest of one DaemonSet")))
         }
         several => {
             let label = |object| match (text_at(object, "/metadata/namespace"), text_at(object, "/metadata/name")) {

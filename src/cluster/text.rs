@@ -288,11 +288,11 @@ fn foreign_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Tells how a text is written by its first letters.
+/// Returns the format of a text, by its beginning.
 ///
 /// # Errors
 ///
-/// Fails where it is empty, or written neither way.
+/// Fails if it is empty or in neither format.
 pub fn format(name: &str, text: &str) -> Result<Format, ClusterError> {
     let text = text.trim_start();
     let first_line = text.lines().next().unwrap_or_default();

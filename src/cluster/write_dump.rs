@@ -22,7 +22,7 @@ use crate::model::snapshot::{Kind, Snapshot};
 pub struct WriteOptions {
     /// JSON or YAML.
     pub format: Format,
-    /// The one namespace that DaemonSets were read of; all of them where absent.
+    /// The namespace whose DaemonSets were read; `None` for all.
     pub namespace: Option<String>,
     /// Whether to hide env values, foreign annotations and image registries.
     pub redact: bool,
@@ -34,7 +34,7 @@ pub struct WriteOptions {
 ///
 /// # Errors
 ///
-/// Fails where the writer fails.
+/// Fails if the writer fails.
 pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Write) -> io::Result<()> {
     let redactor = options.redact.then(|| Redactor::new(snapshot));
     let mut dump = Dump { out, format: options.format, redactor, is_empty: true };

@@ -27,6 +27,9 @@ const LAST: usize = 900;
 
 const TEMPLATE: &str = "{before-help}{all-args}\n\nUsage:\n  {usage}{after-help}\n";
 
+/// For a command without flags; the text before the help ends in an empty line.
+const TEMPLATE_WITHOUT_FLAGS: &str = "{before-help}Usage:\n  {usage}{after-help}\n";
+
 const SEE_OPTIONS: &str =
     "Use \"kubectl ds options\" for a list of global command-line options (applies to all commands).";
 
@@ -94,5 +97,7 @@ fn describe(command: Command) -> Command {
     }
     let notes = command.get_after_help().map(|notes| format!("{notes}\n\n")).unwrap_or_default();
     let after_help = format!("{notes}{SEE_OPTIONS}");
-    command.before_help(text.trim_end().to_owned()).after_help(after_help).help_template(TEMPLATE)
+    let has_flags = command.get_arguments().any(|flag| !flag.is_hide_set());
+    let template = if has_flags { TEMPLATE } else { TEMPLATE_WITHOUT_FLAGS };
+    command.before_help(text.trim_end().to_owned()).after_help(after_help).help_template(template)
 }

@@ -179,7 +179,7 @@ fn is_range(text: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Fails where the source cannot be read, what is asked for is not there, or the output cannot be written.
+/// Fails if the source cannot be read, if a name or revision does not exist, and if the output cannot be written.
 pub async fn run(
     arguments: HistoryArgs,
     target: GlobalArgs,

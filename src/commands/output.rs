@@ -25,7 +25,7 @@ pub enum Output {
 ///
 /// # Errors
 ///
-/// Fails where the output cannot be written.
+/// Fails if the output cannot be written.
 pub fn print_data(output: Option<Output>, report: &impl Serialize, out: &mut dyn Write) -> Result<bool, Failure> {
     match output {
         Some(Output::Json) => json::indented(report, out)?,

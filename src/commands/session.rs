@@ -202,7 +202,7 @@ impl GlobalArgs {
     ///
     /// # Errors
     ///
-    /// Fails where a selector cannot be read.
+    /// Fails if a selector is invalid.
     pub fn resolve(self, io: &Io<'_>) -> Result<Target, CommandError> {
         let GlobalArgs {
             namespace,
@@ -285,7 +285,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Fails where the dump or the kubeconfig cannot be read.
+    /// Fails if the dump or the kubeconfig cannot be read.
     pub async fn open(&self, io: &mut Io<'_>) -> Result<Session, Failure> {
         let progress = Progress::default();
         let named = match &self.scope {
@@ -361,7 +361,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails where the server cannot be asked.
+    /// Fails if the server cannot be reached or refuses.
     pub async fn server_version(&self, io: &mut Io<'_>) -> Result<Option<String>, Failure> {
         match &self.source {
             Source::Live(live) => Ok(Some(show_progress(live.server_version(), &self.progress, io).await?)),
@@ -376,7 +376,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails where the source cannot be read.
+    /// Fails if the source cannot be read.
     pub async fn read(
         &self,
         query: Query,
@@ -428,7 +428,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails where the source cannot be read.
+    /// Fails if the source cannot be read.
     pub async fn read_history(&self, query: Query, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
         self.read(query, io, |_| BTreeSet::new()).await
     }

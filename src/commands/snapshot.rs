@@ -38,10 +38,10 @@ kubectl ds snapshot -A --redact --file cluster.json.gz
 # Look at it later
 kubectl ds list --from cluster.json.gz")]
 pub struct SnapshotArgs {
-    /// How to write: json or yaml; where absent, what the file's name says, else json
+    /// The format: json or yaml; by default that of the file's name, or json
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<DumpOutput>,
-    /// The file to write, gzipped where its name ends in .gz; where absent, standard output
+    /// The file to write, gzipped if its name ends in .gz; by default standard output
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Hide env values, other tools' annotations, and image registries
@@ -78,7 +78,7 @@ fn format_of_name(file: &Path) -> Format {
 ///
 /// # Errors
 ///
-/// Fails where the source cannot be read, or the dump not written.
+/// Fails if the source cannot be read, and if the dump cannot be written.
 pub async fn run(
     arguments: SnapshotArgs,
     target: GlobalArgs,

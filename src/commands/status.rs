@@ -36,7 +36,7 @@ pub struct StatusArgs {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Ask about this revision: exit with 3 unless it is current and rolled out
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     to_revision: Option<i64>,
     /// How to print: wide, json or yaml
     #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]

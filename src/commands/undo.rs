@@ -37,7 +37,7 @@ pub struct UndoArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
     /// The revision to roll back to; 0 for the newest that differs from the live template
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     to_revision: i64,
     #[command(flatten)]
     change: ChangeArgs,

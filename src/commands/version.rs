@@ -23,11 +23,11 @@ kubectl ds version
 # Print what is known without a server
 kubectl ds version --client")]
 pub struct VersionArgs {
-    /// Do not ask the server
+    /// Print the version of kubectl-ds only
     #[arg(long)]
     client: bool,
     /// How to print: json or yaml
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     output: Option<Output>,
 }
 
@@ -45,7 +45,7 @@ struct Version {
 ///
 /// # Errors
 ///
-/// Fails where the server cannot be asked, after what is known without it, or the output not written.
+/// Fails if the server cannot be reached, after the client's version was written, and if the output cannot be written.
 pub async fn run(
     arguments: &VersionArgs,
     target: GlobalArgs,

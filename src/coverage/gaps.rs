@@ -78,7 +78,7 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
     Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message, affects_counts }
 }
 
-/// Says what a gap leaves open, or nothing where no answer depends on it.
+/// Says what a gap leaves unknown; `None` if no answer depends on it.
 fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
     let unreadable = matches!(gap.cause, GapCause::Unreadable { .. });

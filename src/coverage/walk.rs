@@ -46,7 +46,7 @@ pub enum Detail {
 pub struct Options {
     /// How much of each node is told.
     pub detail: Detail,
-    /// The one node that is asked about; every one where absent.
+    /// The one node to report; `None` for every node.
     pub node: Option<String>,
     /// The label by whose values the counts are broken down.
     pub by: Option<String>,

@@ -8,7 +8,7 @@ use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{
-    CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, Trouble,
+    CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, StatusDifference, Trouble,
 };
 use crate::report::fix::Fix;
 
@@ -181,7 +181,16 @@ fn daemon_set_groups(
     }
     if !daemon_set.groups.is_empty() {
         writeln!(out)?;
-        table_of(&daemon_set.groups, view, out)?;
+        writeln!(out, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES")?;
+        for group in &daemon_set.groups {
+            // What is wrong with the whole DaemonSet was explained above.
+            let is_explained =
+                daemon_set.concerns.iter().any(|known| known.code == group.code && known.message == group.message);
+            match is_explained {
+                true => head(group, style::trouble, view, out)?,
+                false => rows_of(std::slice::from_ref(group), true, style::trouble, view, out)?,
+            }
+        }
     }
     if let Some(by) = &daemon_set.by {
         writeln!(out)?;
@@ -189,12 +198,6 @@ fn daemon_set_groups(
     }
     not_eligible(daemon_set, is_alone, view, out)?;
     status(daemon_set, view, out)
-}
-
-/// Writes groups of nodes below a heading, each with its message and fix.
-fn table_of(groups: &[ReasonGroup], view: &View, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES")?;
-    rows_of(groups, true, style::trouble, view, out)
 }
 
 /// Writes groups of nodes, each with its message and optionally its fix.
@@ -271,18 +274,20 @@ fn status(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> i
         None => return Ok(()),
         Some(true) => style::context(format!("status says {} desired: agrees", status.desired)),
         Some(false) => {
-            let differences: Vec<String> = status
-                .differences
-                .iter()
-                .map(|difference| {
-                    format!("{} {}, really {}", difference.field, difference.status, difference.recomputed)
-                })
-                .collect();
-            let text = format!("status is stale: {}", differences.join("; "));
+            let text = stale_status(&status.differences);
             wrap(&text, view.width).into_iter().map(style::moving).collect::<Vec<_>>().join("\n")
         }
     };
     writeln!(out, "\n{text}")
+}
+
+/// Lists the counters of a status that differ from what was counted.
+pub fn stale_status(differences: &[StatusDifference]) -> String {
+    let differences: Vec<String> = differences
+        .iter()
+        .map(|difference| format!("{} {}, actually {}", difference.field, difference.status, difference.recomputed))
+        .collect();
+    format!("status is stale: {}", differences.join("; "))
 }
 
 fn counts_by(by: &CountsBy, view: &View, out: &mut dyn Write) -> io::Result<()> {

@@ -9,6 +9,7 @@ use super::table::{self, Column};
 use super::text::count;
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage};
+use crate::report::reason::{Reason, ReasonCode};
 
 /// Writes the state of each DaemonSet on a node: unhealthy ones first.
 ///
@@ -28,12 +29,15 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
     rows.sort_by_key(|(_, row)| (!has_business(row), available(row)));
     let should_run = rows.iter().filter(|(_, row)| row.should_run).count();
     let running = rows.iter().filter(|(_, row)| row.should_run && available(row)).count();
-    let headline = format!(
-        "{} should run pods of {}; {running} of them {} available",
-        view.show(node),
-        count(should_run, "DaemonSet"),
-        if running == 1 { "is" } else { "are" },
-    );
+    let name = view.show(node);
+    let is_orphaned = |reason: &Reason| reason.code == ReasonCode::OrphanedTarget;
+    let exists = !rows.iter().any(|(_, row)| row.reasons.iter().any(is_orphaned));
+    let headline = if exists {
+        let are = if running == 1 { "is" } else { "are" };
+        format!("{name} should run pods of {}; {running} of them {are} available", count(should_run, "DaemonSet"))
+    } else {
+        format!("node {name} does not exist; {} still have pods there", count(rows.len(), "DaemonSet"))
+    };
     writeln!(out, "{}", style::answer(headline))?;
     let others = rows.iter().filter(|(_, row)| !has_business(row)).count();
     if !all {
@@ -62,7 +66,7 @@ fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], view: &View, out: &mu
         Column::text("RUNS", move |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| yes_no(row.should_run)),
         Column::text("STATE", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::state(row.state)),
         Column::text("REASON", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::reason(row)),
-        Column::sentence("WHAT", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::what(row, view)),
+        Column::sentence("WHAT", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::what(row, view)).droppable(1),
     ];
     // If all of them are eligible, the column has no information, and the messages need the space.
     if rows.iter().all(|(_, row)| row.should_run) {

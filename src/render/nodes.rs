@@ -30,7 +30,7 @@ pub fn table(report: &CoverageReport, wide: bool, view: &View, out: &mut dyn Wri
             Column::text("AGE", move |node: &&NodeCoverage| first(node, &|pod| age(pod.created_at, report.now))),
         ]);
     }
-    columns.push(Column::sentence("WHAT", |node: &&NodeCoverage| what(node, view)));
+    columns.push(Column::sentence("WHAT", |node: &&NodeCoverage| what(node, view)).droppable(1));
     for (index, daemon_set) in report.daemon_sets.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;

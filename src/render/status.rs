@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 
-use super::coverage::incomplete;
+use super::coverage::{incomplete, stale_status};
 use super::style;
 use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap, wrap_fix};
@@ -50,8 +50,8 @@ fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, out: &mut d
         Column::text("NAMESPACE", |row: &&RolloutStatus| view.show(&row.namespace)),
         Column::text("NAME", |row: &&RolloutStatus| view.show(&row.name)),
         Column::text("STATUS", |row: &&RolloutStatus| styled(row.verdict)(row.verdict.name().to_owned())),
-        Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.desired)),
-        Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.desired)),
+        Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.desired)).droppable(2),
+        Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.desired)).droppable(1),
         Column::sentence("PROBLEM", |row: &&RolloutStatus| problem(row, now)),
     ];
     table::write(&columns, &sorted, view, out)
@@ -135,7 +135,8 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
     way_out(&rollout.way_out, view, out)?;
     // The controller does not update the status in these cases.
     let is_expected = matches!(rollout.verdict, Verdict::Deleting | Verdict::NotObserved);
-    if let Some(text) = stale(rollout).filter(|_| !is_expected) {
+    if !rollout.status_differences.is_empty() && !is_expected {
+        let text = stale_status(&rollout.status_differences);
         writeln!(out)?;
         wrap(&text, view.width).into_iter().try_for_each(|line| writeln!(out, "{}", style::moving(line)))?;
     }
@@ -417,13 +418,4 @@ fn way_out(fixes: &[Fix], view: &View, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Returns the line about counters of the status that differ.
-fn stale(rollout: &RolloutStatus) -> Option<String> {
-    let differences = rollout.status_differences.iter();
-    let differences: Vec<String> = differences
-        .map(|difference| format!("{} is {}, not {}", difference.field, difference.recomputed, difference.status))
-        .collect();
-    (!differences.is_empty()).then(|| format!("status is stale: {}", differences.join("; ")))
 }

@@ -18,7 +18,7 @@ const GAP: u16 = 3;
 const LEAST_SENTENCE: usize = 16;
 
 /// The width of the last column that other columns are dropped for.
-const ENOUGH_OF_A_SENTENCE: usize = 30;
+const ENOUGH_OF_A_SENTENCE: usize = 20;
 
 /// A non-breaking space; written as a space.
 pub const TIED: char = '\u{a0}';

@@ -1,4 +1,4 @@
-//! Whether the controller has acted on a change, and which revision it has made of it.
+//! Whether the controller has acted on a change, and which revision resulted.
 
 use serde_json::Value;
 

@@ -71,6 +71,18 @@ fn the_demo_reports_the_same_after_a_snapshot_of_it() {
 }
 
 #[test]
+fn a_snapshot_of_one_namespace_has_of_others_only_what_takes_room_on_the_nodes() {
+    let (exit, out, _) = run(&["snapshot", "--from", "demo", "-n", "lab"], "");
+    assert_eq!(exit, Exit::Success);
+    let dump: Value = serde_json::from_str(&out).unwrap();
+    let elsewhere = dump["items"].as_array().unwrap().iter().filter(|object| {
+        object["metadata"]["namespace"].as_str().is_some_and(|namespace| !["", "lab"].contains(&namespace))
+    });
+    let kinds: std::collections::BTreeSet<_> = elsewhere.map(|object| object["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["Lease", "Pod"].into());
+}
+
+#[test]
 fn a_redacted_snapshot_of_the_demo_has_the_same_counts() {
     let (exit, redacted, _) = run(&["snapshot", "--from", "demo", "--redact"], "");
     assert_eq!(exit, Exit::Success);

@@ -95,7 +95,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// Fails where the server cannot be asked.
+    /// Fails if the server cannot be reached or refuses.
     pub async fn server_version(&self) -> Result<String, ClusterError> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]

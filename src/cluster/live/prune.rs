@@ -69,7 +69,7 @@ impl DaemonSetMatcher {
         namespace.into_iter().flatten().any(|(_, selector)| selector.matches(&object.labels))
     }
 
-    /// Returns what is kept of a pod, nothing where it is of no use.
+    /// Returns what is kept of a pod; `None` if nothing is.
     pub(super) fn keep_pod(&self, pod: Pod, foreign: ForeignPods) -> Option<Pod> {
         if foreign == ForeignPods::Whole {
             return Some(pod);

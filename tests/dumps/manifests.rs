@@ -66,11 +66,11 @@ fn a_manifest_with_none_or_several_says_what_it_holds() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     assert_eq!(
         complaint(&list(&[map.clone(), map.clone()])),
-        "standard input: holds no DaemonSet of apps/v1, only ConfigMap (2)\nhint: give the manifest of one DaemonSet"
+        "standard input: holds no DaemonSet of apps/v1, only ConfigMap (2)\nhint: -f takes the manifest of one DaemonSet"
     );
     assert_eq!(
         complaint(&json!({"a": 1})),
-        "standard input: holds no DaemonSet, nor any other Kubernetes object\nhint: give the manifest of one DaemonSet"
+        "standard input: has no Kubernetes object\nhint: -f takes the manifest of one DaemonSet"
     );
     assert_eq!(
         complaint(&list(&[daemon_set("x", "agent"), map, daemon_set("", "proxy")])),

@@ -15,7 +15,7 @@ pub(crate) fn check(status: &DaemonSetStatus, tally: &Tally, updated_known: bool
         ("numberReady", status.number_ready, number(tally.ready)),
         ("numberAvailable", status.number_available, available),
         ("numberUnavailable", status.number_unavailable, eligible - available),
-        ("updatedNumberScheduled", status.updated_number_scheduled, number(tally.updated)),
+        ("updatedNumberScheduled", status.updated_number_scheduled, number(tally.updated_to_controller)),
     ];
     let differences: Vec<StatusDifference> = counters
         .into_iter()
@@ -53,7 +53,7 @@ mod tests {
             current: 15,
             ready: 15,
             available_to_controller: 15,
-            updated: 15,
+            updated_to_controller: 15,
             ..Tally::default()
         };
         let check = check(&status, &tally, true);

@@ -22,6 +22,9 @@ pub(crate) struct Tally {
     /// Nodes whose first pod the controller counts as available, even if it is stuck terminating.
     pub(crate) available_to_controller: usize,
     pub(crate) updated: usize,
+    pub(crate) outdated: usize,
+    /// Nodes whose first pod the controller counts as updated, even if it is terminating.
+    pub(crate) updated_to_controller: usize,
     pub(crate) misscheduled: usize,
     pub(crate) revision_unknown: usize,
     pub(crate) troubles: BTreeMap<ReasonCode, usize>,
@@ -30,14 +33,15 @@ pub(crate) struct Tally {
 /// What a node adds to the numbers.
 pub(crate) struct Counted<'p> {
     pub(crate) decision: Decision,
-    /// The first of its pods, in the controller's order.
-    pub(crate) first: Option<&'p Pod>,
+    /// Its pods in the controller's order, with their indices in the snapshot.
+    pub(crate) pods: &'p [(usize, &'p Pod)],
     pub(crate) is_available: bool,
     pub(crate) trouble: Option<ReasonCode>,
 }
 
 impl Tally {
-    /// Adds a node. As in the status, only its first pod counts.
+    /// Adds a node. As in the status, only its first pod counts, but a pod of the current revision beside it makes the
+    /// node updated, and one that is being deleted does not.
     ///
     /// Ported from `updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
     pub(crate) fn add(&mut self, subject: &Subject, node: &Counted<'_>) {
@@ -46,19 +50,26 @@ impl Tally {
             *self.troubles.entry(code).or_default() += 1;
         }
         if !node.decision.should_run {
-            self.misscheduled += usize::from(node.first.is_some());
+            self.misscheduled += usize::from(!node.pods.is_empty());
             return;
         }
         self.eligible += 1;
-        let Some(first) = node.first else { return };
+        let Some((_, first)) = node.pods.first() else { return };
         self.current += 1;
         self.ready += usize::from(first.is_ready());
         self.available += usize::from(node.is_available);
         self.available_to_controller += usize::from(subject.is_available(first));
-        match subject.is_updated(first) {
-            Some(updated) => self.updated += usize::from(updated),
-            None => self.revision_unknown += 1,
-        }
+        let Some(updated) = subject.is_updated(first) else {
+            self.revision_unknown += 1;
+            return;
+        };
+        self.updated_to_controller += usize::from(updated);
+        let has = |updated: bool| {
+            let mut live = node.pods.iter().filter(|(_, pod)| !pod.metadata.is_terminating());
+            live.any(|(_, pod)| subject.is_updated(pod) == Some(updated))
+        };
+        self.updated += usize::from(has(true));
+        self.outdated += usize::from(has(false));
     }
 
     /// Returns the numbers if nodes and pods were read.
@@ -70,7 +81,7 @@ impl Tally {
             available: Some(self.available),
             missing: Some(self.eligible - self.current),
             updated: revisions_known.then_some(self.updated),
-            outdated: revisions_known.then_some(self.current - self.updated),
+            outdated: revisions_known.then_some(self.outdated),
             misscheduled: Some(self.misscheduled),
             ..self.counts_without_pods()
         }

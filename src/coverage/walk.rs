@@ -184,7 +184,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         } else {
             self.visit_in_trouble(node, decision, on_node)
         };
-        let counted = Counted { decision, first: on_node.first().map(|(_, pod)| *pod), is_available, trouble };
+        let counted = Counted { decision, pods: on_node, is_available, trouble };
         self.tally.add(subject, &counted);
         let failing = trouble.filter(|_| !is_available);
         if decision.should_run && (is_available || failing.is_some_and(|code| !code.takes_time())) {

@@ -113,10 +113,10 @@ pub struct Counts {
     /// Eligible nodes without any pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<usize>,
-    /// Eligible nodes whose first pod is of the current revision.
+    /// Eligible nodes with a pod of the current revision that is not being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<usize>,
-    /// Eligible nodes with a pod, the first of which is of an older revision.
+    /// Eligible nodes with a pod of an older revision that is not being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<usize>,
     /// Nodes that should not run a pod and have one.

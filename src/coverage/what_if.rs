@@ -7,7 +7,7 @@ use super::verdict::admission;
 use super::verdict::create_failure;
 use super::verdict::eligibility;
 use super::verdict::finding::Finding;
-use super::verdict::fit::Room;
+use super::verdict::fit::{Room, port_conflicts};
 use super::verdict::unscheduled_pod;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
@@ -150,7 +150,7 @@ impl<'a> Proposal<'a> {
         // While surging, the old pod keeps its resources and ports until the new one is available.
         let beside = allows_surge(self.proposed) && changed && runs_now;
         let room = Room::without(self.index, node, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;
-        let ports = room.port_conflicts(&self.spec, beside, own);
+        let ports = port_conflicts(&room.pods, &self.spec, beside, own);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
         Ok(ports.into_iter().chain(shortages).next())
     }

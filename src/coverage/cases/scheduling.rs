@@ -105,6 +105,18 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl patch ds --type merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"maxSurge\":0,\"maxUnavailable\":1}}}}' -n default agent",
         ),
         case(
+            "surging_pod_waits_for_the_port_of_its_predecessor_beside_pods_that_were_not_read",
+            without_other_pods(pending("node(s) didn't have free ports for the requested pod ports", on_port(9100)))
+                .daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}))
+                .pod("agent-old", "n", json!({
+                    "metadata": {"labels": {"controller-revision-hash": "hash1"}, "creationTimestamp": at("11:20:00")},
+                    "spec": on_port(9100)["spec"],
+                })),
+            (Available, R::SurgeHostPortDeadlock),
+            &["9100/TCP"],
+            "kubectl patch ds --type merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"maxSurge\":0,\"maxUnavailable\":1}}}}' -n default agent",
+        ),
+        case(
             "scheduler_that_nobody_runs",
             plain().pending_pod("agent-x", "n", "", json!({"spec": {"schedulerName": "ghost"}})),
             (Pending, R::SchedulerSilent),

@@ -3,7 +3,7 @@
 use super::admission;
 use super::daemon_set_context::Subject;
 use super::eligibility::{requirement_text, taint_text, untolerated};
-use super::fit::{Room, port_text};
+use super::fit::{Room, port_conflicts, port_text};
 use super::node_health;
 use super::unscheduled_pod::{self, LastReport};
 use crate::model::node::Node;
@@ -235,7 +235,7 @@ fn ports(subject: &Subject, spec: &PodSpec, room: Option<&Room>, own: impl Fn(&P
     let Some(room) = room else {
         return vec![unknown(RULE, format!("{}; the node's other pods could not be read", texts.join(", ")))];
     };
-    let conflicts = room.port_conflicts(spec, allows_surge(subject.daemon_set), own);
+    let conflicts = port_conflicts(&room.pods, spec, allows_surge(subject.daemon_set), own);
     if conflicts.is_empty() {
         return vec![check(RULE, true, format!("{} free", texts.join(", ")))];
     }

@@ -90,21 +90,21 @@ impl<'a> Room<'a> {
         let consumers = self.pods.iter().map(|pod| (*pod, request(pod))).filter(|(_, amount)| *amount > 0);
         consumers.min_by_key(|(pod, amount)| (Reverse(*amount), full_name(pod)))
     }
+}
 
-    /// Finds each host port that another pod of the node uses; `kin` tells the pods of the same DaemonSet.
-    pub fn port_conflicts(&self, spec: &PodSpec, surges: bool, kin: impl Fn(&Pod) -> bool) -> Vec<Finding> {
-        host_ports(spec)
-            .filter_map(|wanted| {
-                let holds = |pod: &&&Pod| host_ports(&pod.spec).any(|held| conflicts(wanted, held));
-                let holder = self.pods.iter().find(holds)?;
-                if surges && kin(holder) && !holder.metadata.is_terminating() {
-                    Some(surge_host_port_deadlock(wanted, holder))
-                } else {
-                    Some(host_port_conflict(wanted, holder))
-                }
-            })
-            .collect()
-    }
+/// Finds each host port that one of these pods of the node uses; `kin` tells the pods of the same DaemonSet.
+pub fn port_conflicts(pods: &[&Pod], spec: &PodSpec, surges: bool, kin: impl Fn(&Pod) -> bool) -> Vec<Finding> {
+    let is_surged = |pod: &Pod| surges && kin(pod) && !pod.metadata.is_terminating();
+    host_ports(spec)
+        .filter_map(|wanted| {
+            let holds = |pod: &&&Pod| host_ports(&pod.spec).any(|held| conflicts(wanted, held));
+            // The old pod goes first: whoever else uses the port, it never gives it up.
+            let mut holders = pods.iter().filter(holds);
+            let holder = holders.clone().find(|pod| is_surged(pod)).or_else(|| holders.next())?;
+            let conflict = if is_surged(holder) { surge_host_port_deadlock } else { host_port_conflict };
+            Some(conflict(wanted, holder))
+        })
+        .collect()
 }
 
 /// Finds that a pod requests more than the node has.

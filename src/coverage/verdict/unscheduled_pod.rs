@@ -8,7 +8,7 @@ use super::admission;
 use super::daemon_set_context::Subject;
 use super::eligibility::taint_text;
 use super::finding::{Finding, delete_pod, describe_pod, edit};
-use super::fit::Room;
+use super::fit::{Room, port_conflicts};
 use super::scheduler_message::{Preemption, SchedulerMessage, code_of};
 use super::sentence::Sentence;
 use super::workload::full_name;
@@ -70,9 +70,13 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     }
     let mut findings = untolerated_by_the_pod(node, pod);
     findings.extend(injected_node_selector(subject.index.snapshot, subject.daemon_set, node, &pod.spec.node_selector));
-    if let Some(room) = Room::of(subject.index, node) {
-        let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
-        findings.extend(room.port_conflicts(&pod.spec, allows_surge(subject.daemon_set), kin));
+    let room = Room::of(subject.index, node);
+    // Not all pods of the node may be known, but those of the DaemonSet are.
+    let others = room.as_ref().map_or_else(|| subject.index.bound_to(&node.metadata.name), |room| &room.pods);
+    let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
+    let others: Vec<&Pod> = others.iter().copied().filter(|pod| !pod.is_terminal()).collect();
+    findings.extend(port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin));
+    if let Some(room) = room {
         findings.extend(room.shortages(&pod_requests(pod)).into_iter().map(|(_, finding)| finding));
     }
     findings

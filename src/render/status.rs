@@ -10,7 +10,7 @@ use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
-use crate::report::fix::Fix;
+use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::{
     Cause, Eta, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport, Suspect, SuspectKind, Verdict,
 };
@@ -125,6 +125,8 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
         remarks.extend(next(rollout, view));
         remarks.extend(outdated(rollout));
     }
+    remarks.extend(by_generation(rollout));
+    remarks.extend(other_troubles(rollout));
     if !remarks.is_empty() {
         writeln!(out)?;
         remarks.iter().try_for_each(|remark| paragraph(remark, view, out))?;
@@ -176,6 +178,9 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
         }
         Verdict::Blocked => {
             let why = match (&rollout.budget, rollout.controller_silent_since) {
+                _ if rollout.stalled_since.is_some() => {
+                    "; the controller has not noticed that surge pods have become available".to_owned()
+                }
                 (_, Some(since)) => {
                     format!("; kube-controller-manager seems to be down: its lease expired {} ago", ago(since, now))
                 }
@@ -287,7 +292,7 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
         for line in wrap(&view.show(&message), view.width.saturating_sub(4)) {
             writeln!(out, "    {line}")?;
         }
-        if !cause.passing {
+        if !cause.passing || !cause.code.takes_time() {
             fix(&cause.fix, "    ", view, out)?;
         }
     }
@@ -356,6 +361,30 @@ fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
             "Warning: {pods} will be replaced at once: unavailable old pods do not wait for the budget{allowed}."
         ),
     }
+}
+
+/// Returns the warning about pods that count as updated and are not.
+fn by_generation(rollout: &RolloutStatus) -> Option<String> {
+    let nodes = &rollout.counted_by_generation;
+    let verb = if nodes.len() == 1 { "was" } else { "were" };
+    let restart = Command::kubectl(&["ds", "restart"]).namespace(&rollout.namespace).name(&rollout.name);
+    (!nodes.is_empty()).then(|| {
+        format!(
+            "Warning: {} on {} {verb} created from another template and may run another image; the controller counts {} \
+             as updated because the label pod-template-generation matches. To replace {0}: {restart}",
+            if nodes.len() == 1 { "the pod" } else { "the pods" },
+            some_of(nodes, 60),
+            if nodes.len() == 1 { "it" } else { "them" },
+        )
+    })
+}
+
+/// Returns the problems that do not hold the rollout up, and what shows them.
+fn other_troubles(rollout: &RolloutStatus) -> Option<String> {
+    let troubles: Vec<String> =
+        rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)).collect();
+    let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace).name(&rollout.name);
+    (!troubles.is_empty()).then(|| format!("Other problems: {} (see {coverage})", troubles.join(", ")))
 }
 
 /// Returns what the controller does next.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::coverage::{Incomplete, StatusDifference};
+use super::coverage::{Incomplete, StatusDifference, Trouble};
 use super::fix::Fix;
 use super::reason::{Reason, ReasonCode};
 
@@ -27,7 +27,7 @@ pub struct RolloutStatusReport {
 /// How far a rollout is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub enum Verdict {
-    /// The controller cannot act, and no pod is about to become available.
+    /// The controller cannot act, other than to recreate failed pods, and no pod is about to become available.
     Blocked,
     /// The DaemonSet is being deleted.
     Deleting,
@@ -95,6 +95,10 @@ pub struct RolloutStatus {
     /// Since when kube-controller-manager has not renewed its lease, if it seems to be down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_silent_since: Option<Timestamp>,
+    /// Since when the controller could have deleted old pods whose surge pods are available, if it has missed that: with
+    /// `maxSurge` and `minReadySeconds` it may stand still until another event of the DaemonSet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalled_since: Option<Timestamp>,
     /// Whether the current revision or the nodes are to blame, if pods of the current revision fail and their number
     /// tells.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,6 +115,12 @@ pub struct RolloutStatus {
     pub eta: Option<Eta>,
     /// What lets the rollout continue or ends it, the first choice first. Nothing of it is done by itself.
     pub way_out: Vec<Fix>,
+    /// Nodes whose pod counts as updated by its label `pod-template-generation` alone, although it was created from another
+    /// template.
+    pub counted_by_generation: Vec<String>,
+    /// Why other nodes have no available pod, or one that should not be there, without holding the rollout up; most nodes
+    /// first.
+    pub other_troubles: Vec<Trouble>,
     /// The counters of the DaemonSet's status that differ from the recomputed ones.
     pub status_differences: Vec<StatusDifference>,
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::next_step::NextStep;
 use super::situation::{RolloutNode, Situation};
 use crate::model::daemon_set::UpdateStrategy;
+use crate::report::coverage::Trouble;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Budget, BudgetField, BudgetUse, Cause};
 use crate::scheduling::rolling_update::{UpdateStep, pace};
@@ -42,6 +43,24 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>) -> Vec<Caus
     // The sort is stable: coverage has the groups with the most nodes first.
     causes.sort_by_key(|cause| cause.passing);
     causes
+}
+
+/// Returns the reasons of coverage on nodes that are not among the causes.
+pub(super) fn other_troubles(situation: &Situation<'_>, causes: &[Cause]) -> Vec<Trouble> {
+    let held_up: HashSet<&str> = causes.iter().flat_map(|cause| &cause.nodes).map(String::as_str).collect();
+    let others = situation.coverage.groups.iter().map(|group| {
+        let count = group.nodes.iter().filter(|node| !held_up.contains(node.as_str())).count();
+        Trouble { code: group.code, count }
+    });
+    let mut troubles: Vec<Trouble> = Vec::new();
+    for other in others.filter(|other| other.count > 0) {
+        match troubles.iter_mut().find(|trouble| trouble.code == other.code) {
+            Some(trouble) => trouble.count += other.count,
+            None => troubles.push(other),
+        }
+    }
+    troubles.sort_by_key(|trouble| std::cmp::Reverse(trouble.count));
+    troubles
 }
 
 /// Returns the budget of a rolling update, and what uses it up.

@@ -4,6 +4,8 @@
 //! follow what the controller does next ([`next_step`]), the [`verdict`], the [`causes`], what is to blame ([`suspect`]),
 //! the [`pace`], and the [`way_out`], which a [`simulation`] of the changed DaemonSet checks.
 
+#[cfg(test)]
+mod cases_test;
 mod causes;
 mod held;
 #[cfg(test)]
@@ -78,11 +80,14 @@ fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, requested: Option
         concerns: situation.coverage.concerns.clone(),
         creation_refused: situation.creation_is_refused,
         controller_silent_since: situation.controller_silent_since,
+        stalled_since: situation.stalled_since(&step).filter(|_| replaces),
         replaced_at_once: causes::replaced_at_once(&situation, &step).filter(|_| replaces),
         next: if replaces { next(&step) } else { NextActions::default() },
         eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation)).flatten(),
         way_out: way_out::way_out(&situation, &revisions, verdict, &step, suspect.as_ref()),
         status_differences: situation.coverage.status.differences.clone(),
+        counted_by_generation: if is_known { counted_by_generation(&situation, &revisions) } else { Vec::new() },
+        other_troubles: if replaces { causes::other_troubles(&situation, &causes) } else { Vec::new() },
         causes,
         suspect,
         outdated,
@@ -129,6 +134,20 @@ fn counts(situation: &Situation<'_>, is_known: bool) -> RolloutCounts {
         available: Some(eligible().filter(|node| node.updated_is_available || node.old_is_available).count()),
         outdated: Some(situation.nodes.iter().filter(|node| node.old.is_some()).count()),
     }
+}
+
+/// Returns the nodes whose pod the controller counts as updated by its template generation, although its hash is that of
+/// another template: it was created for a DaemonSet of the same name that was deleted without its pods.
+fn counted_by_generation(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Vec<String> {
+    let Some(current) = situation.current else { return Vec::new() };
+    let is_other = |pod: &Pod| {
+        let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
+        let revision = revisions.all.iter().find(|revision| revision.object.hash() == hash);
+        let template = revision.and_then(|revision| revision.template.as_ref().ok());
+        hash != current.hash() && template.is_none_or(|template| !template.same_meaning(&revisions.live))
+    };
+    let nodes = situation.nodes.iter().filter(|node| node.eligible && node.updated.is_some_and(is_other));
+    nodes.map(|node| node.name.to_owned()).collect()
 }
 
 /// Returns the nodes with old pods, by revision, the newest first.

@@ -24,6 +24,9 @@ const PROGRESS_DEADLINE: i64 = 600;
 /// For how many seconds a pod that was just created may be not ready without counting as a problem.
 const STARTUP: i64 = 60;
 
+/// How many seconds after a pod has become available the controller must have acted on it.
+const REACTION: i64 = 10;
+
 /// One DaemonSet at one moment.
 pub(super) struct Situation<'a> {
     pub(super) index: &'a Index<'a>,
@@ -140,6 +143,37 @@ impl<'a> Situation<'a> {
     pub(super) fn next_step(&self) -> NextStep<'a> {
         let hash = self.current.map_or("", ControllerRevision::hash);
         next_step::next_step(self.daemon_set, hash, &self.node_pods, self.now())
+    }
+
+    /// Returns since when the controller could have deleted old pods whose surge pods are available, if it has missed that.
+    ///
+    /// A pod becomes available by time alone if `minReadySeconds` is set. The controller then looks again at one later time
+    /// only, the earliest that it has noted (`AddAfter`, client-go/util/workqueue/delaying_queue.go, release 0.36.3), and
+    /// its status, which would make it look once more, counts the old pods while it surges (`updateDaemonSetStatus`,
+    /// pkg/controller/daemon/daemon_controller.go, release 1.36.3). It stands still until another event of the DaemonSet.
+    pub(super) fn stalled_since(&self, step: &NextStep<'_>) -> Option<Timestamp> {
+        let min_ready = self.daemon_set.spec.min_ready_seconds;
+        let deletes: Vec<&Pod> =
+            step.upkeep.delete.iter().copied().filter(|pod| !pod.metadata.is_terminating()).collect();
+        if min_ready == 0 || deletes.is_empty() || !step.upkeep.create.is_empty() {
+            return None;
+        }
+        let is_replaced = |node: &&RolloutNode<'_>| {
+            node.eligible
+                && node.updated_is_available
+                && node.old.is_some_and(|old| deletes.iter().any(|pod| pod.metadata.uid == old.metadata.uid))
+        };
+        let replaced: Vec<&RolloutNode<'_>> = self.nodes.iter().filter(is_replaced).collect();
+        let is_moving = |node: &RolloutNode<'_>| node.eligible && !node.is_done && self.is_passing(node);
+        if replaced.len() < deletes.len() || self.nodes.iter().any(|node| !is_replaced(&node) && is_moving(node)) {
+            return None;
+        }
+        let available_at = |node: &&RolloutNode<'_>| {
+            let ready = node.updated?.condition("Ready")?.last_transition_time.get()?;
+            ready.checked_add(SignedDuration::from_secs(min_ready)).ok()
+        };
+        let since = replaced.iter().map(available_at).min().flatten()?;
+        (seconds_between(since, self.now()) > REACTION).then_some(since)
     }
 
     /// Returns whether a node is about to become available, or to stop counting against the budget.

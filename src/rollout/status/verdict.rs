@@ -8,7 +8,8 @@ use crate::report::rollout_status::Verdict;
 /// Judges a rollout.
 ///
 /// It is Blocked only if the controller has nothing to do that the API server would accept, and no pod is about to
-/// become available by itself.
+/// become available by itself; or if the controller does not notice that it has something to do. That it recreates pods
+/// that have failed, with a growing delay, does not count: they fail like crashing containers that are restarted.
 pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict {
     let daemon_set = situation.daemon_set;
     if daemon_set.metadata.is_terminating() {
@@ -22,6 +23,9 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict
     }
     if is_complete(situation) {
         return Verdict::Complete;
+    }
+    if situation.stalled_since(step).is_some() {
+        return Verdict::Blocked;
     }
     let is_acting = situation.controller_silent_since.is_none() && step.acts(situation.creation_is_refused);
     if is_acting || is_waiting_for_pods(situation, step) {

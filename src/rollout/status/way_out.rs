@@ -36,6 +36,7 @@ pub(super) fn way_out(
             undo.into_iter().chain(leave).map(Some).collect()
         }
         _ if !is_stuck => Vec::new(),
+        _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if revision_fails => vec![undo(situation, revisions, true)],
         Verdict::Paused => vec![replace_one(situation), rolling_update(situation)],
         _ => vec![
@@ -56,6 +57,13 @@ fn on(daemon_set: &DaemonSet, arguments: &[&str]) -> Option<Command> {
 fn delete(pod: &Pod) -> Option<Command> {
     let metadata = &pod.metadata;
     Some(Command::kubectl(&["delete", "pod"]).namespace(&metadata.namespace).name(&metadata.name))
+}
+
+/// Suggests to delete an old pod that the controller should have deleted; the deletion makes it go on.
+fn delete_replaced(step: &NextStep<'_>) -> Option<Fix> {
+    let pod = step.upkeep.delete.iter().find(|pod| !pod.metadata.is_terminating())?;
+    let advice = "to delete an old pod whose surge pod is available, so that the controller continues";
+    Some(Fix { advice: advice.to_owned(), command: delete(pod) })
 }
 
 /// Suggests to delete one old pod under OnDelete; an unavailable one costs nothing.
@@ -98,9 +106,13 @@ fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> 
     let changed = with_strategy(situation.daemon_set, UpdateStrategy::RollingUpdate(RollingUpdate::default()));
     // Without surge, a new pod takes the room of the old one.
     let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.reason.is_some_and(is_for_lack_of_room));
+    // The controller then keeps the older pod of each node; `set` deletes the newer one only if told to.
+    let has_two_pods = situation.nodes.iter().any(|node| node.updated.is_some() && node.old.is_some());
+    let arguments = ["ds", "set", "--max-unavailable", "1", "--delete-surge-pods"];
+    let arguments = if has_two_pods { &arguments[..] } else { &arguments[..4] };
     simulation::continues(situation, &changed, situation.current?.hash(), stays).then(|| Fix {
         advice: "to continue without surge, one node at a time".to_owned(),
-        command: on(situation.daemon_set, &["ds", "set", "--max-unavailable", "1"]),
+        command: on(situation.daemon_set, arguments),
     })
 }
 

@@ -3,6 +3,7 @@
 mod agreement;
 mod completion;
 mod control_plane;
+mod random_rollouts;
 mod recording;
 mod revisions;
 mod rollouts;

@@ -5,15 +5,14 @@ mod advanced;
 mod agreement;
 mod faults;
 mod meaning;
-mod program;
+pub(super) mod program;
 mod sequence;
 mod sequences;
 mod settings;
-mod status;
 mod steps;
 mod upgrade;
 mod without_controllers;
-mod workload;
+pub(super) mod workload;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,14 +26,14 @@ use crate::support::control_plane::{ControlPlane, Options};
 const NODES: usize = 3;
 
 /// The control plane that these tests share, each in namespaces of its own.
-struct Cluster {
-    control_plane: ControlPlane,
-    api: Api,
+pub(super) struct Cluster {
+    pub(super) control_plane: ControlPlane,
+    pub(super) api: Api,
 }
 
 impl Cluster {
     /// Makes a namespace in which pods can be made, and returns its name.
-    fn namespace(&self) -> String {
+    pub(super) fn namespace(&self) -> String {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let name = format!("rollouts-{}", MADE.fetch_add(1, Ordering::Relaxed));
         self.api.create(

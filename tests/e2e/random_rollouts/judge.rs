@@ -1,0 +1,479 @@
+//! What `status` says of every recorded state, held against what the controller did next.
+//!
+//! The controller acts on what its watches have brought, which may be a little old. So each of its steps must be exactly
+//! what `status` predicts for some state between the previous step and this one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kubectl_ds::model::controller_revision::ControllerRevision;
+use kubectl_ds::model::daemon_set::DaemonSet;
+use kubectl_ds::model::node::Node;
+use kubectl_ds::model::pod::Pod;
+use kubectl_ds::model::snapshot::{PodsComplete, Snapshot};
+use kubectl_ds::report::rollout_status::{RolloutStatus, Verdict};
+use kubectl_ds::rollout::status::rollout_status;
+use kubectl_ds::scheduling::daemon_pods::{is_available, target_node};
+
+use super::audit::Deleter;
+use super::recorder::{Change, Object};
+
+/// How old what the controller knows of nodes and of the DaemonSet may be.
+const LAG: SignedDuration = SignedDuration::from_secs(10);
+
+/// How much later than the controller the test may receive a change.
+const DELAY: SignedDuration = SignedDuration::from_secs(1);
+
+/// How many steps were compared, and how.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Compared {
+    pub states: usize,
+    pub steps: usize,
+    pub actions: usize,
+    /// Steps that only a state before the end of the previous step explains.
+    pub stale: usize,
+}
+
+/// The objects of a rollout at one resource version.
+#[derive(Clone)]
+pub struct State {
+    pods: BTreeMap<String, Arc<Change>>,
+    nodes: Arc<BTreeMap<String, Arc<Change>>>,
+    revisions: Arc<BTreeMap<String, Arc<Change>>>,
+    daemon_set: Option<Arc<Change>>,
+}
+
+impl State {
+    fn empty() -> Self {
+        State { pods: BTreeMap::new(), nodes: Arc::default(), revisions: Arc::default(), daemon_set: None }
+    }
+
+    fn apply(&mut self, change: &Arc<Change>) {
+        let put = |map: &mut BTreeMap<String, Arc<Change>>| {
+            if change.is_deleted {
+                map.remove(&change.name);
+            } else {
+                map.insert(change.name.clone(), change.clone());
+            }
+        };
+        match &change.object {
+            Object::Pod(_) => put(&mut self.pods),
+            Object::Node(_) => put(Arc::make_mut(&mut self.nodes)),
+            Object::Revision(_) => put(Arc::make_mut(&mut self.revisions)),
+            Object::DaemonSet(_) => self.daemon_set = (!change.is_deleted).then(|| change.clone()),
+        }
+    }
+
+    fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values().filter_map(|change| match &change.object {
+            Object::Pod(pod) => Some(pod),
+            _ => None,
+        })
+    }
+
+    fn pod(&self, name: &str) -> Option<&Pod> {
+        self.pods().find(|pod| pod.metadata.name == name)
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values().filter_map(|change| match &change.object {
+            Object::Node(node) => Some(node),
+            _ => None,
+        })
+    }
+
+    fn revisions(&self) -> impl Iterator<Item = &ControllerRevision> {
+        self.revisions.values().filter_map(|change| match &change.object {
+            Object::Revision(revision) => Some(revision),
+            _ => None,
+        })
+    }
+
+    pub fn daemon_set(&self) -> Option<&DaemonSet> {
+        match &self.daemon_set.as_ref()?.object {
+            Object::DaemonSet(daemon_set) => Some(daemon_set),
+            _ => None,
+        }
+    }
+
+    /// Returns the states after each of the changes.
+    pub fn all(changes: &[Arc<Change>]) -> Vec<State> {
+        let mut state = State::empty();
+        changes
+            .iter()
+            .map(|change| {
+                state.apply(change);
+                state.clone()
+            })
+            .collect()
+    }
+
+    /// Returns the state after all changes.
+    pub fn last(changes: &[Arc<Change>]) -> State {
+        let mut state = State::empty();
+        changes.iter().for_each(|change| state.apply(change));
+        state
+    }
+
+    /// Returns what `status` says of this state.
+    pub fn status(&self, now: Timestamp) -> Option<RolloutStatus> {
+        self.status_with(self, self, now)
+    }
+
+    /// Returns what `status` says of the pods of this state, with the nodes and the DaemonSet of others.
+    fn status_with(&self, nodes: &State, config: &State, now: Timestamp) -> Option<RolloutStatus> {
+        let snapshot = Snapshot {
+            daemon_sets: vec![config.daemon_set()?.clone()],
+            controller_revisions: config.revisions().cloned().collect(),
+            nodes: nodes.nodes().cloned().collect(),
+            pods: self.pods().cloned().collect(),
+            pods_complete: PodsComplete::Everywhere,
+            ..Snapshot::empty(now)
+        };
+        rollout_status(&snapshot, None).daemon_sets.pop()
+    }
+
+    /// Returns whether the rollout is complete, without the library's rules.
+    fn is_complete(&self, now: Timestamp) -> bool {
+        let daemon_set = self.daemon_set().unwrap();
+        let newest = self.revisions().max_by_key(|revision| revision.revision).map(ControllerRevision::hash);
+        let is_borne = |key: &str, effect: &str| match key.strip_prefix("node.kubernetes.io/") {
+            Some("not-ready" | "unreachable") => effect == "NoExecute",
+            key => key.is_some(),
+        };
+        let bears = |node: &Node| node.spec.taints.iter().all(|taint| is_borne(&taint.key, &taint.effect));
+        let mut on_nodes: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        for pod in self.pods() {
+            on_nodes.entry(target_node(pod).unwrap_or_default()).or_default().push(pod);
+        }
+        let is_new = |pod: &Pod| pod.metadata.labels.get("controller-revision-hash").map(String::as_str) == newest;
+        let observed = daemon_set.status.observed_generation == daemon_set.metadata.generation;
+        observed
+            && self.nodes().all(|node| {
+                let pods = on_nodes.get(node.metadata.name.as_str()).map(Vec::as_slice).unwrap_or_default();
+                if bears(node) {
+                    let [pod] = pods else { return false };
+                    let min_ready = daemon_set.spec.min_ready_seconds;
+                    is_new(pod) && is_available(pod, min_ready, now) && !pod.metadata.is_terminating()
+                } else {
+                    pods.iter().all(|pod| is_new(pod) || pod.metadata.is_terminating())
+                }
+            })
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum What {
+    Create { node: String },
+    Delete { pod: String, node: String },
+}
+
+/// What the controller did.
+#[derive(Debug)]
+struct Action {
+    /// The change that shows it.
+    at: usize,
+    what: What,
+    /// Whether the request may have come too late to matter.
+    is_optional: bool,
+}
+
+/// Returns what the controller did, in order.
+fn actions(changes: &[Arc<Change>], states: &[State], deleters: &HashMap<String, Deleter>) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for (at, change) in changes.iter().enumerate() {
+        let Object::Pod(pod) = &change.object else { continue };
+        let node = target_node(pod).unwrap_or_default().to_owned();
+        let before = at.checked_sub(1).and_then(|before| states[before].pod(&change.name));
+        let is_gone = change.is_deleted || pod.metadata.is_terminating();
+        let what = match before {
+            None if !change.is_deleted => What::Create { node },
+            Some(before) if is_gone && !before.metadata.is_terminating() => {
+                What::Delete { pod: change.name.clone(), node }
+            }
+            _ => continue,
+        };
+        let by = deleters.get(&change.name).copied().unwrap_or(Deleter::Other);
+        if matches!(what, What::Create { .. }) || by != Deleter::Other {
+            let is_optional = matches!(what, What::Delete { .. }) && by == Deleter::Both;
+            actions.push(Action { at, what, is_optional });
+        }
+    }
+    actions
+}
+
+/// The recorded history of one rollout.
+pub struct Judge<'a> {
+    changes: &'a [Arc<Change>],
+    states: Vec<State>,
+    actions: Vec<Action>,
+    end: Timestamp,
+}
+
+impl<'a> Judge<'a> {
+    pub fn new(changes: &'a [Arc<Change>], deleters: &HashMap<String, Deleter>) -> Self {
+        let states = State::all(changes);
+        let actions = actions(changes, &states, deleters);
+        Judge { changes, states, actions, end: Timestamp::now() }
+    }
+
+    /// Compares everything.
+    pub fn judge(&self) -> Result<Compared, String> {
+        let mut compared = Compared { actions: self.actions.len(), ..Compared::default() };
+        self.steps(&mut compared)?;
+        for at in 0..self.states.len() {
+            compared.states += usize::from(self.state(at)?);
+        }
+        Ok(compared)
+    }
+
+    /// Explains the actions, step by step.
+    fn steps(&self, compared: &mut Compared) -> Result<(), String> {
+        // For each number of actions that can be explained: how many steps and stale ones it takes.
+        let mut explained: BTreeMap<usize, (usize, usize)> = BTreeMap::from([(0, (0, 0))]);
+        let mut last = 0;
+        while let Some((from, (steps, stale))) = explained.pop_first() {
+            last = from;
+            if from == self.actions.len() {
+                (compared.steps, compared.stale) = (steps, stale);
+                return Ok(());
+            }
+            let mut ends = self.ends(from, self.window(from));
+            let mut is_stale = 0;
+            if ends.is_empty() {
+                ends = self.ends(from, (self.window(from.saturating_sub(40)).0, self.window(from).1));
+                is_stale = 1;
+            }
+            for end in ends {
+                let found = (steps + 1, stale + is_stale);
+                explained.entry(end).and_modify(|best| *best = found.min(*best)).or_insert(found);
+            }
+        }
+        Err(self.unexplained(last))
+    }
+
+    /// Returns the states that the controller may have had before an action.
+    fn window(&self, from: usize) -> (usize, usize) {
+        let lowest = from.checked_sub(1).map_or(0, |before| self.actions[before].at);
+        (lowest, self.actions[from].at.saturating_sub(1))
+    }
+
+    /// Returns up to which actions a step beginning with one of them may reach.
+    fn ends(&self, from: usize, (low, high): (usize, usize)) -> BTreeSet<usize> {
+        let found: BTreeSet<usize> = (low..=high).rev().flat_map(|at| self.ends_of(from, at, at, at)).collect();
+        if !found.is_empty() {
+            return found;
+        }
+        // Each watch of the controller is as old as it happens to be.
+        let oldest = self.changes[low].at.checked_sub(LAG).unwrap();
+        let of = |is: fn(&Object) -> bool| -> Vec<usize> {
+            let recent = (0..=high).rev().filter(|&at| self.changes[at].at >= oldest && is(&self.changes[at].object));
+            recent.chain([high]).collect()
+        };
+        let nodes = of(|object| matches!(object, Object::Node(_)));
+        let configs = of(|object| matches!(object, Object::DaemonSet(_) | Object::Revision(_)));
+        let pods: Vec<usize> =
+            (low..=high).rev().filter(|&at| at == low || matches!(self.changes[at].object, Object::Pod(_))).collect();
+        for (nodes, config, pods) in nodes
+            .iter()
+            .flat_map(|nodes| configs.iter().map(move |config| (nodes, config)))
+            .flat_map(|(nodes, config)| pods.iter().map(move |pods| (*nodes, *config, *pods)))
+        {
+            let ends = self.ends_of(from, pods, nodes, config);
+            if !ends.is_empty() {
+                return ends.into_iter().collect();
+            }
+        }
+        BTreeSet::new()
+    }
+
+    fn ends_of(&self, from: usize, pods: usize, nodes: usize, config: usize) -> Vec<usize> {
+        let times = self.times(pods, self.changes[self.actions[from].at].at);
+        let of_time = |now: Timestamp| {
+            let (state, nodes) = (&self.states[pods], &self.states[nodes]);
+            let status = state.status_with(nodes, &self.states[config], now)?;
+            self.reach(from, state, nodes, &status)
+        };
+        times.into_iter().filter_map(of_time).collect()
+    }
+
+    /// Returns the times between a state and an action that differ in which pods are available.
+    fn times(&self, state: usize, end: Timestamp) -> Vec<Timestamp> {
+        let state_at = self.changes[state].at.checked_sub(DELAY).unwrap();
+        let state = &self.states[state];
+        let min_ready = state.daemon_set().map_or(0, |daemon_set| daemon_set.spec.min_ready_seconds);
+        if min_ready == 0 {
+            return vec![end];
+        }
+        let available = state.pods().filter_map(|pod| {
+            let ready = pod.condition("Ready")?.last_transition_time.get()?;
+            ready.checked_add(SignedDuration::from_secs(min_ready)).ok()
+        });
+        let times: BTreeSet<Timestamp> =
+            available.filter(|at| *at > state_at && *at < end).chain([state_at, end]).collect();
+        times.into_iter().collect()
+    }
+
+    /// Returns how far the actions are what is predicted, if nothing predicted is left out.
+    fn reach(&self, from: usize, state: &State, nodes: &State, status: &RolloutStatus) -> Option<usize> {
+        let next = &status.next;
+        let surges = status.budget.as_ref().is_some_and(|budget| budget.field.name() == "maxSurge");
+        let mut creates: BTreeSet<&str> = next.create_on.iter().map(String::as_str).collect();
+        let mut deletes: BTreeSet<&str> = next.delete.iter().map(String::as_str).collect();
+        let mut candidates: BTreeSet<&str> = next.candidates.iter().map(String::as_str).collect();
+        let mut replace = next.replace;
+        let mut to = from;
+        for action in &self.actions[from..] {
+            let is_predicted = match &action.what {
+                What::Create { node } => {
+                    creates.remove(node.as_str())
+                        || (surges && replace > 0 && candidates.remove(node.as_str()) && {
+                            replace -= 1;
+                            true
+                        })
+                }
+                What::Delete { pod, node } => {
+                    let is_failed = || state.pod(pod).is_some_and(|pod| pod.status.phase == "Failed");
+                    let may_go = !surges || nodes.nodes.get(node.as_str()).is_some();
+                    deletes.remove(pod.as_str())
+                        || (may_go && replace > 0 && state.pod(pod).is_some() && candidates.remove(node.as_str()) && {
+                            replace -= 1;
+                            true
+                        })
+                        // A failed pod is deleted when its backoff is over.
+                        || is_failed()
+                        || action.is_optional
+                }
+            };
+            if !is_predicted {
+                break;
+            }
+            to += 1;
+        }
+        if to == from {
+            return None;
+        }
+        // Somebody else may have deleted a pod before the controller did.
+        let after = &self.states[self.actions[to - 1].at];
+        let is_gone = |pod: &&str| after.pod(pod).is_none_or(|pod| pod.metadata.is_terminating());
+        let lost = candidates.iter().filter(|node| {
+            !state.pods().any(|pod| target_node(pod) == Some(**node) && !is_gone(&pod.metadata.name.as_str()))
+        });
+        (creates.is_empty() && deletes.iter().all(is_gone) && replace <= lost.count()).then_some(to)
+    }
+
+    fn unexplained(&self, from: usize) -> String {
+        let action = &self.actions[from];
+        let (low, high) = self.window(from);
+        let mut text = format!("unexplained: {:?} and then", action.what);
+        for action in self.actions.iter().skip(from + 1).take(12) {
+            text += &format!(" {}:{:?}{}", action.at, action.what, if action.is_optional { "?" } else { "" });
+        }
+        for at in (low..=high).rev().take(12).collect::<Vec<_>>().into_iter().rev() {
+            let status = self.states[at].status(self.changes[action.at].at);
+            let said = status
+                .map(|status| (status.verdict, status.budget.map(|budget| (budget.allowed, budget.used)), status.next));
+            text += &format!("\n{}\n    {said:?}", self.describe(at));
+        }
+        text += &format!("\n{}", self.describe(action.at));
+        text
+    }
+
+    fn describe(&self, at: usize) -> String {
+        let change = &self.changes[at];
+        let what = match &change.object {
+            Object::Pod(pod) => format!(
+                "pod {} on {} hash {:?} {} ready {} terminating {}",
+                change.name,
+                target_node(pod).unwrap_or_default(),
+                pod.metadata.labels.get("controller-revision-hash"),
+                pod.status.phase,
+                pod.is_ready(),
+                pod.metadata.is_terminating()
+            ),
+            Object::Node(node) => format!("node {} taints {:?}", change.name, node.spec.taints),
+            Object::DaemonSet(daemon_set) => format!(
+                "daemonset generation {} observed {}",
+                daemon_set.metadata.generation, daemon_set.status.observed_generation
+            ),
+            Object::Revision(revision) => format!("revision {} {}", revision.revision, change.name),
+        };
+        format!("#{at} {} {} {what}{}", change.version, change.at, if change.is_deleted { " deleted" } else { "" })
+    }
+
+    /// Checks what is said of a state; returns whether there is anything to say.
+    fn state(&self, at: usize) -> Result<bool, String> {
+        let state = &self.states[at];
+        let now = self.changes.get(at + 1).map_or(self.end, |next| next.at);
+        if state.revisions.is_empty() {
+            return Ok(false);
+        }
+        let Some(status) = state.status(now) else { return Ok(false) };
+        let wrong = |what: &str| Err(format!("{what} at {}\n{}", self.describe(at), brief(&status)));
+        if (status.verdict == Verdict::Complete) != state.is_complete(now) {
+            return wrong("complete or not");
+        }
+        if let Some(budget) = &status.budget {
+            let used: usize = budget.by.iter().map(|by| by.nodes.len()).sum();
+            if used != budget.used {
+                return wrong("users of the budget");
+            }
+        }
+        if matches!(status.verdict, Verdict::Blocked | Verdict::Paused) && status.stalled_since.is_none() {
+            let next = &status.next;
+            if !next.create_on.is_empty() || !next.delete.is_empty() || next.replace > 0 {
+                return wrong("it stops and has a next step");
+            }
+            if let Some(progress) = self.progress(at) {
+                return wrong(&format!("it went on by itself: {}", self.describe(progress)));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns the change after a state by which the rollout went on, although nobody had intervened.
+    fn progress(&self, at: usize) -> Option<usize> {
+        for next in at + 1..self.changes.len() {
+            let (change, before) = (&self.changes[next], &self.states[next - 1]);
+            let Object::Pod(pod) = &change.object else {
+                let is_status = matches!(&change.object, Object::DaemonSet(daemon_set)
+                    if before.daemon_set().is_some_and(|before| before.metadata.generation == daemon_set.metadata.generation));
+                if is_status {
+                    continue;
+                }
+                return None;
+            };
+            let Some(before) = before.pod(&change.name) else { return Some(next) };
+            if before.status.phase == "Failed" {
+                // The controller recreates failed pods in any case.
+                return None;
+            }
+            if self.actions.iter().any(|action| action.at == next && !action.is_optional) {
+                return Some(next);
+            }
+            let node_exists = target_node(pod).is_some_and(|node| self.states[next].nodes.contains_key(node));
+            if change.is_deleted && before.metadata.is_terminating() && node_exists {
+                return Some(next);
+            }
+            if change.is_deleted || pod.metadata.is_terminating() != before.metadata.is_terminating() {
+                return None;
+            }
+            match (before.is_ready(), pod.is_ready()) {
+                (false, true) => return Some(next),
+                (true, false) => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// Returns what a failure has to tell of a status.
+pub fn brief(status: &RolloutStatus) -> String {
+    let RolloutStatus { verdict, counts, next, .. } = status;
+    let budget = status.budget.as_ref().map(|budget| (budget.field.name(), budget.allowed, budget.used));
+    let causes: Vec<_> =
+        status.causes.iter().map(|cause| (cause.code, &cause.nodes, cause.since, cause.passing)).collect();
+    format!("{verdict:?} {counts:?} {next:?} {budget:?} {causes:?} {:?} {:?}", status.suspect, status.way_out)
+}

@@ -1,0 +1,422 @@
+//! One random rollout: what happens to it, and how what `status` suggests ends it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kubectl_ds::report::rollout_status::{RolloutStatus, Verdict};
+use serde_json::{Value, json};
+
+use super::Bed;
+use super::judge::{Compared, Judge, State, brief};
+use super::recorder::ROLLOUT;
+use crate::e2e::rollouts::program::run_on;
+use crate::e2e::rollouts::workload::{Api, FATE, Workload};
+use crate::oracle::generator::Random;
+use crate::support::api::Patch;
+use crate::support::objects::condition;
+use crate::support::say;
+
+/// What crashes again and again.
+const CRASHING: &str = "phase: Running\ncontainerStatuses:\n- name: agent\n  image: agent\n  imageID: ''\n  ready: false\n  \
+     restartCount: 5\n  state:\n    waiting:\n      reason: CrashLoopBackOff\n  lastState:\n    terminated:\n      \
+     exitCode: 1\n      reason: Error\n      startedAt: NOW\n      finishedAt: NOW\n";
+
+/// What the kubelet has rejected.
+const FAILED: &str = "phase: Failed\nreason: OutOfcpu\nmessage: Pod was rejected\n";
+
+/// How long a rollout may take; the pod garbage collector takes up to a minute for the pods of a deleted node.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// How long nothing may happen while a rollout is called progressing: containers may take a minute to become ready.
+const STANDSTILL: Duration = Duration::from_secs(90);
+
+/// How long a rollout must have been blocked before something is done about it.
+const BLOCKED: Duration = Duration::from_millis(500);
+
+/// What came of a rollout.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub compared: Compared,
+    /// How often each verdict was given, and each kind of event and way out was seen.
+    pub seen: BTreeMap<String, usize>,
+}
+
+/// A rollout that is going on.
+pub struct Rollout {
+    bed: &'static Bed,
+    random: Random,
+    namespace: String,
+    workload: Workload,
+    nodes: Vec<String>,
+    dead: BTreeSet<String>,
+    tainted: BTreeSet<String>,
+    crashes: bool,
+    /// Whether a container has a host port, so that no two pods fit on a node.
+    has_host_port: bool,
+    templates: usize,
+    story: Vec<String>,
+    seen: BTreeMap<String, usize>,
+}
+
+/// Tells the story of a rollout that ends in a panic.
+impl Drop for Rollout {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            say(&self.story.join("\n"));
+        }
+    }
+}
+
+fn strategy(random: &mut Random) -> Value {
+    let rolling = |unavailable: Value, surge: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}});
+    let percentage = json!(format!("{}%", [5, 10, 25, 40, 60, 100][random.below(6)]));
+    let number = json!(1 + random.below(4));
+    match random.below(9) {
+        0..=2 => rolling(number, json!(0)),
+        3 | 4 => rolling(percentage, json!(0)),
+        5 | 6 => rolling(json!(0), number),
+        7 => rolling(json!(0), percentage),
+        _ => json!({"type": "OnDelete"}),
+    }
+}
+
+fn containers(version: usize, has_host_port: bool) -> Value {
+    let ports = if has_host_port { json!([{"containerPort": 9100, "hostPort": 9100}]) } else { json!([]) };
+    json!([{"name": "agent", "image": format!("agent:{version}"), "ports": ports}])
+}
+
+impl Rollout {
+    pub fn new(bed: &'static Bed, seed: u64, at: usize) -> Self {
+        let mut random = Random::new(seed.wrapping_add(at as u64));
+        let namespace = bed.cluster.namespace();
+        let count = if random.percent(15) { 10 + random.below(21) } else { 3 + random.below(6) };
+        let bad = if random.percent(20) { 1 + random.below(2) } else { 0 };
+        let name = |number: usize| {
+            let kind = if number < bad { "bad" } else { "node" };
+            format!("{namespace}-{kind}-{number}")
+        };
+        let nodes: Vec<String> = (0..count).map(name).collect();
+        let strategy = strategy(&mut random);
+        let min_ready = if random.percent(30) { 1 + random.below(2) } else { 0 };
+        let has_host_port = random.percent(15);
+        let mut spec = json!({"updateStrategy": strategy, "minReadySeconds": min_ready,
+            "template": {"spec": {"nodeSelector": {ROLLOUT: namespace}}}});
+        let story =
+            vec![format!("KUBECTL_DS_SEED={seed}, rollout {at} in {namespace}, {count} nodes, {bad} bad: {spec}")];
+        spec["template"]["spec"]["containers"] = containers(0, has_host_port);
+        spec["template"]["metadata"]["labels"]["app"] = json!("agent");
+        for node in &nodes {
+            bed.create_node(node, &namespace);
+        }
+        let workload = Workload::create(&bed.cluster, Api::Apps, &namespace, "agent", &spec);
+        Rollout {
+            bed,
+            random,
+            namespace,
+            workload,
+            nodes,
+            dead: BTreeSet::new(),
+            tainted: BTreeSet::new(),
+            crashes: false,
+            has_host_port,
+            templates: 0,
+            story,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// Lets everything happen, and compares what was said with what was done.
+    pub fn run(mut self) -> Outcome {
+        self.follow();
+        for _ in 0..2 {
+            if self.random.percent(30) {
+                self.disturb();
+            }
+            self.set_template();
+            for _ in 0..self.random.below(3) {
+                thread::sleep(Duration::from_millis(self.random.below(900) as u64));
+                match self.random.below(4) {
+                    0 => self.set_template(),
+                    1 => self.undo(),
+                    _ => self.disturb(),
+                }
+            }
+            self.follow();
+        }
+        self.wait_until_recorded();
+        let changes = self.bed.recorder.changes(&self.namespace);
+        let deleters = self.bed.audit.deleters(&self.namespace);
+        let compared = match Judge::new(&changes, &deleters).judge() {
+            Ok(compared) => compared,
+            Err(wrong) => panic!("wrong: {wrong}"),
+        };
+        self.workload.delete();
+        for node in self.nodes.iter().filter(|node| self.exists(node)) {
+            self.bed.cluster.api.delete(&format!("/api/v1/nodes/{node}"));
+        }
+        self.bed.recorder.forget(&self.namespace);
+        Outcome { compared, seen: std::mem::take(&mut self.seen) }
+    }
+
+    fn tell(&mut self, words: String) {
+        let kind = words.split(':').next().unwrap_or_default().to_owned();
+        *self.seen.entry(kind).or_default() += 1;
+        self.story.push(format!("{} {words}", Timestamp::now()));
+    }
+
+    fn exists(&self, node: &str) -> bool {
+        self.bed.cluster.api.request("GET", &format!("/api/v1/nodes/{node}"), "application/json", "").status == 200
+    }
+
+    fn template(&self, fate: Option<&str>) -> Value {
+        let annotations = fate.map_or(json!({}), |fate| json!({FATE: fate}));
+        json!({
+            "metadata": {"labels": {"app": "agent"}, "annotations": annotations},
+            "spec": {"containers": containers(self.templates, self.has_host_port),
+                "nodeSelector": {ROLLOUT: self.namespace}},
+        })
+    }
+
+    fn set_template(&mut self) {
+        self.templates += 1;
+        let (name, fate) = match self.random.below(20) {
+            0..=6 => ("crashing", Some(CRASHING)),
+            7 => ("failing", Some(FAILED)),
+            _ => ("good", None),
+        };
+        self.crashes = fate.is_some();
+        self.tell(format!("template {name}: {}", self.templates));
+        self.workload.set_template(&self.template(fate));
+    }
+
+    fn undo(&mut self) {
+        let run = self.workload.run(&["undo"]);
+        self.tell(format!("undo: {:?}", run.code));
+        self.crashes = self.workload.template()["metadata"]["annotations"].get(FATE).is_some();
+    }
+
+    fn some_node(&mut self) -> Option<String> {
+        let node = self.random.pick(&self.nodes).clone();
+        self.exists(&node).then_some(node)
+    }
+
+    /// Makes something happen that has nothing to do with the rollout.
+    fn disturb(&mut self) {
+        let api = self.bed.cluster.api;
+        let Some(node) = self.some_node() else { return };
+        let path = format!("/api/v1/nodes/{node}");
+        match self.random.below(12) {
+            0 | 1 => {
+                self.tell(format!("node dies: {node}"));
+                self.bed.kill(&node);
+                self.dead.insert(node);
+            }
+            2 => {
+                self.tell(format!("NoSchedule: {node}"));
+                self.taint(&node, "NoSchedule");
+            }
+            3 => {
+                self.tell(format!("NoExecute: {node}"));
+                self.taint(&node, "NoExecute");
+            }
+            4 => {
+                self.tell(format!("cordon: {node}"));
+                api.patch(&path, Patch::Merge, &json!({"spec": {"unschedulable": true}}));
+            }
+            5 if self.nodes.len() > 3 && self.random.percent(50) => {
+                self.tell(format!("node deleted: {node}"));
+                api.delete(&path);
+                self.dead.remove(&node);
+                self.tainted.remove(&node);
+            }
+            6 => {
+                if let Some(node) = self.tainted.pop_first() {
+                    self.tell(format!("taint removed: {node}"));
+                    api.patch(&format!("/api/v1/nodes/{node}"), Patch::Merge, &json!({"spec": {"taints": null}}));
+                }
+            }
+            7 | 8 => {
+                if let Some(pod) = self.some_pod() {
+                    self.tell(format!("pod deleted: {pod}"));
+                    let path = format!("/api/v1/namespaces/{}/pods/{pod}", self.namespace);
+                    let _ = api.request("DELETE", &path, "application/json", "");
+                }
+            }
+            _ => {
+                if let Some(pod) = self.some_pod() {
+                    self.tell(format!("pod breaks: {pod}"));
+                    self.break_pod(&pod);
+                }
+            }
+        }
+    }
+
+    fn taint(&mut self, node: &str, effect: &str) {
+        let taints = json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": effect}]}});
+        // The controllers write taints, too.
+        if !self.dead.contains(node) {
+            self.bed.cluster.api.patch(&format!("/api/v1/nodes/{node}"), Patch::Merge, &taints);
+            self.tainted.insert(node.to_owned());
+        }
+    }
+
+    fn some_pod(&mut self) -> Option<String> {
+        let pods = self.workload.pods();
+        let names: Vec<String> = pods.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+        (!names.is_empty()).then(|| self.random.pick(&names).clone())
+    }
+
+    /// Lets the containers of a running pod crash.
+    fn break_pod(&self, pod: &str) {
+        let api = self.bed.cluster.api;
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}", self.namespace);
+        let object = api.request("GET", &path, "application/json", "").body;
+        if condition(&object, "Ready")["status"] != "True" {
+            return;
+        }
+        let mut status = object["status"].clone();
+        for condition in status["conditions"].as_array_mut().unwrap() {
+            if condition["type"] == "Ready" || condition["type"] == "ContainersReady" {
+                condition["status"] = json!("False");
+                condition["lastTransitionTime"] = json!(format!("{:.0}", Timestamp::now()));
+            }
+        }
+        status["containerStatuses"][0]["ready"] = json!(false);
+        status["containerStatuses"][0]["restartCount"] = json!(7);
+        status["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        let body =
+            json!({"status": {"conditions": status["conditions"], "containerStatuses": status["containerStatuses"]}});
+        let _ = api.request("PATCH", &format!("{path}/status"), "application/merge-patch+json", &body.to_string());
+    }
+
+    /// Returns what `status` says of the latest recorded state, and how many changes there have been.
+    fn look(&self) -> Option<(RolloutStatus, usize)> {
+        let changes = self.bed.recorder.changes(&self.namespace);
+        let state = State::last(&changes);
+        Some((state.status(Timestamp::now())?, changes.len()))
+    }
+
+    /// Follows the rollout until it is complete, and does what is suggested if it is blocked or paused.
+    fn follow(&mut self) {
+        let start = Instant::now();
+        let mut said = None;
+        let (mut changes, mut since) = (0, Instant::now());
+        loop {
+            self.bed.recorder.wait();
+            let Some((status, seen)) = self.look() else { continue };
+            let verdict = status.verdict;
+            if seen != changes || said != Some(verdict) {
+                (changes, since) = (seen, Instant::now());
+            }
+            if said != Some(verdict) {
+                said = Some(verdict);
+                self.tell(format!("{verdict:?}"));
+            }
+            assert!(start.elapsed() < PATIENCE, "it never ends: {}", brief(&status));
+            match verdict {
+                Verdict::Complete | Verdict::Blocked | Verdict::Paused if since.elapsed() < BLOCKED => {}
+                Verdict::Complete => return,
+                Verdict::Blocked | Verdict::Paused => {
+                    if self.is_told_by_the_program(&status) {
+                        self.help(&status);
+                        said = None;
+                    }
+                }
+                _ => assert!(since.elapsed() < STANDSTILL, "nothing happens: {}", brief(&status)),
+            }
+        }
+    }
+
+    /// Compares what the program prints; returns whether the cluster was still the same.
+    fn is_told_by_the_program(&self, status: &RolloutStatus) -> bool {
+        let run = self.workload.run(&["status", "-o", "json"]);
+        let told = run.json()["daemonSets"][0].clone();
+        let (verdict, way_out) = (&told["verdict"], &told["wayOut"]);
+        let Some((now, _)) = self.look() else { return false };
+        if (now.verdict, &now.next, &now.counts) != (status.verdict, &status.next, &status.counts) {
+            return false;
+        }
+        let commands = |way_out: &Value| {
+            let commands = way_out.as_array().unwrap().iter().map(|way| way["command"].clone());
+            commands.collect::<Vec<_>>()
+        };
+        assert_eq!(verdict, &json!(status.verdict), "{run}");
+        assert_eq!(commands(way_out), commands(&json!(status.way_out)), "{run}");
+        true
+    }
+
+    /// Does what is suggested, or repairs what was broken if nothing is.
+    fn help(&mut self, status: &RolloutStatus) {
+        // Without an available old pod, nothing tells that an older revision does better.
+        let is_guess = |command: &str| {
+            command.contains("undo") && status.suspect.as_ref().is_none_or(|suspect| suspect.old_available == 0)
+        };
+        let commands = status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string);
+        let commands: Vec<String> = commands.filter(|command| !is_guess(command)).collect();
+        if commands.is_empty() {
+            self.repair();
+            return;
+        }
+        let command = self.random.pick(&commands).clone();
+        let words: Vec<&str> = command.split(' ').collect();
+        let kind: Vec<&str> = words[1..].iter().copied().take_while(|word| *word != "-n").collect();
+        self.tell(format!(
+            "{}: {command}",
+            kind.iter()
+                .filter(|word| !word.contains(|c: char| c.is_ascii_digit()))
+                .copied()
+                .collect::<Vec<_>>()
+                .join(" ")
+        ));
+        match words.as_slice() {
+            ["kubectl", "ds", rest @ ..] => {
+                run_on(&self.bed.cluster.control_plane, rest).expect(0);
+            }
+            ["kubectl", rest @ ..] => {
+                self.bed.cluster.control_plane.kubectl(rest);
+            }
+            _ => panic!("unknown command: {command}"),
+        }
+        self.crashes = self.workload.template()["metadata"]["annotations"].get(FATE).is_some();
+    }
+
+    /// Repairs one thing.
+    fn repair(&mut self) {
+        if self.crashes {
+            self.templates += 1;
+            self.crashes = false;
+            self.tell(format!("repaired template: {}", self.templates));
+            self.workload.set_template(&self.template(None));
+        } else if let Some(node) = self.dead.pop_first() {
+            self.tell(format!("node revived: {node}"));
+            self.bed.revive(&node);
+        } else if let Some(node) = self.nodes.iter().position(|node| node.contains("-bad-")) {
+            let node = self.nodes.remove(node);
+            if self.exists(&node) {
+                self.tell(format!("bad node excluded: {node}"));
+                self.taint(&node, "NoExecute");
+                self.tainted.remove(&node);
+            }
+        } else {
+            let is_broken = |pod: &&Value| condition(pod, "Ready")["status"] != "True";
+            let pods = self.workload.pods();
+            // It may have been repaired in the meantime.
+            let Some(pod) = pods.iter().find(is_broken) else { return };
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            self.tell(format!("broken pod deleted: {name}"));
+            self.bed.cluster.control_plane.kubectl(&["delete", "pod", "--wait=false", "-n", &self.namespace, name]);
+        }
+    }
+
+    /// Waits until the recorder has seen the objects as they are.
+    fn wait_until_recorded(&self) {
+        self.bed.cluster.control_plane.wait_until("everything is recorded", || {
+            let version = |object: &Value| object["metadata"]["resourceVersion"].as_str()?.parse::<u64>().ok();
+            let live = self.workload.pods().iter().chain([&self.workload.live()]).filter_map(version).max();
+            let seen = self.bed.recorder.changes(&self.namespace).iter().map(|change| change.version).max();
+            (seen >= live).then_some(())
+        });
+    }
+}

@@ -22,6 +22,20 @@ fn commands(status: &RolloutStatus) -> Vec<String> {
     status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
 }
 
+/// A ready pod is available to coverage until it is gone (`KUBECTL_DS_SEED=2000`, rollout 0).
+#[test]
+fn a_rollout_waits_for_ready_pods_that_are_terminating() {
+    let mut terminating = old();
+    terminating["metadata"]["deletionTimestamp"] = json!(at("12:00:20"));
+    let waiting = world()
+        .daemon_set(json!({"status": {"observedGeneration": 2}}))
+        .node("a", json!({}))
+        .pod("agent-a", "a", terminating)
+        .node("b", json!({}))
+        .pod("agent-b", "b", old());
+    assert_eq!(status(waiting).verdict, Verdict::Progressing);
+}
+
 /// `set` refuses to delete surge pods unless it is told to (`KUBECTL_DS_SEED=2000`, rollout 17).
 #[test]
 fn the_command_that_ends_a_blocked_surge_deletes_the_surge_pods() {

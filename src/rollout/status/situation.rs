@@ -60,6 +60,8 @@ pub(super) struct RolloutNode<'a> {
     pub(super) old: Option<&'a Pod>,
     pub(super) updated_is_available: bool,
     pub(super) old_is_available: bool,
+    /// Whether a pod is being deleted.
+    pub(super) is_terminating: bool,
     /// The primary reason that coverage gives.
     pub(super) reason: Option<ReasonCode>,
     /// Since when the node has had no available pod, if that is known.
@@ -119,6 +121,7 @@ impl<'a> Situation<'a> {
             old,
             updated_is_available,
             old_is_available,
+            is_terminating: pods.pods.iter().any(|pod| pod.metadata.is_terminating()),
             since: reason.and_then(|code| unavailable_since(code, node, &pods.pods)),
             reason,
         }
@@ -180,8 +183,8 @@ impl<'a> Situation<'a> {
     pub(super) fn is_passing(&self, node: &RolloutNode<'_>) -> bool {
         match node.reason {
             Some(code) => self.passes(code, node.since),
-            // Coverage finds nothing: the pod beside the old one is starting, or the old one is terminating.
-            None => node.updated.is_some() && !node.is_done,
+            // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
+            None => (node.updated.is_some() || node.is_terminating) && !node.is_done,
         }
     }
 

@@ -67,7 +67,7 @@ impl State {
 
     fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.values().filter_map(|change| match &change.object {
-            Object::Pod(pod) => Some(pod),
+            Object::Pod(pod) => Some(pod.as_ref()),
             _ => None,
         })
     }
@@ -78,21 +78,21 @@ impl State {
 
     fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values().filter_map(|change| match &change.object {
-            Object::Node(node) => Some(node),
+            Object::Node(node) => Some(node.as_ref()),
             _ => None,
         })
     }
 
     fn revisions(&self) -> impl Iterator<Item = &ControllerRevision> {
         self.revisions.values().filter_map(|change| match &change.object {
-            Object::Revision(revision) => Some(revision),
+            Object::Revision(revision) => Some(revision.as_ref()),
             _ => None,
         })
     }
 
     pub fn daemon_set(&self) -> Option<&DaemonSet> {
         match &self.daemon_set.as_ref()?.object {
-            Object::DaemonSet(daemon_set) => Some(daemon_set),
+            Object::DaemonSet(daemon_set) => Some(daemon_set.as_ref()),
             _ => None,
         }
     }
@@ -138,11 +138,6 @@ impl State {
     fn is_complete(&self, now: Timestamp) -> bool {
         let daemon_set = self.daemon_set().unwrap();
         let newest = self.revisions().max_by_key(|revision| revision.revision).map(ControllerRevision::hash);
-        let is_borne = |key: &str, effect: &str| match key.strip_prefix("node.kubernetes.io/") {
-            Some("not-ready" | "unreachable") => effect == "NoExecute",
-            key => key.is_some(),
-        };
-        let bears = |node: &Node| node.spec.taints.iter().all(|taint| is_borne(&taint.key, &taint.effect));
         let mut on_nodes: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
         for pod in self.pods() {
             on_nodes.entry(target_node(pod).unwrap_or_default()).or_default().push(pod);
@@ -152,7 +147,7 @@ impl State {
         observed
             && self.nodes().all(|node| {
                 let pods = on_nodes.get(node.metadata.name.as_str()).map(Vec::as_slice).unwrap_or_default();
-                if bears(node) {
+                if is_eligible(node) {
                     let [pod] = pods else { return false };
                     let min_ready = daemon_set.spec.min_ready_seconds;
                     is_new(pod) && is_available(pod, min_ready, now) && !pod.metadata.is_terminating()
@@ -161,6 +156,14 @@ impl State {
                 }
             })
     }
+}
+
+/// Returns whether daemon pods tolerate the taints of a node.
+fn is_eligible(node: &Node) -> bool {
+    node.spec.taints.iter().all(|taint| match taint.key.strip_prefix("node.kubernetes.io/") {
+        Some("not-ready" | "unreachable") => taint.effect == "NoExecute",
+        key => key.is_some(),
+    })
 }
 
 #[derive(Debug, PartialEq)]
@@ -452,8 +455,12 @@ impl<'a> Judge<'a> {
             if self.actions.iter().any(|action| action.at == next && !action.is_optional) {
                 return Some(next);
             }
-            let node_exists = target_node(pod).is_some_and(|node| self.states[next].nodes.contains_key(node));
-            if change.is_deleted && before.metadata.is_terminating() && node_exists {
+            let after = &self.states[next];
+            let node = target_node(pod);
+            let is_missing =
+                after.nodes().any(|other| Some(other.metadata.name.as_str()) == node && is_eligible(other))
+                    && !after.pods().any(|other| target_node(other) == node);
+            if change.is_deleted && before.metadata.is_terminating() && is_missing {
                 return Some(next);
             }
             if change.is_deleted || pod.metadata.is_terminating() != before.metadata.is_terminating() {

@@ -21,19 +21,19 @@ pub const ROLLOUT: &str = "rollout";
 
 /// An object as it was after a change.
 pub enum Object {
-    Pod(Pod),
-    Node(Node),
+    Pod(Box<Pod>),
+    Node(Box<Node>),
     DaemonSet(Box<DaemonSet>),
-    Revision(ControllerRevision),
+    Revision(Box<ControllerRevision>),
 }
 
 impl Object {
     fn read(kind: &str, object: Value) -> Self {
         match kind {
-            "pods" => Object::Pod(serde_json::from_value(object).unwrap()),
-            "nodes" => Object::Node(serde_json::from_value(object).unwrap()),
+            "pods" => Object::Pod(Box::new(serde_json::from_value(object).unwrap())),
+            "nodes" => Object::Node(Box::new(serde_json::from_value(object).unwrap())),
             "daemonsets" => Object::DaemonSet(Box::new(DaemonSet::from_object(object).unwrap())),
-            _ => Object::Revision(ControllerRevision::from_object(object).unwrap()),
+            _ => Object::Revision(Box::new(ControllerRevision::from_object(object).unwrap())),
         }
     }
 }

@@ -137,6 +137,9 @@ fn numbers_are_those_of_the_nodes(daemon_set: &Value, existing: &BTreeSet<&str>,
     let count = |matches: &dyn Fn(&Value) -> bool| rows.iter().filter(|node| matches(node)).count();
     let eligible = |node: &Value| node["shouldRun"] == true;
     let first = |node: &Value| node["pods"].get(0).cloned().unwrap_or_default();
+    let has_live = |node: &Value, updated: bool| {
+        items(&node["pods"]).any(|pod| pod["terminating"] == false && pod["updated"] == updated)
+    };
     let expected: [(&str, usize); 10] = [
         ("nodesTotal", existing.len()),
         ("eligible", count(&eligible)),
@@ -144,8 +147,8 @@ fn numbers_are_those_of_the_nodes(daemon_set: &Value, existing: &BTreeSet<&str>,
         ("ready", count(&|node| eligible(node) && first(node)["ready"] == true)),
         ("available", count(&|node| node["state"] == "Available")),
         ("missing", count(&|node| node["state"] == "Missing")),
-        ("updated", count(&|node| eligible(node) && first(node)["updated"] == true)),
-        ("outdated", count(&|node| eligible(node) && first(node)["updated"] == false)),
+        ("updated", count(&|node| eligible(node) && has_live(node, true))),
+        ("outdated", count(&|node| eligible(node) && has_live(node, false))),
         ("misscheduled", count(&|node| node["state"] == "Misscheduled" || node["state"] == "ToBeDeleted")),
         ("notEligible", count(&|node| !eligible(node))),
     ];

@@ -23,6 +23,9 @@ pub struct Io<'a> {
     pub err_is_terminal: bool,
     /// Returns the width of the terminal in columns at this moment; `None` if standard output is not one.
     pub terminal_width: fn() -> Option<usize>,
+    /// Returns the columns and rows of the terminal that standard error is at this moment; `None` if it is not one, or has
+    /// no size.
+    pub terminal_size: fn() -> Option<(usize, usize)>,
     /// Whether the locale can show more than ASCII.
     pub unicode: bool,
     /// The environment variables.

@@ -30,6 +30,7 @@ async fn command(interrupt: Interrupt) -> Exit {
         out_is_terminal: stdout.is_terminal(),
         err_is_terminal: err.is_terminal(),
         terminal_width,
+        terminal_size,
         unicode: is_unicode(&environment),
         input: &mut input,
         err: &mut err,
@@ -54,4 +55,18 @@ fn terminal_width() -> Option<usize> {
 #[cfg(not(unix))]
 fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
+}
+
+/// Returns the columns and rows of the terminal that standard error is.
+#[cfg(unix)]
+fn terminal_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok()?;
+    Some((size.ws_col.into(), size.ws_row.into())).filter(|(columns, rows)| *columns > 0 && *rows > 0)
+}
+
+/// Returns the columns and rows of the terminal that standard error is.
+#[cfg(not(unix))]
+fn terminal_size() -> Option<(usize, usize)> {
+    let (columns, rows) = terminal_size::terminal_size_of(std::io::stderr())?;
+    Some((columns.0.into(), rows.0.into()))
 }

@@ -25,6 +25,8 @@ mod screens;
 mod shown_changes;
 mod support;
 mod templates;
+#[cfg(feature = "live")]
+mod terminal;
 mod unified_diff;
 mod upstream;
 mod written_yaml;

@@ -155,6 +155,7 @@ mod tests {
             out_is_terminal: terminal,
             err_is_terminal: false,
             terminal_width: || None,
+            terminal_size: || None,
             unicode: true,
             environment: BTreeMap::from([("TMPDIR".to_owned(), folder.display().to_string())]),
             clock: || "2026-11-20T10:00:00Z".parse().unwrap(),

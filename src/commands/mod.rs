@@ -27,6 +27,7 @@ mod status;
 mod status_watch;
 mod undo;
 mod version;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -144,7 +145,9 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
         return complete::run_for_shell(shell, arguments, io, out).await;
     }
     let result = match parse(arguments) {
-        Ok(cli) if session::is_colored(cli.target.color, io) => until_interrupted(cli, io, out).await,
+        Ok(cli) if session::is_colored(cli.target.color, io.out_is_terminal, io) => {
+            until_interrupted(cli, io, out).await
+        }
         Ok(cli) => until_interrupted(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }).await,
         Err(error) => return print_clap_error(&error, io, out),
     };

@@ -167,6 +167,8 @@ pub struct Target {
     pub selector: LabelSelector,
     /// Whether only ASCII characters are printed.
     pub ascii: bool,
+    /// When output is colored.
+    pub(super) color: Color,
     verbosity: i32,
 }
 
@@ -210,7 +212,7 @@ impl GlobalArgs {
             selector,
             from,
             now,
-            color: _,
+            color,
             ascii,
             warnings_as_errors: _,
             connection,
@@ -227,7 +229,7 @@ impl GlobalArgs {
             None => Place::Live(Box::new(connection.resolve(io))),
         };
         let selector = parse_selector("--selector", selector.as_deref())?;
-        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, verbosity })
+        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, verbosity })
     }
 }
 
@@ -535,13 +537,13 @@ async fn show_progress<T>(
     }
 }
 
-/// Tells whether standard output is colored.
-pub fn is_colored(color: Color, io: &Io<'_>) -> bool {
+/// Tells whether output is colored, which may go to a terminal.
+pub fn is_colored(color: Color, is_terminal: bool, io: &Io<'_>) -> bool {
     match color {
         Color::Always => true,
         Color::Never => false,
         Color::Auto if io.variable("NO_COLOR").is_some() => false,
         Color::Auto if io.variable("CLICOLOR_FORCE").is_some_and(|force| force != "0") => true,
-        Color::Auto => io.out_is_terminal && io.variable("TERM") != Some("dumb"),
+        Color::Auto => is_terminal && io.variable("TERM") != Some("dumb"),
     }
 }

@@ -97,7 +97,8 @@ pub async fn run(
     let view = View::new(io.width(), target.ascii);
     let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
     if let Some(settings) = watch {
-        let followed = Followed { query, is_named, to_revision, output, view };
+        let display = settings.progress.display(output, target.color, target.ascii, io)?;
+        let followed = Followed { query, is_named, to_revision, output, view, display };
         return status_watch::run(settings, followed, &session, io, out).await;
     }
     let snapshot = session.read(query, io, nodes_needing_all_pods).await?;

@@ -11,6 +11,7 @@ use super::Failure;
 use super::output::Output;
 use super::parse::parse_duration;
 use super::session::Session;
+use super::watch::{Display, Progress, notices};
 use crate::cluster::Query;
 use crate::encode::json;
 use crate::encode::sanitize::sanitize;
@@ -18,13 +19,16 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::render;
+use crate::render::follow_summary;
+use crate::render::rollout_screen::{self, Moment};
 use crate::render::status_lines::StatusLines;
 use crate::render::view::View;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
-use crate::rollout::status::rollout_status;
+use crate::rollout::events::Events;
+use crate::rollout::status::{rollout_status, rollout_status_with_map};
 
-/// The shortest time between two looks at the cluster, and the longest: time alone can make a pod available.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The label that a map groups nodes by, unless another is requested.
+const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The flags of `--watch`.
 #[derive(Debug, Clone, Args)]
@@ -47,7 +51,7 @@ pub(super) struct WatchArgs {
     blocked_for: Duration,
     /// With --watch: how to show what happens
     #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "watch")]
-    progress: Progress,
+    pub(super) progress: Progress,
 }
 
 /// When a rollout is done.
@@ -60,18 +64,6 @@ enum Until {
     Updated,
 }
 
-/// How to show what happens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Progress {
-    /// As lines
-    #[default]
-    Auto,
-    /// A line per change
-    Plain,
-    /// Only the end
-    None,
-}
-
 /// What is followed.
 pub(super) struct Followed {
     pub(super) query: Query,
@@ -79,6 +71,7 @@ pub(super) struct Followed {
     pub(super) to_revision: Option<i64>,
     pub(super) output: Option<Output>,
     pub(super) view: View,
+    pub(super) display: Display,
 }
 
 /// Why the watch ends.
@@ -97,12 +90,12 @@ pub(super) async fn run(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let Followed { query, is_named, to_revision, output, view } = followed;
+    let Followed { query, is_named, to_revision, output, view, mut display } = followed;
     let deadline = settings.timeout.map(|timeout| Instant::now() + timeout);
     let mut watch = session.watch(query).await?;
     session.check_unknown_names(watch.snapshot().await)?;
-    let is_plain = settings.progress != Progress::None && output != Some(Output::Json);
     let mut lines = StatusLines::default();
+    let mut events = Events::default();
     let mut identities: Option<BTreeMap<String, String>> = None;
     let mut blocked_since: BTreeMap<String, Instant> = BTreeMap::new();
     let mut last = None;
@@ -111,31 +104,48 @@ pub(super) async fn run(
         let looked = Instant::now();
         let snapshot = watch.snapshot().await;
         check_identities(&mut identities, snapshot, is_named)?;
-        let report = rollout_status(snapshot, to_revision);
-        let problems = watch.failure().map(|error| format!("{error}; what follows may be out of date")).into_iter();
-        let unwatched = watch.unwatched().into_iter();
-        let problems =
-            problems.chain(unwatched.map(|permission| format!("{permission} is forbidden: listing every 5s")));
-        for problem in problems.collect::<Vec<_>>() {
-            if !warned.contains(&problem) {
-                writeln!(io.err, "warning: {}", sanitize(&problem))?;
-                warned.push(problem);
+        let mut report = match snapshot.daemon_sets.len() {
+            1 => rollout_status_with_map(snapshot, to_revision, ZONE),
+            _ => rollout_status(snapshot, to_revision),
+        };
+        events.update(&report);
+        let is_done = |rollout: &RolloutStatus| is_done(rollout, settings.until);
+        let is_over = !report.daemon_sets.is_empty() && report.daemon_sets.iter().all(is_done);
+        let notices = notices(&watch);
+        match &mut display {
+            // The final report takes its place.
+            Display::Screen(_) if is_over => {}
+            Display::Screen(screen) => {
+                let of_one = report.daemon_sets.first().filter(|_| report.daemon_sets.len() == 1);
+                let events = of_one.map(|rollout| events.of(rollout)).unwrap_or_default();
+                let moment = Moment { report: &report, events: &events, notices: &notices };
+                screen.draw(io, |view, rows| rollout_screen::lines(&moment, view, rows))?;
+            }
+            Display::Lines | Display::Json | Display::None => {
+                for notice in notices {
+                    if !warned.contains(&notice) {
+                        writeln!(io.err, "warning: {notice}")?;
+                        warned.push(notice);
+                    }
+                }
             }
         }
-        if is_plain {
-            lines.update(&report, &view, out)?;
-        }
-        if output == Some(Output::Json) && settings.progress != Progress::None {
-            // Ages change all the time: only what happened counts.
-            let state: Vec<_> = report.daemon_sets.iter().map(|one| (one.verdict, one.counts.clone())).collect();
-            if last.as_ref() != Some(&state) {
-                json::compact(&report, out)?;
-                writeln!(out)?;
-                out.flush()?;
-                last = Some(state);
+        match display {
+            Display::Lines => lines.update(&report, &view, out)?,
+            Display::Json => {
+                // Ages change all the time: only what happened counts.
+                let state: Vec<_> = report.daemon_sets.iter().map(|one| (one.verdict, one.counts.clone())).collect();
+                if last.as_ref() != Some(&state) {
+                    report.daemon_sets.iter_mut().for_each(|rollout| rollout.map = None);
+                    json::compact(&report, out)?;
+                    writeln!(out)?;
+                    out.flush()?;
+                    last = Some(state);
+                }
             }
+            Display::Screen(_) | Display::None => {}
         }
-        if !report.daemon_sets.is_empty() && report.daemon_sets.iter().all(|rollout| is_done(rollout, settings.until)) {
+        if is_over {
             break (report, End::Done);
         }
         note_blocked(&report, &mut blocked_since, looked);
@@ -143,10 +153,6 @@ pub(super) async fn run(
         if settings.fail_fast && blocked_since.values().any(is_blocked) {
             break (report, End::Blocked);
         }
-        let next = async {
-            let _ = tokio::time::timeout(PAUSE, watch.changed()).await;
-            sleep_until(looked + PAUSE).await;
-        };
         let timed_out = async {
             match deadline {
                 Some(deadline) => sleep_until(deadline).await,
@@ -157,12 +163,26 @@ pub(super) async fn run(
             biased;
             () = io.interrupt.requested() => break (report, End::Interrupted),
             () = timed_out => break (report, End::TimedOut),
-            () = next => {}
+            () = display.next_look(&mut watch, looked) => {}
         }
     };
-    let is_over = matches!(end, End::Done) && is_plain;
-    if output != Some(Output::Json) && !is_over {
-        print_end(&report, output, is_named, &view, out)?;
+    if let Display::Screen(screen) = &mut display {
+        screen.clear(io)?;
+    }
+    if output != Some(Output::Json) {
+        match (&end, report.daemon_sets.as_slice()) {
+            // The last lines were the answer.
+            (End::Done, _) if matches!(display, Display::Lines) => {}
+            // Its status may not be up to date yet, which does not matter.
+            (End::Done, [rollout]) => follow_summary::done(rollout, report.now, &view, out)?,
+            _ => render::status::status(&report, is_named, &view, out)?,
+        }
+        for rollout in &report.daemon_sets {
+            follow_summary::summary(&events.summary(rollout), &view, out)?;
+        }
+    } else if matches!(display, Display::None) {
+        json::compact(&report, out)?;
+        writeln!(out)?;
     }
     out.flush()?;
     match end {
@@ -177,20 +197,6 @@ pub(super) async fn run(
             Err(CommandError { exit: Exit::Interrupted, ..error }.into())
         }
     }
-}
-
-/// Prints the last state.
-fn print_end(
-    report: &RolloutStatusReport,
-    output: Option<Output>,
-    is_named: bool,
-    view: &View,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    if !super::output::print_data(output, report, out)? {
-        render::status::status(report, is_named, view, out)?;
-    }
-    Ok(())
 }
 
 /// Checks that the named DaemonSets are still the ones that were found first.

@@ -9,13 +9,20 @@ mod common_cause;
 pub(crate) mod coverage;
 mod effect;
 pub(crate) mod explanation;
+#[cfg(feature = "live")]
+pub(crate) mod follow_summary;
 pub(crate) mod history;
 mod line_diff;
 pub(crate) mod list;
 pub(crate) mod node;
+pub(crate) mod node_map;
 pub(crate) mod nodes;
 pub(crate) mod overview;
 pub(crate) mod progress;
+#[cfg(feature = "live")]
+pub mod region;
+#[cfg(feature = "live")]
+pub mod rollout_screen;
 pub(crate) mod status;
 #[cfg(feature = "live")]
 pub(crate) mod status_lines;

@@ -32,7 +32,7 @@ pub fn status(report: &RolloutStatusReport, is_named: bool, view: &View, out: &m
     incomplete(&report.incomplete, view, out)
 }
 
-fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let mut verdicts: Vec<(Verdict, usize)> = Vec::new();
     let mut sorted: Vec<&RolloutStatus> = rollouts.iter().collect();
     sorted.sort_by_key(|rollout| rollout.verdict);
@@ -88,7 +88,7 @@ fn phrase(verdict: Verdict) -> &'static str {
     }
 }
 
-fn styled(verdict: Verdict) -> fn(String) -> String {
+pub(super) fn styled(verdict: Verdict) -> fn(String) -> String {
     match verdict {
         Verdict::Blocked => style::trouble,
         Verdict::Complete => style::well,
@@ -249,7 +249,7 @@ fn uses_up_the_budget(rollout: &RolloutStatus) -> bool {
 }
 
 /// Returns which revision is rolled out, what it changes, and since when.
-fn change(rollout: &RolloutStatus, now: Timestamp) -> Option<String> {
+pub(super) fn change(rollout: &RolloutStatus, now: Timestamp) -> Option<String> {
     let revision = rollout.revision.as_ref()?;
     let mut text = format!("revision {}", revision.number);
     if let Some(replaces) = revision.replaces {
@@ -324,7 +324,7 @@ fn fix(fix: &Fix, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<
 }
 
 /// Returns what is likely to blame, with the numbers that say so.
-fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<String> {
+pub(super) fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<String> {
     let number = rollout.revision.as_ref()?.number;
     let all = suspect.failing + suspect.available;
     let where_it_runs = match (suspect.failing, all) {
@@ -350,7 +350,7 @@ fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<String> {
 }
 
 /// Returns the warning that old pods are replaced together.
-fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
+pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
     let allowed = rollout.budget.as_ref().map(|budget| format!(" of {}", budget.allowed)).unwrap_or_default();
     let pods = count(pods, "unavailable old pod");
     match rollout.verdict {

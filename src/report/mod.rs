@@ -7,6 +7,8 @@ pub mod coverage;
 pub mod fix;
 pub mod history;
 pub mod list;
+pub mod node_event;
+pub mod node_map;
 pub mod plan;
 pub mod reason;
 pub mod rollout_status;

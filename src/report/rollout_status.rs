@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::coverage::{Incomplete, StatusDifference, Trouble};
 use super::fix::Fix;
+use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode};
 
 /// Whether the current revision of each DaemonSet is rolled out, and what keeps it from being.
@@ -123,6 +124,9 @@ pub struct RolloutStatus {
     pub other_troubles: Vec<Trouble>,
     /// The counters of the DaemonSet's status that differ from the recomputed ones.
     pub status_differences: Vec<StatusDifference>,
+    /// The eligible nodes with their states; absent unless requested, or if nodes or pods could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub map: Option<NodeMap>,
 }
 
 /// A rollout that `pause` or `partition` holds.

@@ -12,6 +12,8 @@ mod change_warnings;
 mod concurrent_edit;
 pub mod difference;
 mod effect;
+#[cfg(feature = "live")]
+pub(crate) mod events;
 pub(crate) mod fleet;
 pub(crate) mod history;
 pub(crate) mod hold;

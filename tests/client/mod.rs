@@ -4,7 +4,7 @@ mod connecting;
 mod faults;
 mod reading;
 pub(crate) mod server;
-mod status;
+pub(crate) mod status;
 mod watching;
 mod writing;
 
@@ -62,7 +62,7 @@ fn all() -> Query {
     Query::default()
 }
 
-fn daemon_set(name: &str) -> Value {
+pub(crate) fn daemon_set(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",

@@ -1,7 +1,7 @@
 //! `status --watch`: what is written while a rollout goes on, and how it ends.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use kubectl_ds::model::metadata::OwnerReference;
 use kubectl_ds::model::pod::{Pod, PodCondition, PodStatus};
@@ -12,8 +12,8 @@ use super::watching::Watches;
 use super::{cluster, daemon_set, json_list, node, pod, protobuf_list};
 use crate::screens::kubectl_ds;
 
-const PODS: &str = "/api/v1/namespaces/team/pods";
-const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/team/daemonsets";
+pub(crate) const PODS: &str = "/api/v1/namespaces/team/pods";
+pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/team/daemonsets";
 
 /// A pod of the current revision that has been unready, or ready, since long ago.
 fn current_pod(ready: bool) -> Pod {
@@ -54,13 +54,13 @@ fn rollout(asked: &Asked) -> Reply {
 }
 
 /// A command that follows a rollout.
-struct Following {
+pub(crate) struct Following {
     watches: Watches,
     server: Server,
 }
 
 impl Following {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let watches = Watches::default();
         let server = Server::start({
             let watches = watches.clone();
@@ -69,21 +69,26 @@ impl Following {
         Following { watches, server }
     }
 
-    /// Starts the command.
-    fn start(&self, flags: &[&str]) -> Running {
+    /// Returns the command with some flags.
+    pub(crate) fn command(&self, flags: &[&str]) -> Command {
         let server = format!("http://{}", self.server.address);
         let arguments = ["status", "team/agent", "--watch", "--server", &server];
-        let mut command = kubectl_ds(&[&arguments, flags].concat());
+        kubectl_ds(&[&arguments, flags].concat())
+    }
+
+    /// Starts the command.
+    fn start(&self, flags: &[&str]) -> Running {
+        let mut command = self.command(flags);
         Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    fn send(&self, path: &str, type_: &str, object: &Value) {
+    pub(crate) fn send(&self, path: &str, type_: &str, object: &Value) {
         self.watches.wait_for(path);
         self.watches.send(path, type_, object);
     }
 }
 
-fn ready_pod() -> Value {
+pub(crate) fn ready_pod() -> Value {
     let mut object = serde_json::to_value(current_pod(true)).unwrap();
     object["metadata"]["resourceVersion"] = json!("50");
     object
@@ -137,7 +142,12 @@ fn a_rollout_is_followed_to_its_end() {
     assert_eq!((code, err.as_str()), (Some(0), ""), "{lines:#?}");
     assert!(lines.first().is_some_and(|line| line == BLOCKED), "{lines:#?}");
     assert!(lines[1].starts_with("team/agent: Unexplained on n1: "), "{lines:#?}");
-    assert!(lines.last().is_some_and(|line| line.starts_with(COMPLETE)), "{lines:#?}");
+    assert!(lines[2].starts_with(COMPLETE), "{lines:#?}");
+    assert!(
+        lines[3].starts_with("  followed for ") && lines[3].contains("1 node updated; slowest: n1 ("),
+        "{lines:#?}"
+    );
+    assert_eq!(lines[4..], ["  failed: Unexplained on n1 (recovered)"]);
 }
 
 #[test]
@@ -189,7 +199,7 @@ fn an_interrupted_watch_leaves_the_last_state() {
     let mut running = following.start(&[]);
     running.read_line();
     let process = running.child.id().to_string();
-    let killed = std::process::Command::new("kill").args(["-INT", &process]).status().unwrap();
+    let killed = Command::new("kill").args(["-INT", &process]).status().unwrap();
     assert!(killed.success());
     let (code, lines, err) = running.end();
     assert_eq!(code, Some(130), "{lines:#?}");

@@ -28,6 +28,7 @@ fn run_into(arguments: &[&str], input: &str, out: &mut dyn Write) -> (Exit, Stri
         out_is_terminal: false,
         err_is_terminal: false,
         terminal_width: || None,
+        terminal_size: || None,
         unicode: true,
         environment: BTreeMap::new(),
         clock: || "2026-11-21T00:00:00Z".parse().unwrap(),

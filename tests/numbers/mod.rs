@@ -23,6 +23,7 @@ fn run(dump: &str, arguments: &[&str]) -> String {
         out_is_terminal: false,
         err_is_terminal: false,
         terminal_width: || None,
+        terminal_size: || None,
         unicode: true,
         environment: BTreeMap::new(),
         clock: || "2026-11-20T10:00:00Z".parse().unwrap(),

@@ -113,6 +113,6 @@ proptest! {
 #[test]
 fn the_pairs_differ_in_few_and_in_many_ways() {
     let counts: Vec<usize> = (0..300).map(pair).map(|(from, to)| changes(&from, &to).len()).collect();
-    let share = |range: std::ops::Range<usize>| counts.iter().filter(|count| range.contains(count)).count();
+    let share = |range: std::ops::Range<usize>| counts.iter().filter(|count| range.contains::<usize>(count)).count();
     assert!(share(0..1) > 10 && share(1..4) > 20 && share(4..20) > 50 && share(20..10_000) > 10, "{counts:?}");
 }

@@ -11,6 +11,7 @@ mod held;
 #[cfg(test)]
 mod model_test;
 pub(crate) mod next_step;
+mod node_map;
 mod pace;
 mod simulation;
 mod situation;
@@ -38,13 +39,26 @@ use situation::Situation;
 
 /// Returns how far the rollout of each DaemonSet of the snapshot is; `requested` is a revision that is asked about.
 pub fn rollout_status(snapshot: &Snapshot, requested: Option<i64>) -> RolloutStatusReport {
+    report(snapshot, requested, None)
+}
+
+/// Returns the same with a map of the nodes, grouped by the value of a label.
+pub fn rollout_status_with_map(snapshot: &Snapshot, requested: Option<i64>, label: &str) -> RolloutStatusReport {
+    report(snapshot, requested, Some(label))
+}
+
+fn report(snapshot: &Snapshot, requested: Option<i64>, map_label: Option<&str>) -> RolloutStatusReport {
     let index = Index::new(snapshot);
     RolloutStatusReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "RolloutStatusReport".to_owned(),
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
-        daemon_sets: index.daemon_sets().into_iter().map(|daemon_set| status(&index, daemon_set, requested)).collect(),
+        daemon_sets: index
+            .daemon_sets()
+            .into_iter()
+            .map(|daemon_set| status(&index, daemon_set, requested, map_label))
+            .collect(),
     }
 }
 
@@ -54,7 +68,12 @@ pub(super) fn verdict_of<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) ->
     verdict::verdict(&situation, &situation.next_step())
 }
 
-fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, requested: Option<i64>) -> RolloutStatus {
+fn status<'a>(
+    index: &'a Index<'a>,
+    daemon_set: &'a DaemonSet,
+    requested: Option<i64>,
+    map_label: Option<&str>,
+) -> RolloutStatus {
     let situation = Situation::new(index, daemon_set);
     let revisions = Revisions::of(daemon_set, index.snapshot);
     let step = situation.next_step();
@@ -88,6 +107,7 @@ fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, requested: Option
         status_differences: situation.coverage.status.differences.clone(),
         counted_by_generation: if is_known { counted_by_generation(&situation, &revisions) } else { Vec::new() },
         other_troubles: if replaces { causes::other_troubles(&situation, &causes) } else { Vec::new() },
+        map: map_label.filter(|_| situation.is_known).map(|label| node_map::node_map(&situation, label)),
         causes,
         suspect,
         outdated,

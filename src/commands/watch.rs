@@ -1,0 +1,183 @@
+//! What the commands with `--watch` have in common: how to show what changes, and when to look again.
+
+use std::io;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::output::Output;
+use super::session::{Color, is_colored};
+use crate::cluster::live::Watch;
+use crate::encode::sanitize::sanitize;
+use crate::error::CommandError;
+use crate::io::Io;
+use crate::render::region::{Region, Size};
+use crate::render::view::View;
+
+/// The longest time between two looks at the cluster: time alone can make a pod available, and ages grow.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The shortest time between two looks if lines are written, and if a terminal is redrawn.
+const PAUSE_OF_LINES: Duration = Duration::from_secs(1);
+const PAUSE_OF_REGION: Duration = Duration::from_millis(100);
+
+/// At most this share of the time is spent on looks: one in so many parts.
+const LOAD: u32 = 4;
+
+/// How often the size of the terminal is checked; it must be the same twice.
+const RESIZE_PAUSE: Duration = Duration::from_millis(100);
+
+/// The smallest terminal that a region is drawn on unless requested.
+const LEAST_SIZE: Size = Size { columns: 20, rows: 6 };
+
+/// How to show what happens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Progress {
+    /// On a terminal as tty, elsewhere as plain
+    #[default]
+    Auto,
+    /// A screen, redrawn in place
+    Tty,
+    /// A line per change
+    Plain,
+    /// Only the end
+    None,
+}
+
+/// How what happens is shown.
+pub(super) enum Display {
+    Screen(Screen),
+    Lines,
+    /// A JSON object per change.
+    Json,
+    None,
+}
+
+impl Progress {
+    /// Chooses the display.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a screen is requested that cannot be drawn.
+    pub(super) fn display(
+        self,
+        output: Option<Output>,
+        color: Color,
+        ascii: bool,
+        io: &Io<'_>,
+    ) -> Result<Display, CommandError> {
+        let is_json = output == Some(Output::Json);
+        let is_terminal = io.err_is_terminal && io.variable("TERM") != Some("dumb");
+        let size = size_of(io.terminal_size).filter(|_| is_terminal);
+        let screen = |size| {
+            let colored = is_colored(color, io.err_is_terminal, io);
+            Display::Screen(Screen { region: Region::default(), size, terminal_size: io.terminal_size, colored, ascii })
+        };
+        match self {
+            Progress::None => Ok(Display::None),
+            Progress::Tty if is_json => Err(CommandError::usage("--progress=tty and -o json cannot be given together")),
+            _ if is_json => Ok(Display::Json),
+            Progress::Tty => {
+                size.map(screen).ok_or_else(|| CommandError::usage("--progress=tty needs a terminal as standard error"))
+            }
+            Progress::Auto => Ok(match size {
+                Some(size)
+                    if io.out_is_terminal && size.columns >= LEAST_SIZE.columns && size.rows >= LEAST_SIZE.rows =>
+                {
+                    screen(size)
+                }
+                _ => Display::Lines,
+            }),
+            Progress::Plain => Ok(Display::Lines),
+        }
+    }
+}
+
+fn size_of(terminal_size: fn() -> Option<(usize, usize)>) -> Option<Size> {
+    terminal_size().map(|(columns, rows)| Size { columns, rows })
+}
+
+/// A screen at the end of the terminal's text.
+pub(super) struct Screen {
+    region: Region,
+    /// The size that was last seen.
+    size: Size,
+    terminal_size: fn() -> Option<(usize, usize)>,
+    colored: bool,
+    ascii: bool,
+}
+
+impl Screen {
+    /// Draws lines, which are made for a view and a number of rows.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written.
+    pub(super) fn draw(&mut self, io: &mut Io<'_>, lines: impl FnOnce(&View, usize) -> Vec<String>) -> io::Result<()> {
+        let size = size_of(self.terminal_size).unwrap_or(self.size);
+        if size != self.size {
+            // The terminal may still be changing: the next look draws.
+            self.size = size;
+            return Ok(());
+        }
+        // The region leaves out the last column and the last row.
+        let view = View::new(Some(size.columns), self.ascii);
+        let view = View { width: size.columns.saturating_sub(1), ..view };
+        let view = View { limit: Some(view.width), ..view };
+        let mut lines = lines(&view, size.rows.saturating_sub(1));
+        if !self.colored {
+            lines = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        }
+        self.region.draw(&lines, size, io.err)
+    }
+
+    /// Removes the screen, so that a report can take its place.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written.
+    pub(super) fn clear(&mut self, io: &mut Io<'_>) -> io::Result<()> {
+        self.region.clear(size_of(self.terminal_size).unwrap_or(self.size), io.err)
+    }
+
+    /// Waits until the terminal has another size than what was drawn.
+    async fn resized(&self) {
+        loop {
+            sleep(RESIZE_PAUSE).await;
+            let size = size_of(self.terminal_size).unwrap_or(self.size);
+            if size != self.size || !self.region.has_size(size) {
+                return;
+            }
+        }
+    }
+}
+
+impl Display {
+    /// Waits until it is time to look again: something has changed, time has passed, or the terminal has another size.
+    pub(super) async fn next_look(&self, watch: &mut Watch<'_>, looked: Instant) {
+        let cost = looked.elapsed();
+        let resized = async {
+            match self {
+                Display::Screen(screen) => screen.resized().await,
+                _ => std::future::pending().await,
+            }
+        };
+        let pause = match self {
+            Display::Screen(_) => PAUSE_OF_REGION,
+            Display::Lines | Display::Json | Display::None => PAUSE_OF_LINES,
+        };
+        tokio::select! {
+            _ = timeout(LONGEST_PAUSE, watch.changed()) => sleep_until(looked + pause.max(cost * LOAD)).await,
+            () = resized => {}
+        }
+    }
+}
+
+/// Why the snapshot may be out of date.
+pub(super) fn notices(watch: &Watch<'_>) -> Vec<String> {
+    let failure = watch.failure().map(|error| sanitize(&format!("{error}; what follows may be out of date")));
+    let unwatched = watch.unwatched().into_iter();
+    let unwatched = unwatched.map(|permission| format!("{permission} is forbidden: listing every 5s"));
+    failure.into_iter().chain(unwatched).collect()
+}

@@ -1,0 +1,224 @@
+//! A region at the end of a terminal's text that is redrawn in place.
+//!
+//! The terminal is left as it is: no alternate screen, no raw mode, no hidden cursor, and no question that the terminal
+//! would have to answer. The cursor rests below the last line, so that whatever ends the process leaves nothing to
+//! restore, and what is printed next comes below. A line never reaches the last column and the region never the last row,
+//! so that nothing wraps or scrolls.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use unicode_width::UnicodeWidthChar;
+
+use super::text::columns;
+
+/// Begins and ends synchronized output (DEC mode 2026): terminals that know it show a frame at once.
+const BEGIN: &str = "\x1b[?2026h";
+const END: &str = "\x1b[?2026l";
+
+/// Clears to the end of the line, and to the end of the screen.
+const CLEAR_LINE: &str = "\x1b[K";
+const CLEAR_BELOW: &str = "\x1b[J";
+
+/// The size of a terminal in columns and rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// The columns.
+    pub columns: usize,
+    /// The rows.
+    pub rows: usize,
+}
+
+/// What is on the terminal.
+#[derive(Debug, Default)]
+pub struct Region {
+    lines: Vec<String>,
+    size: Option<Size>,
+}
+
+impl Region {
+    /// Draws lines in the place of the last ones, with one write. Lines that have not changed are not written again, and
+    /// what does not fit is cut. The only escape sequences that are kept are styles.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written.
+    pub fn draw(&mut self, lines: &[String], size: Size, terminal: &mut dyn Write) -> io::Result<()> {
+        let (rows, width) = (size.rows.saturating_sub(1), size.columns.saturating_sub(1));
+        let lines: Vec<String> = lines.iter().take(rows).map(|line| fit(line, width)).collect();
+        let is_resized = self.size.is_some_and(|drawn| drawn != size);
+        if lines == self.lines && !is_resized {
+            return Ok(());
+        }
+        let mut frame = BEGIN.to_owned();
+        self.move_to_top(size, &mut frame);
+        if is_resized {
+            frame.push_str(CLEAR_BELOW);
+            self.lines.clear();
+        }
+        for (index, line) in lines.iter().enumerate() {
+            if self.lines.get(index) != Some(line) {
+                frame.push_str(line);
+                frame.push_str(CLEAR_LINE);
+            }
+            frame.push_str("\r\n");
+        }
+        frame.push_str(CLEAR_BELOW);
+        frame.push_str(END);
+        (self.lines, self.size) = (lines, Some(size));
+        terminal.write_all(frame.as_bytes())?;
+        terminal.flush()
+    }
+
+    /// Returns whether it was last drawn for this size.
+    pub fn has_size(&self, size: Size) -> bool {
+        self.size == Some(size)
+    }
+
+    /// Removes the lines.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written.
+    pub fn clear(&mut self, size: Size, terminal: &mut dyn Write) -> io::Result<()> {
+        if self.size.is_none() {
+            return Ok(());
+        }
+        let mut frame = String::new();
+        self.move_to_top(size, &mut frame);
+        frame.push_str(CLEAR_BELOW);
+        *self = Region::default();
+        terminal.write_all(frame.as_bytes())?;
+        terminal.flush()
+    }
+
+    /// Moves the cursor to the first line. A terminal that has become narrower has wrapped the lines that no longer fit.
+    fn move_to_top(&self, size: Size, frame: &mut String) {
+        let rows_of = |line: &String| visible(line).div_ceil(size.columns.max(1)).max(1);
+        let rows: usize = self.lines.iter().map(rows_of).sum();
+        frame.push('\r');
+        if rows > 0 {
+            // Writing to a string does not fail.
+            let _ = write!(frame, "\x1b[{rows}A");
+        }
+    }
+}
+
+/// Returns the width of a line with styles, in columns.
+fn visible(line: &str) -> usize {
+    parts(line).map(|part| if let Part::Text(text) = part { columns(text) } else { 0 }).sum()
+}
+
+/// Cuts a line with styles to a width in columns, with an ellipsis, and removes all escape sequences that are not styles.
+/// Spaces at the end are removed: terminals do not agree on whether they wrap them.
+fn fit(line: &str, width: usize) -> String {
+    let is_cut = visible(line) > width;
+    let mut room = if is_cut { width.saturating_sub(1) } else { width };
+    let mut fitted = String::with_capacity(line.len());
+    let mut is_styled = false;
+    let mut spaces = 0;
+    'parts: for part in parts(line) {
+        match part {
+            Part::Style(style) => {
+                fitted.push_str(style);
+                is_styled = true;
+            }
+            Part::Text(text) => {
+                for c in text.chars() {
+                    let Some(wide) = c.width() else { continue };
+                    if wide > room {
+                        break 'parts;
+                    }
+                    room -= wide;
+                    if c == ' ' {
+                        spaces += 1;
+                    } else {
+                        fitted.extend(std::iter::repeat_n(' ', std::mem::take(&mut spaces)));
+                        fitted.push(c);
+                    }
+                }
+            }
+        }
+    }
+    if is_cut && width > 0 {
+        fitted.push(if line.is_ascii() { '>' } else { '…' });
+    }
+    if is_cut && is_styled {
+        fitted.push_str("\x1b[0m");
+    }
+    fitted
+}
+
+/// A part of a line.
+enum Part<'a> {
+    Text(&'a str),
+    Style(&'a str),
+}
+
+/// Splits a line into text and styles; other control characters are in the text and have no width.
+fn parts(line: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        if let Some(length) = style_length(rest) {
+            let (style, after) = rest.split_at(length);
+            rest = after;
+            return Some(Part::Style(style));
+        }
+        let next = rest.char_indices().skip(1).find(|(_, c)| *c == '\x1b').map_or(rest.len(), |(index, _)| index);
+        let (text, after) = rest.split_at(next);
+        rest = after;
+        Some(Part::Text(text))
+    })
+}
+
+/// Returns the length of the style that text begins with.
+fn style_length(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix("\x1b[")?;
+    let length = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    parameters[length..].starts_with('m').then_some(2 + length + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Region, Size, fit, visible};
+
+    fn draw(region: &mut Region, lines: &[&str], size: (usize, usize)) -> String {
+        let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        let mut terminal = Vec::new();
+        region.draw(&lines, Size { columns: size.0, rows: size.1 }, &mut terminal).unwrap();
+        String::from_utf8(terminal).unwrap()
+    }
+
+    #[test]
+    fn only_lines_that_have_changed_are_written() {
+        let mut region = Region::default();
+        let first = draw(&mut region, &["one", "two", "three"], (20, 5));
+        assert_eq!(first, "\x1b[?2026h\rone\x1b[K\r\ntwo\x1b[K\r\nthree\x1b[K\r\n\x1b[J\x1b[?2026l");
+        assert_eq!(draw(&mut region, &["one", "two", "three"], (20, 5)), "");
+        let changed = draw(&mut region, &["one", "2", "three"], (20, 5));
+        assert_eq!(changed, "\x1b[?2026h\r\x1b[3A\r\n2\x1b[K\r\n\r\n\x1b[J\x1b[?2026l");
+        // A narrower terminal has wrapped "three".
+        let resized = draw(&mut region, &["one"], (4, 5));
+        assert!(resized.starts_with("\x1b[?2026h\r\x1b[4A\x1b[Jone"), "{resized:?}");
+    }
+
+    #[test]
+    fn lines_that_do_not_fit_are_cut_with_their_styles() {
+        assert_eq!(fit("a \x1b[31mred\x1b[39m word  ", 12), "a\x1b[31m red\x1b[39m word");
+        assert_eq!(fit("a \x1b[31mred\x1b[39m word", 6), "a\x1b[31m red\x1b[39m>\x1b[0m");
+        assert_eq!(fit("a \x1b[31mred", 4), "a\x1b[31m r>\x1b[0m");
+        assert_eq!(fit("日本語", 5), "日本…");
+        assert_eq!(fit("日本語", 4), "日…");
+        assert_eq!(fit("日", 0), "");
+        assert_eq!(visible("\x1b[1;31m日a\x1b[0m"), 3);
+    }
+
+    #[test]
+    fn nothing_but_styles_steers_the_terminal() {
+        assert_eq!(fit("a\x1b[2Jb\x1b]0;title\x07c\x1b", 40), "a[2Jb]0;titlec");
+        assert_eq!(fit("\x1b[31;1Ha\x1b[", 40), "[31;1Ha[");
+    }
+}

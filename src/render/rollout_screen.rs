@@ -1,0 +1,221 @@
+//! The screen of a rollout that is followed: as much as fits into some rows, the most important first.
+
+use std::io;
+
+use jiff::Timestamp;
+
+use super::node_map;
+use super::status::{at_once, change, headline, overview, styled, suspicion};
+use super::style;
+use super::text::{columns, count, some_of, wrap};
+use super::view::View;
+use crate::report::age::{format_age, seconds_between};
+use crate::report::fix::Fix;
+use crate::report::node_event::{NodeChange, NodeEvent};
+use crate::report::node_map::NodeState;
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{Cause, RolloutStatus, RolloutStatusReport, Verdict};
+
+/// The widest progress bar, in columns.
+const MAX_BAR: usize = 40;
+
+/// The most causes that are shown.
+const MAX_CAUSES: usize = 4;
+
+/// The most events that are shown.
+const MAX_EVENTS: usize = 8;
+
+/// What is shown of a moment of the rollouts.
+pub struct Moment<'a> {
+    /// How far the rollouts are.
+    pub report: &'a RolloutStatusReport,
+    /// What has happened on nodes, the newest first; only if there is one rollout.
+    pub events: &'a [&'a NodeEvent],
+    /// Why the report may be out of date.
+    pub notices: &'a [String],
+}
+
+/// Returns the lines of a screen with so many rows.
+pub fn lines(moment: &Moment<'_>, view: &View, rows: usize) -> Vec<String> {
+    match moment.report.daemon_sets.as_slice() {
+        [one] => one_rollout(one, moment, view, rows),
+        several => {
+            let mut lines: Vec<String> = moment.notices.iter().flat_map(|text| notice(text, view)).collect();
+            let table = written(|out| overview(several, moment.report.now, view, out));
+            lines.extend(table);
+            clip(lines, rows)
+        }
+    }
+}
+
+/// Returns the lines that are written.
+fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Vec<String> {
+    let mut text = Vec::new();
+    // Writing to a vector does not fail.
+    let _ = write(&mut text);
+    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+}
+
+/// Cuts lines to some rows, and says so.
+pub(crate) fn clip(mut lines: Vec<String>, rows: usize) -> Vec<String> {
+    if lines.len() > rows {
+        let hidden = lines.len() - rows.saturating_sub(1);
+        lines.truncate(rows.saturating_sub(1));
+        let text = format!("+{} that a taller terminal would show", count(hidden, "line"));
+        lines.push(style::context(text));
+    }
+    lines
+}
+
+/// Rows that are left.
+struct Room(usize);
+
+impl Room {
+    /// Takes lines, unless fewer than `least` would fit.
+    fn take(&mut self, mut lines: Vec<String>, least: usize) -> Vec<String> {
+        lines.truncate(self.0);
+        if lines.len() < least {
+            lines.clear();
+        }
+        self.0 -= lines.len();
+        lines
+    }
+}
+
+fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: usize) -> Vec<String> {
+    let now = moment.report.now;
+    let is_stuck = matches!(rollout.verdict, Verdict::Blocked | Verdict::Paused);
+    let mut room = Room(rows);
+    // The order in which room is given is that of importance, not that of the screen.
+    let head = wrap(&view.show(&headline(rollout, now)), view.width).into_iter();
+    let head = room.take(head.map(|line| style::answer(styled(rollout.verdict)(line))).collect(), 1);
+    let bar = room.take(vec![bar(rollout, view)], 1);
+    let notices = room.take(moment.notices.iter().flat_map(|text| notice(text, view)).take(3).collect(), 1);
+    let way_out = if is_stuck { way_out(&rollout.way_out, view) } else { Vec::new() };
+    let first = way_out.first().map_or(0, Vec::len);
+    let way_out = room.take(way_out.concat(), first);
+    // A pod that was deleted and is about to be created is not explained by anything yet.
+    let is_problem = |cause: &&Cause| !cause.passing && (is_stuck || cause.code != ReasonCode::Unexplained);
+    let problems: Vec<&Cause> = rollout.causes.iter().filter(is_problem).collect();
+    let causes: Vec<String> = problems.iter().take(MAX_CAUSES).flat_map(|it| cause(it, now, view)).collect();
+    // Nodes that fail are named, but do not hide a rollout that goes on.
+    let for_causes = if is_stuck { causes.len() } else { (room.0 / 2).max(2) };
+    let causes = room.take(causes.into_iter().take(for_causes).collect(), 1);
+    let mut remarks: Vec<String> = Vec::new();
+    remarks.extend(rollout.suspect.as_ref().and_then(|suspect| suspicion(rollout, suspect)));
+    remarks.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
+    let remarks: Vec<Vec<String>> = remarks.iter().map(|text| wrap(&view.show(text), view.width)).collect();
+    let least = remarks.first().map_or(0, Vec::len);
+    let remarks = room.take(remarks.concat(), least);
+    let for_map = (room.0 * 2).div_ceil(3).max(3).min(room.0);
+    let map = rollout.map.as_ref().map(|map| node_map::lines(map, view, Some(for_map))).unwrap_or_default();
+    let map = room.take(map, 2);
+    let changed = change(rollout, now).map(|text| view.show(&text));
+    let changed = changed.map_or_else(Vec::new, |text| match wrap(&text, view.width) {
+        lines if lines.len() <= 2 && lines.len() < room.0 => lines,
+        _ => vec![text],
+    });
+    let changed = room.take(changed, 1);
+    let events = moment.events.iter().take(MAX_EVENTS).map(|event| event_line(event, now, view)).collect();
+    let events = room.take(events, 1);
+    let top = [head, changed, bar, notices].concat();
+    let sections = [top, [causes, remarks].concat(), way_out, map, events];
+    let sections: Vec<Vec<String>> = sections.into_iter().filter(|lines| !lines.is_empty()).collect();
+    // Empty lines separate sections if all of them have room.
+    let separator: &[String] = if room.0 + 1 >= sections.len() { &[String::new()] } else { &[] };
+    sections.join(separator)
+}
+
+fn notice(text: &str, view: &View) -> Vec<String> {
+    wrap(&view.show(text), view.width).into_iter().map(style::moving).collect()
+}
+
+/// Returns the bar, and the numbers beside it.
+fn bar(rollout: &RolloutStatus, view: &View) -> String {
+    let counts = &rollout.counts;
+    let (Some(desired), Some(available)) = (counts.desired, counts.available) else { return String::new() };
+    let done = counts.updated_available.unwrap_or(0);
+    let starting = counts.updated.unwrap_or(0).saturating_sub(done);
+    let width = (view.width / 4).min(MAX_BAR);
+    let part = |number: usize| (number * width).checked_div(desired).unwrap_or(0);
+    let (full, half) = (part(done), part(done + starting) - part(done));
+    let [done_glyph, half_glyph, rest_glyph] = if view.ascii { ["#", "+", "-"] } else { ["█", "▒", "░"] };
+    let rest = rest_glyph.repeat(width.saturating_sub(full + half));
+    let drawn = format!(
+        "{}{}{}",
+        style::well(done_glyph.repeat(full)),
+        style::moving(half_glyph.repeat(half)),
+        style::context(rest)
+    );
+    let failing: usize =
+        rollout.map.iter().flat_map(|map| &map.groups).map(|group| group.count(NodeState::Failing)).sum();
+    let percent = (done * 100).checked_div(desired).unwrap_or(100);
+    let mut text = format!("{drawn} {percent:>3}%");
+    if failing > 0 {
+        text.push_str(&format!("  {}", style::trouble(format!("{failing} failing"))));
+    }
+    text.push_str(&format!("  {available} of {desired} available"));
+    if let Some(budget) = &rollout.budget {
+        text.push_str(&format!("  budget: {} of {}", budget.used, budget.allowed));
+    }
+    text
+}
+
+/// Returns the lines of a cause: which nodes, and why.
+fn cause(cause: &Cause, now: Timestamp, view: &View) -> [String; 2] {
+    let since =
+        cause.since.map(|since| format!(" for {}", format_age(seconds_between(since, now)))).unwrap_or_default();
+    let lead = format!("{} on {}{since}: ", cause.code, count(cause.nodes.len(), "node"));
+    let nodes = some_of(&cause.nodes, view.width.saturating_sub(columns(&lead)));
+    let code = style::trouble(cause.code.name());
+    let lead = view.show(&lead);
+    let rest = lead.strip_prefix(cause.code.name()).unwrap_or_default();
+    let gap = " ".repeat(2);
+    // `show` drops the space at the end of the lead.
+    [format!("{code}{rest} {}", view.show(&nodes)), format!("{gap}{}", view.show(&cause.message))]
+}
+
+/// Returns the lines of each way out. Commands are broken so that they can still be pasted.
+fn way_out(fixes: &[Fix], view: &View) -> Vec<Vec<String>> {
+    let lines = |fix: &Fix| {
+        let Some(command) = fix.command.as_ref().map(|command| view.show(&command.to_string())) else {
+            return wrap(&view.show(&fix.advice), view.width);
+        };
+        let advice = format!("{}:", view.show(&fix.advice));
+        if columns(&advice) + 1 + columns(&command) <= view.width {
+            return vec![format!("{advice} {command}")];
+        }
+        let mut lines = wrap(&advice, view.width);
+        let is_quoted = command.contains(['\'', '"', '\\']);
+        let parts = if is_quoted { vec![command] } else { wrap(&command, view.width.saturating_sub(6)) };
+        let last = parts.len() - 1;
+        lines.extend(parts.iter().enumerate().map(|(index, part)| match index {
+            index if index < last => format!("    {part} \\"),
+            _ => format!("    {part}"),
+        }));
+        lines
+    };
+    fixes.iter().map(lines).collect()
+}
+
+fn event_line(event: &NodeEvent, now: Timestamp, view: &View) -> String {
+    let ago = format_age(seconds_between(event.at, now));
+    let pod = event.pod.as_deref().unwrap_or("pod");
+    let text = match event.change {
+        NodeChange::Added => "is a new node".to_owned(),
+        NodeChange::Removed => "is not eligible any more".to_owned(),
+        NodeChange::Updating => format!("{pod} is being replaced"),
+        NodeChange::Updated(Some(seconds)) => format!("{pod} available after {}", format_age(seconds)),
+        NodeChange::Updated(None) => format!("{pod} available"),
+        NodeChange::OldAvailable => format!("{pod} of an older revision available"),
+        NodeChange::Failing(Some(code)) => format!("{pod} failing: {code}"),
+        NodeChange::Failing(None) => format!("{pod} failing"),
+        NodeChange::Restarted(1) => format!("{pod} restarted"),
+        NodeChange::Restarted(number) => format!("{pod} restarted ({number} restarts)"),
+    };
+    let line = format!("{ago:>5} ago  {}  {}", view.show(&event.node), view.show(&text));
+    match event.change {
+        NodeChange::Failing(_) | NodeChange::Restarted(_) => style::trouble(line),
+        _ => line,
+    }
+}

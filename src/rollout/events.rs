@@ -1,0 +1,186 @@
+//! What happens while rollouts are followed, from the differences between consecutive reports.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use jiff::Timestamp;
+
+use crate::report::age::seconds_between;
+use crate::report::node_event::{FailedNodes, FollowSummary, NodeChange, NodeEvent};
+use crate::report::node_map::{MapNode, NodeState};
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport};
+
+/// How many of the last events of a rollout are kept.
+const MAX_EVENTS: usize = 50;
+
+/// How many of the slowest nodes a summary names.
+const MAX_SLOWEST: usize = 3;
+
+/// What has happened to rollouts since they are followed. The reports must have maps.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    rollouts: BTreeMap<(String, String), Followed>,
+}
+
+/// What has happened to one rollout.
+#[derive(Debug)]
+struct Followed {
+    began: Timestamp,
+    last: Timestamp,
+    nodes: HashMap<String, Known>,
+    /// The last events, the newest first.
+    events: VecDeque<NodeEvent>,
+    /// The seconds that updated nodes were without an available pod, if known.
+    updated: BTreeMap<String, Option<i64>>,
+    restarts: BTreeMap<String, i64>,
+    failed: BTreeMap<Option<ReasonCode>, HashSet<String>>,
+}
+
+/// What was last seen of a node.
+#[derive(Debug)]
+struct Known {
+    node: MapNode,
+    /// Since when it has had no available pod.
+    unavailable_since: Option<Timestamp>,
+    /// Whether this report had it.
+    is_present: bool,
+}
+
+impl Events {
+    /// Notes what has changed since the last report.
+    pub(crate) fn update(&mut self, report: &RolloutStatusReport) {
+        for rollout in &report.daemon_sets {
+            let key = (rollout.namespace.clone(), rollout.name.clone());
+            self.rollouts.entry(key).or_insert_with(|| Followed::new(report.now)).update(rollout, report.now);
+        }
+    }
+
+    /// Returns the last events of a rollout, the newest first.
+    pub(crate) fn of(&self, rollout: &RolloutStatus) -> Vec<&NodeEvent> {
+        self.followed(rollout).map_or_else(Vec::new, |followed| followed.events.iter().collect())
+    }
+
+    /// Returns what has happened to a rollout so far.
+    pub(crate) fn summary(&self, rollout: &RolloutStatus) -> FollowSummary {
+        self.followed(rollout).map_or_else(FollowSummary::default, Followed::summary)
+    }
+
+    fn followed(&self, rollout: &RolloutStatus) -> Option<&Followed> {
+        self.rollouts.get(&(rollout.namespace.clone(), rollout.name.clone()))
+    }
+}
+
+impl Followed {
+    fn new(now: Timestamp) -> Self {
+        Followed {
+            began: now,
+            last: now,
+            nodes: HashMap::new(),
+            events: VecDeque::new(),
+            updated: BTreeMap::new(),
+            restarts: BTreeMap::new(),
+            failed: BTreeMap::new(),
+        }
+    }
+
+    fn update(&mut self, rollout: &RolloutStatus, now: Timestamp) {
+        self.last = now;
+        let Some(map) = &rollout.map else { return };
+        let is_first = self.nodes.is_empty();
+        for node in map.groups.iter().flat_map(|group| &group.nodes) {
+            self.see(node, now, is_first);
+        }
+        let mut removed: Vec<String> = Vec::new();
+        self.nodes.retain(|name, known| {
+            let is_present = std::mem::take(&mut known.is_present);
+            if !is_present {
+                removed.push(name.clone());
+            }
+            is_present
+        });
+        removed.sort();
+        for node in removed {
+            self.events.push_front(NodeEvent { at: now, node, pod: None, change: NodeChange::Removed });
+        }
+        self.events.truncate(MAX_EVENTS);
+    }
+
+    fn see(&mut self, node: &MapNode, now: Timestamp, is_first: bool) {
+        let is_available = matches!(node.state, NodeState::Updated | NodeState::Old);
+        if node.state == NodeState::Failing {
+            let failed = self.failed.entry(node.reason).or_default();
+            if !failed.contains(&node.name) {
+                failed.insert(node.name.clone());
+            }
+        }
+        let Some(known) = self.nodes.get_mut(&node.name) else {
+            if !is_first {
+                self.note(node, now, NodeChange::Added);
+            }
+            let unavailable_since = if is_available { None } else { node.since.or(Some(now)) };
+            let known = Known { node: node.clone(), unavailable_since, is_present: true };
+            self.nodes.insert(node.name.clone(), known);
+            return;
+        };
+        known.is_present = true;
+        if known.node == *node {
+            return;
+        }
+        let before = std::mem::replace(&mut known.node, node.clone());
+        let since = known.unavailable_since;
+        known.unavailable_since = if is_available { None } else { since.or(Some(now)) };
+        // A new pod begins to count from 0.
+        let restarts_before = if before.pod == node.pod { before.restarts } else { 0 };
+        if node.restarts > restarts_before {
+            *self.restarts.entry(node.name.clone()).or_default() += node.restarts - restarts_before;
+            self.note(node, now, NodeChange::Restarted(node.restarts));
+        }
+        let is_new_failure = before.state != node.state || before.reason != node.reason;
+        match node.state {
+            NodeState::Updated if before.state != NodeState::Updated || before.pod != node.pod => {
+                let took = since.map(|since| seconds_between(since, now));
+                self.updated.insert(node.name.clone(), took);
+                self.note(node, now, NodeChange::Updated(took));
+            }
+            NodeState::Failing if is_new_failure => self.note(node, now, NodeChange::Failing(node.reason)),
+            NodeState::Updating | NodeState::NoPod if matches!(before.state, NodeState::Old | NodeState::Updated) => {
+                self.note(node, now, NodeChange::Updating);
+            }
+            NodeState::Old if before.state != NodeState::Old && before.state != NodeState::Updated => {
+                self.note(node, now, NodeChange::OldAvailable);
+            }
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, node: &MapNode, at: Timestamp, change: NodeChange) {
+        self.events.push_front(NodeEvent { at, node: node.name.clone(), pod: node.pod.clone(), change });
+    }
+
+    fn summary(&self) -> FollowSummary {
+        let mut slowest: Vec<(String, i64)> =
+            self.updated.iter().filter_map(|(node, took)| Some((node.clone(), (*took)?))).collect();
+        slowest.sort_by(|(one, took), (other, longer)| longer.cmp(took).then_with(|| one.cmp(other)));
+        slowest.truncate(MAX_SLOWEST);
+        let mut restarts: Vec<(String, i64)> =
+            self.restarts.iter().map(|(node, restarts)| (node.clone(), *restarts)).collect();
+        restarts.sort_by_key(|(_, restarts)| -restarts);
+        let is_failing =
+            |node: &String| self.nodes.get(node).is_some_and(|known| known.node.state == NodeState::Failing);
+        let failed = self.failed.iter().map(|(code, failed)| {
+            let mut nodes: Vec<String> = failed.iter().cloned().collect();
+            nodes.sort();
+            let recovered = nodes.iter().filter(|node| !is_failing(node)).count();
+            FailedNodes { code: *code, nodes, recovered }
+        });
+        let mut failed: Vec<FailedNodes> = failed.collect();
+        failed.sort_by_key(|failed| std::cmp::Reverse(failed.nodes.len()));
+        FollowSummary {
+            seconds: seconds_between(self.began, self.last),
+            updated: self.updated.len(),
+            slowest,
+            restarts,
+            failed,
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --features e2e --bench big_cluster`. Objects are written straight to an API server without
 //! controllers. `KUBECTL_DS_NODES` makes the cluster smaller; there are three pods to a node. `-- watch` measures only
-//! what it costs to follow the cluster while nothing happens.
+//! what it costs to follow the cluster, while nothing happens and while pods change.
 
 #![expect(clippy::print_stdout, reason = "what a measurement prints is its result")]
 
@@ -12,10 +12,10 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,10 @@ const REVISION_HASHES: [&str; 2] = ["6b9d7f5c8", "5d8c9f7b6"];
 /// How long a watch is idle while it is measured.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// How many pod events are sent while a DaemonSet is followed on a terminal, and how many delays are measured.
+const EVENTS: usize = 4_000;
+const DELAYS: usize = 50;
+
 /// The name of the variable that makes this program the one that follows a cluster; it holds the kubeconfig.
 const FOLLOW: &str = "KUBECTL_DS_FOLLOW";
 
@@ -50,6 +54,7 @@ fn main() {
     if !std::env::args().any(|argument| argument == "watch") {
         measure(&control_plane, nodes);
     }
+    measure_screen(&control_plane, nodes);
     measure_watch(&control_plane);
 }
 
@@ -66,6 +71,131 @@ fn follow(kubeconfig: String) {
             let _ = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
         }
     });
+}
+
+/// Measures what it costs to follow one DaemonSet on a terminal while its pods change, and how soon that is shown.
+fn measure_screen(control_plane: &ControlPlane, nodes: usize) {
+    let proxy = Proxy::start(control_plane);
+    let received = Arc::new(AtomicUsize::new(0));
+    let relay = relay(proxy.address.clone(), received.clone());
+    let kubectl_ds = env!("CARGO_BIN_EXE_kubectl-ds");
+    let command = format!(
+        "stty rows 50 cols 200; TERM=xterm exec {kubectl_ds} status cni -n default --watch --server http://{relay}"
+    );
+    let mut script = Command::new("script");
+    script.args(["-qfc", &command, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut script = script.spawn().expect("`script` makes a terminal");
+    let shown = Arc::new(Mutex::new(String::new()));
+    let mut output = script.stdout.take().unwrap();
+    let screen = shown.clone();
+    thread::spawn(move || {
+        let mut buffer = [0; 1 << 16];
+        while let Ok(length @ 1..) = output.read(&mut buffer) {
+            screen.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..length]));
+        }
+    });
+    let wait_for = |text: &str| {
+        let start = Instant::now();
+        while !shown.lock().unwrap().contains(text) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{text} is not shown: {}", shown.lock().unwrap());
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
+    wait_for(&format!("/{nodes}"));
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", script.id())).unwrap();
+    let process: u32 = children.trim().parse().expect("one child");
+    println!(
+        "\nscreen of one DaemonSet: {} MB received, at most {} MB of memory",
+        received.load(Ordering::Relaxed) / 1_000_000,
+        memory(process, "VmHWM") / 1_000
+    );
+    let mut connection = proxy.connect();
+    let owner = connection.get("/apis/apps/v1/namespaces/default/daemonsets/cni");
+    let set_status = |connection: &mut Connection, index: usize, ready: bool| {
+        let mut pod = pod(&owner, index);
+        pod["status"] = running();
+        if !ready {
+            pod["status"]["conditions"][3] =
+                json!({"type": "Ready", "status": "False", "lastTransitionTime": Timestamp::now().to_string()});
+        }
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        connection.send("PUT", &format!("/api/v1/namespaces/default/pods/{name}/status"), &pod);
+        name
+    };
+    let mut delays: Vec<Duration> = (0..DELAYS)
+        .map(|index| {
+            shown.lock().unwrap().clear();
+            let name = set_status(&mut connection, index, false);
+            let changed = Instant::now();
+            wait_for(&name);
+            let delay = changed.elapsed();
+            set_status(&mut connection, index, true);
+            thread::sleep(Duration::from_millis(130 + 7 * (index as u64 % 30)));
+            delay
+        })
+        .collect();
+    delays.sort();
+    println!(
+        "from a pod's change to the screen: {:.0?} (median of {DELAYS}; aim: 200 ms or less), at most {:.0?}",
+        delays[DELAYS / 2],
+        delays[DELAYS - 1]
+    );
+    thread::sleep(Duration::from_secs(2));
+    let (used, bytes, started) = (processor_time(process), received.load(Ordering::Relaxed), Instant::now());
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut connection = proxy.connect();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= EVENTS {
+                        break;
+                    }
+                    set_status(&mut connection, number / 2 % nodes, number % 2 == 1);
+                }
+            });
+        }
+    });
+    thread::sleep(Duration::from_secs(2));
+    let used = processor_time(process) - used;
+    println!(
+        "{EVENTS} pod events in {:.0?}: {:.2} s of processor time per 1,000, {} bytes received per event, at most {} MB",
+        started.elapsed(),
+        used.as_secs_f64() * 1_000.0 / EVENTS as f64,
+        (received.load(Ordering::Relaxed) - bytes) / EVENTS,
+        memory(process, "VmHWM") / 1_000
+    );
+    script.kill().unwrap();
+    script.wait().unwrap();
+}
+
+/// Passes connections on to an address, counts the bytes that come back, and returns where it listens.
+fn relay(address: String, received: Arc<AtomicUsize>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let here = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(&address).expect("the proxy listens");
+            let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut from_client, &mut to_server);
+                let _ = to_server.shutdown(std::net::Shutdown::Both);
+            });
+            let (received, mut client, mut server) = (received.clone(), client, server);
+            thread::spawn(move || {
+                let mut buffer = [0; 1 << 16];
+                while let Ok(length @ 1..) = server.read(&mut buffer) {
+                    received.fetch_add(length, Ordering::Relaxed);
+                    if client.write_all(&buffer[..length]).is_err() {
+                        break;
+                    }
+                }
+                let _ = client.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    here
 }
 
 /// Measures what a watch costs from its beginning, and then while nothing happens.
@@ -294,6 +424,11 @@ struct Connection {
 }
 
 impl Connection {
+    /// Returns an object.
+    fn get(&mut self, path: &str) -> Value {
+        self.send("GET", path, &Value::Null)
+    }
+
     /// Sends an object and returns the server's answer to it.
     fn send(&mut self, method: &str, path: &str, object: &Value) -> Value {
         let body = object.to_string();

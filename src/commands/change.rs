@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::api_server::ApiServer;
 use super::parse::{Named, parse_duration, parse_name};
-use super::session::{GlobalArgs, Session};
+use super::session::{GlobalArgs, Session, Target};
+use super::status_watch::{self, Followed, Map, WatchArgs, ZONE};
 use super::{Failure, interrupted};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted};
 use crate::encode::sanitize::sanitize;
@@ -48,6 +49,9 @@ pub struct ChangeArgs {
     /// How long to wait for the controller, such as `30s` or `5m`
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration, conflicts_with = "no_wait")]
     timeout: Duration,
+    /// After the change, follow the rollout until it is done, as `kubectl ds status --watch` does
+    #[arg(short, long, conflicts_with = "output")]
+    watch: bool,
 }
 
 /// What `--dry-run` takes.
@@ -79,6 +83,8 @@ pub struct Settings {
     output: Option<Output>,
     /// How long to wait for the controller; `None` if not waiting.
     patience: Option<Duration>,
+    /// Whether to follow the rollout after the change.
+    watch: bool,
 }
 
 impl ChangeArgs {
@@ -88,11 +94,14 @@ impl ChangeArgs {
     ///
     /// Fails if something other than a DaemonSet is named.
     pub fn resolve(self, name: &str) -> Result<Settings, CommandError> {
-        let ChangeArgs { dry_run, output, no_wait, timeout } = self;
+        let ChangeArgs { dry_run, output, no_wait, timeout, watch } = self;
         let Named { flavors, namespace, name } = parse_name(name)?;
+        if watch && dry_run != DryRun::Off {
+            return Err(CommandError::usage("--watch and --dry-run cannot be given together: nothing is rolled out"));
+        }
         // The server's answer has the object already.
         let waits = !no_wait && dry_run == DryRun::Off && matches!(output, None | Some(Output::Plan));
-        Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout) })
+        Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout), watch })
     }
 }
 
@@ -123,13 +132,22 @@ pub async fn run(
     let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
     let snapshot = session.read_history(query, io).await?;
     let daemon_set = only_one(&snapshot, &settings.name)?;
+    if settings.watch && daemon_set.flavor() == Flavor::Advanced {
+        return Err(CommandError::usage("--watch cannot follow Advanced DaemonSets; leave it out").into());
+    }
     let revisions = Revisions::of(daemon_set, &snapshot);
     let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
     let mut change =
         Change { settings, session: &session, ascii: target.ascii, before: &revisions, plan: &plan, report };
+    if settings.watch && matches!(plan.action, Action::Pause) {
+        return Err(CommandError::usage("--watch would not end: a paused rollout is not completed").into());
+    }
     let Some(step) = plan.steps.first() else {
         change.print_not_needed(io, out)?;
-        return Ok(Exit::Success);
+        return match settings.watch {
+            true => follow(daemon_set, &target, &session, io, out).await,
+            false => Ok(Exit::Success),
+        };
     };
     change.show(io, out).map_err(not_shown)?;
     match settings.dry_run {
@@ -153,7 +171,13 @@ pub async fn run(
             change.note_applied(Stage::Applied, step, &object);
             let mut out = OutAfterChange { out, failure: None };
             let finished = change.finish(&snapshot, &object, io, &mut out).await;
-            let Some(error) = out.failure else { return finished };
+            let OutAfterChange { out, failure } = out;
+            let Some(error) = failure else {
+                return match finished {
+                    Ok(Exit::Success) if settings.watch => follow(daemon_set, &target, &session, io, out).await,
+                    finished => finished,
+                };
+            };
             // The change must not go unnoticed.
             writeln!(io.err, "{}", change.applied())?;
             match finished {
@@ -165,6 +189,29 @@ pub async fn run(
             }
         }
     }
+}
+
+/// Follows the rollout of a DaemonSet until it is done.
+async fn follow(
+    daemon_set: &DaemonSet,
+    target: &Target,
+    session: &Session,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    out.flush()?;
+    let settings = WatchArgs::until_available();
+    let display = settings.progress.display(None, target.color, target.ascii, io)?;
+    let followed = Followed {
+        query: Query { names: vec![daemon_set.metadata.name.clone()], ..Query::default() },
+        is_named: true,
+        to_revision: None,
+        output: None,
+        view: View::new(io.width(), target.ascii),
+        display,
+        map: Map { is_shown: false, label: ZONE.to_owned() },
+    };
+    Box::pin(status_watch::run(settings, followed, session, io, out)).await
 }
 
 /// Makes the error of a plan that could not be shown: it must not be carried out unseen.

@@ -1,7 +1,7 @@
 //! `coverage`: why does this node have no pod?
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, Write};
 
 use clap::Args;
 
@@ -10,6 +10,7 @@ use super::gate;
 use super::output::{self, Output};
 use super::parse::{node_states, parse_names, parse_node, parse_selector, reason_codes};
 use super::session::{GlobalArgs, Target};
+use super::watch::{self, Follow, Progress, check_watch};
 use crate::cluster::{CoverageScope, Query, Wanted, manifest};
 use crate::coverage::filter::Filter;
 use crate::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
@@ -20,6 +21,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::selector::{LabelSelector, is_label_key};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
+use crate::render::change_lines::{Sentences, of_coverage};
 use crate::render::view::View;
 use crate::report::coverage::{Counts, CoverageReport, NodeState};
 use crate::report::reason::ReasonCode;
@@ -82,6 +84,12 @@ pub struct CoverageArgs {
     /// How to print: wide, json, yaml or name
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
+    /// Show the report again whenever it changes, until interrupted
+    #[arg(short, long, conflicts_with_all = ["exit_code", "filename", "node"])]
+    watch: bool,
+    /// With --watch: how to show what changes
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true, requires = "watch")]
+    progress: Progress,
 }
 
 struct Settings {
@@ -89,6 +97,8 @@ struct Settings {
     node_selector: NodeSelector,
     exit_code: bool,
     output: Option<Output>,
+    /// How to show what changes, if it is followed.
+    watch: Option<Progress>,
 }
 
 /// A selector of nodes, and how it was written.
@@ -136,7 +146,12 @@ impl CoverageArgs {
             filename,
             exit_code,
             output,
+            watch,
+            progress,
         } = self;
+        if watch {
+            check_watch(target, output)?;
+        }
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
         if !names.is_empty() && !target.selector.is_empty() {
@@ -165,7 +180,7 @@ impl CoverageArgs {
                 filter: Filter { reasons: reason, states: state, problems },
             }),
         };
-        Ok(Settings { question, node_selector, exit_code, output })
+        Ok(Settings { question, node_selector, exit_code, output, watch: watch.then_some(progress) })
     }
 }
 
@@ -181,7 +196,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let Settings { question, node_selector, exit_code, output } = arguments.resolve(&target)?;
+    let Settings { question, node_selector, exit_code, output, watch } = arguments.resolve(&target)?;
     let answer = match question {
         Question::WhatIf { manifest } => run_what_if(&target, &manifest, node_selector, output, io, out).await?,
         Question::Coverage(scope) => {
@@ -190,7 +205,7 @@ pub async fn run(
                 target.widen();
             }
             target.enter(scope.namespace.clone())?;
-            run_coverage(&target, scope, node_selector, output, io, out).await?
+            run_coverage(&target, scope, node_selector, output, watch, io, out).await?
         }
     };
     if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
@@ -207,6 +222,7 @@ async fn run_coverage(
     scope: Scope,
     node_selector: NodeSelector,
     output: Option<Output>,
+    watch: Option<Progress>,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
@@ -226,6 +242,13 @@ async fn run_coverage(
     });
     let query = Query { names, wanted, ..Query::default() };
     let session = target.open(io).await?;
+    let view = view(output, target, io);
+    let shown = Shown { wide: output == Some(Output::Wide), node: node.clone(), explains, nodes, details };
+    if let Some(progress) = watch {
+        let display = progress.display(output, target.color, target.ascii, io)?;
+        let followed = Followed { shown, detail, by, node_selector, filter };
+        return watch::follow(&followed, display, query, &view, &session, io, out).await.map(Ok);
+    }
     let needs_all_pods_on = |snapshot: &Snapshot| match &node {
         Some(node) => BTreeSet::from([node.clone()]),
         None => nodes_needing_all_pods(snapshot),
@@ -238,18 +261,10 @@ async fn run_coverage(
     let counts: Vec<Counts> = report.daemon_sets.iter().map(|daemon_set| daemon_set.counts.clone()).collect();
     filter.apply(&mut report);
     if !output::print_data(output, &report, out)? {
-        let view = view(output, target, io);
-        let result = match (output, &node) {
-            (Some(Output::Name), _) => render::coverage::names(&report, node.as_deref(), out),
-            (_, Some(_)) if explains => {
-                render::explanation::explanation(&report, output == Some(Output::Wide), &view, out)
-            }
-            (_, Some(node)) => render::node::table(&report, node, output == Some(Output::Wide), &view, out),
-            (_, None) if nodes => render::nodes::table(&report, output == Some(Output::Wide), &view, out),
-            (_, None) if report.daemon_sets.len() > 1 && !details => render::overview::overview(&report, &view, out),
-            (_, None) => render::coverage::groups(&report, &view, out),
-        };
-        result?;
+        match output {
+            Some(Output::Name) => render::coverage::names(&report, node.as_deref(), out)?,
+            _ => shown.write(&report, &view, out)?,
+        }
         if counts.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
         } else if report.daemon_sets.is_empty() {
@@ -258,6 +273,59 @@ async fn run_coverage(
     }
     session.check_unknown_names(&snapshot)?;
     Ok(gate::all_available(&counts, &report.incomplete, &session))
+}
+
+/// How a report is shown as text.
+struct Shown {
+    wide: bool,
+    node: Option<String>,
+    /// Whether the node is explained in full.
+    explains: bool,
+    nodes: bool,
+    details: bool,
+}
+
+impl Shown {
+    fn write(&self, report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        match &self.node {
+            Some(_) if self.explains => render::explanation::explanation(report, self.wide, view, out),
+            Some(node) => render::node::table(report, node, self.wide, view, out),
+            None if self.nodes => render::nodes::table(report, self.wide, view, out),
+            None if report.daemon_sets.len() > 1 && !self.details => render::overview::overview(report, view, out),
+            None => render::coverage::groups(report, view, out),
+        }
+    }
+}
+
+/// Coverage that is followed.
+struct Followed {
+    shown: Shown,
+    detail: Detail,
+    by: Option<String>,
+    node_selector: NodeSelector,
+    filter: Filter,
+}
+
+impl Follow for Followed {
+    type Report = CoverageReport;
+
+    fn report(&self, snapshot: &Snapshot) -> Result<CoverageReport, CommandError> {
+        check_selected(snapshot, &self.node_selector)?;
+        let (detail, by) = (self.detail, self.by.clone());
+        let options = Options { detail, node: None, by, node_selector: self.node_selector.selector.clone() };
+        let mut report = coverage(snapshot, &options);
+        tell_changes(&mut report, snapshot);
+        self.filter.apply(&mut report);
+        Ok(report)
+    }
+
+    fn write(&self, report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        self.shown.write(report, view, out)
+    }
+
+    fn sentences(&self, report: &CoverageReport, view: &View) -> Sentences {
+        of_coverage(report, view)
+    }
 }
 
 /// Tells of each failing revision what it changed.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
 
@@ -11,15 +11,17 @@ use super::gate;
 use super::output::{self, Output};
 use super::parse::{parse_names, reason_codes};
 use super::session::GlobalArgs;
+use super::watch::{self, Follow, Progress, check_watch};
 use crate::cluster::Query;
 use crate::coverage::walk::nodes_needing_all_pods;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::render;
+use crate::render::change_lines::{Sentences, of_list};
 use crate::render::table::Heading;
 use crate::render::view::View;
-use crate::report::list::FleetStatus;
+use crate::report::list::{FleetStatus, ListReport};
 use crate::report::reason::ReasonCode;
 use crate::rollout::fleet;
 
@@ -48,6 +50,12 @@ pub struct ListArgs {
     /// there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
+    /// Show the list again whenever it changes, until interrupted
+    #[arg(short, long, conflicts_with = "exit_code")]
+    watch: bool,
+    /// With --watch: how to show what changes
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true, requires = "watch")]
+    progress: Progress,
 }
 
 /// List DaemonSets, unhealthy first
@@ -97,7 +105,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let ListNamedArgs { names, list } = arguments;
-    let ListArgs { output, all, problems, reason, sort_by, no_headers, exit_code } = list;
+    let ListArgs { output, all, problems, reason, sort_by, no_headers, exit_code, watch, progress } = list;
     if all && matches!(output, Some(Output::Json | Output::Yaml | Output::Name)) {
         let message = "--all is for tables: -o json, yaml and name always show every DaemonSet";
         return Err(CommandError::usage(message).into());
@@ -107,44 +115,82 @@ pub async fn run(
     if !names.is_empty() && !target.selector.is_empty() {
         return Err(CommandError::usage("names and --selector cannot be given together").into());
     }
+    if watch {
+        check_watch(&target, output)?;
+    }
     target.enter(namespace)?;
     let session = target.open(io).await?;
     let query = Query { names, ..Query::default() };
+    let wide = output == Some(Output::Wide);
+    let view = View::new(io.width(), target.ascii);
+    let view = if wide { view.unlimited() } else { view };
+    let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
+    let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
+    let choice = Choice { problems, reason, sort_by, shown };
+    if watch {
+        let display = progress.display(output, target.color, target.ascii, io)?;
+        return watch::follow(&choice, display, query, &view, &session, io, out).await;
+    }
     let needs_all_pods_on = |snapshot: &Snapshot| match output {
-        Some(Output::Name) if !problems && !exit_code && reason.is_empty() => BTreeSet::new(),
+        Some(Output::Name) if !problems && !exit_code && choice.reason.is_empty() => BTreeSet::new(),
         _ => nodes_needing_all_pods(snapshot),
     };
     let snapshot = session.read(query, io, needs_all_pods_on).await?;
     let mut report = fleet::fleet(&snapshot);
     let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
-    if problems {
-        report.daemon_sets.retain(|row| row.status != FleetStatus::Healthy);
-    }
-    if !reason.is_empty() {
-        report.daemon_sets.retain(|row| row.troubles.iter().any(|trouble| reason.contains(&trouble.code)));
-    }
-    match sort_by {
-        SortBy::Status => {}
-        SortBy::Name => report.daemon_sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))),
-        SortBy::Age => report.daemon_sets.sort_by_key(|row| Reverse(row.created_at)),
-    }
+    choice.apply(&mut report);
     if !output::print_data(output, &report, out)? {
-        let view = View::new(io.width(), target.ascii);
-        let wide = output == Some(Output::Wide);
-        let view = if wide { view.unlimited() } else { view };
-        let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
-        let result = match output {
-            Some(Output::Name) => render::list::names(&report, out),
-            _ => {
-                let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
-                render::list::table(&report, shown, &view, out)
-            }
-        };
-        result?;
+        match output {
+            Some(Output::Name) => render::list::names(&report, out)?,
+            _ => render::list::table(&report, choice.shown, &view, out)?,
+        }
         if snapshot.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
         }
     }
     session.check_unknown_names(&snapshot)?;
     if exit_code { Ok(gate?) } else { Ok(Exit::Success) }
+}
+
+/// Which rows are shown, and how.
+struct Choice {
+    problems: bool,
+    reason: Vec<ReasonCode>,
+    sort_by: SortBy,
+    shown: render::list::Shown,
+}
+
+impl Choice {
+    /// Filters and sorts the rows.
+    fn apply(&self, report: &mut ListReport) {
+        if self.problems {
+            report.daemon_sets.retain(|row| row.status != FleetStatus::Healthy);
+        }
+        if !self.reason.is_empty() {
+            report.daemon_sets.retain(|row| row.troubles.iter().any(|trouble| self.reason.contains(&trouble.code)));
+        }
+        match self.sort_by {
+            SortBy::Status => {}
+            SortBy::Name => report.daemon_sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))),
+            SortBy::Age => report.daemon_sets.sort_by_key(|row| Reverse(row.created_at)),
+        }
+    }
+}
+
+impl Follow for Choice {
+    type Report = ListReport;
+
+    fn report(&self, snapshot: &Snapshot) -> Result<ListReport, CommandError> {
+        let mut report = fleet::fleet(snapshot);
+        self.apply(&mut report);
+        Ok(report)
+    }
+
+    fn write(&self, report: &ListReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        render::list::table(report, self.shown, view, out)
+    }
+
+    fn sentences(&self, report: &ListReport, _: &View) -> Sentences {
+        of_list(report)
+    }
 }

@@ -8,18 +8,20 @@ use super::Failure;
 use super::output::{self, Output};
 use super::parse::parse_names;
 use super::session::{GlobalArgs, Session, Target};
-use super::status_watch::{self, Followed, WatchArgs};
+use super::status_watch::{self, Followed, Map, WatchArgs, ZONE};
+use super::watch::check_watch;
 use crate::cluster::Query;
 use crate::coverage::walk::nodes_needing_all_pods;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::model::selector::is_label_key;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::render::view::View;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
 use crate::rollout::revisions::Revisions;
-use crate::rollout::status::rollout_status;
+use crate::rollout::status::{rollout_status, rollout_status_with_map};
 
 /// Show whether rollouts are complete, progressing or blocked, on what, and how to continue
 #[derive(Debug, Clone, Args)]
@@ -41,6 +43,12 @@ pub struct StatusArgs {
     /// How to print: wide, json or yaml
     #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     output: Option<Output>,
+    /// Show a map of the nodes: a glyph for each, grouped by the label of --by
+    #[arg(long)]
+    map: bool,
+    /// The node label that the map of --map and --watch is grouped by [default: topology.kubernetes.io/zone]
+    #[arg(long, value_name = "LABEL")]
+    by: Option<String>,
     #[command(flatten)]
     watch: WatchArgs,
 }
@@ -51,12 +59,13 @@ struct Settings {
     names: Vec<String>,
     to_revision: Option<i64>,
     output: Option<Output>,
+    map: Map,
     watch: Option<WatchArgs>,
 }
 
 impl StatusArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
-        let StatusArgs { names, to_revision, output, watch } = self;
+        let StatusArgs { names, to_revision, output, map, by, watch } = self;
         let (namespace, names) = parse_names(&names)?;
         if !names.is_empty() && !target.selector.is_empty() {
             return Err(CommandError::usage("names and --selector cannot be given together"));
@@ -67,13 +76,18 @@ impl StatusArgs {
         if output == Some(Output::Name) {
             return Err(CommandError::usage("invalid --output \"name\" for status: give wide, json or yaml"));
         }
-        if watch.watch && target.is_dump() {
-            return Err(CommandError::usage("--watch and --from cannot be given together: a dump does not change"));
+        if watch.watch {
+            check_watch(target, output)?;
         }
-        if watch.watch && output == Some(Output::Yaml) {
-            return Err(CommandError::usage("--watch prints text or JSON: leave out -o yaml"));
+        if by.is_some() && !map && !watch.watch {
+            return Err(CommandError::usage("--by groups a map: add --map or --watch"));
         }
-        Ok(Settings { namespace, names, to_revision, output, watch: watch.watch.then_some(watch) })
+        if let Some(label) = by.as_ref().filter(|label| !is_label_key(label)) {
+            return Err(CommandError::usage(format!("invalid --by: {label:?} is not a label key"))
+                .hint("give the key of a node label, such as topology.kubernetes.io/zone"));
+        }
+        let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
+        Ok(Settings { namespace, names, to_revision, output, map, watch: watch.watch.then_some(watch) })
     }
 }
 
@@ -89,7 +103,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let Settings { namespace, names, to_revision, output, watch } = arguments.resolve(&target)?;
+    let Settings { namespace, names, to_revision, output, map, watch } = arguments.resolve(&target)?;
     target.enter(namespace)?;
     let session = target.open(io).await?;
     let is_named = names.len() == 1;
@@ -98,16 +112,21 @@ pub async fn run(
     let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
     if let Some(settings) = watch {
         let display = settings.progress.display(output, target.color, target.ascii, io)?;
-        let followed = Followed { query, is_named, to_revision, output, view, display };
+        let followed = Followed { query, is_named, to_revision, output, view, display, map };
         return status_watch::run(settings, followed, &session, io, out).await;
     }
     let snapshot = session.read(query, io, nodes_needing_all_pods).await?;
     if let Some(number) = to_revision {
         check_revision(&snapshot, number)?;
     }
-    let report = rollout_status(&snapshot, to_revision);
+    let report = if map.is_shown {
+        rollout_status_with_map(&snapshot, to_revision, &map.label)
+    } else {
+        rollout_status(&snapshot, to_revision)
+    };
     if !output::print_data(output, &report, out)? {
         render::status::status(&report, is_named, &view, out)?;
+        render::node_map::maps(&report, &view, out)?;
     }
     session.check_unknown_names(&snapshot)?;
     Ok(answer(&report, &session)?)

@@ -11,7 +11,7 @@ use super::Failure;
 use super::output::Output;
 use super::parse::parse_duration;
 use super::session::Session;
-use super::watch::{Display, Progress, notices};
+use super::watch::{Display, Progress, notices, warn_once};
 use crate::cluster::Query;
 use crate::encode::json;
 use crate::encode::sanitize::sanitize;
@@ -28,7 +28,7 @@ use crate::rollout::events::Events;
 use crate::rollout::status::{rollout_status, rollout_status_with_map};
 
 /// The label that a map groups nodes by, unless another is requested.
-const ZONE: &str = "topology.kubernetes.io/zone";
+pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The flags of `--watch`.
 #[derive(Debug, Clone, Args)]
@@ -64,6 +64,20 @@ enum Until {
     Updated,
 }
 
+impl WatchArgs {
+    /// Returns the flags of a watch that ends once the new revision is available everywhere.
+    pub(super) fn until_available() -> Self {
+        WatchArgs {
+            watch: true,
+            timeout: None,
+            until: Until::Available,
+            fail_fast: false,
+            blocked_for: Duration::ZERO,
+            progress: Progress::Auto,
+        }
+    }
+}
+
 /// What is followed.
 pub(super) struct Followed {
     pub(super) query: Query,
@@ -72,6 +86,15 @@ pub(super) struct Followed {
     pub(super) output: Option<Output>,
     pub(super) view: View,
     pub(super) display: Display,
+    pub(super) map: Map,
+}
+
+/// The map of the nodes.
+pub(super) struct Map {
+    /// Whether it is part of reports, besides the screen.
+    pub(super) is_shown: bool,
+    /// The label that nodes are grouped by.
+    pub(super) label: String,
 }
 
 /// Why the watch ends.
@@ -90,7 +113,7 @@ pub(super) async fn run(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let Followed { query, is_named, to_revision, output, view, mut display } = followed;
+    let Followed { query, is_named, to_revision, output, view, mut display, map } = followed;
     let deadline = settings.timeout.map(|timeout| Instant::now() + timeout);
     let mut watch = session.watch(query).await?;
     session.check_unknown_names(watch.snapshot().await)?;
@@ -104,8 +127,10 @@ pub(super) async fn run(
         let looked = Instant::now();
         let snapshot = watch.snapshot().await;
         check_identities(&mut identities, snapshot, is_named)?;
+        // Maps of all DaemonSets of a big cluster would be as large as the cluster.
         let mut report = match snapshot.daemon_sets.len() {
-            1 => rollout_status_with_map(snapshot, to_revision, ZONE),
+            1 => rollout_status_with_map(snapshot, to_revision, &map.label),
+            _ if map.is_shown => rollout_status_with_map(snapshot, to_revision, &map.label),
             _ => rollout_status(snapshot, to_revision),
         };
         events.update(&report);
@@ -121,14 +146,7 @@ pub(super) async fn run(
                 let moment = Moment { report: &report, events: &events, notices: &notices };
                 screen.draw(io, |view, rows| rollout_screen::lines(&moment, view, rows))?;
             }
-            Display::Lines | Display::Json | Display::None => {
-                for notice in notices {
-                    if !warned.contains(&notice) {
-                        writeln!(io.err, "warning: {notice}")?;
-                        warned.push(notice);
-                    }
-                }
-            }
+            Display::Lines | Display::Json | Display::None => warn_once(&notices, &mut warned, io)?,
         }
         match display {
             Display::Lines => lines.update(&report, &view, out)?,
@@ -136,7 +154,9 @@ pub(super) async fn run(
                 // Ages change all the time: only what happened counts.
                 let state: Vec<_> = report.daemon_sets.iter().map(|one| (one.verdict, one.counts.clone())).collect();
                 if last.as_ref() != Some(&state) {
-                    report.daemon_sets.iter_mut().for_each(|rollout| rollout.map = None);
+                    if !map.is_shown {
+                        report.daemon_sets.iter_mut().for_each(|rollout| rollout.map = None);
+                    }
                     json::compact(&report, out)?;
                     writeln!(out)?;
                     out.flush()?;
@@ -176,6 +196,9 @@ pub(super) async fn run(
             // Its status may not be up to date yet, which does not matter.
             (End::Done, [rollout]) => follow_summary::done(rollout, report.now, &view, out)?,
             _ => render::status::status(&report, is_named, &view, out)?,
+        }
+        if map.is_shown {
+            render::node_map::maps(&report, &view, out)?;
         }
         for rollout in &report.daemon_sets {
             follow_summary::summary(&events.summary(rollout), &view, out)?;

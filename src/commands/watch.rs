@@ -1,18 +1,25 @@
 //! What the commands with `--watch` have in common: how to show what changes, and when to look again.
 
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::output::Output;
-use super::session::{Color, is_colored};
+use super::session::{Color, Session, Target, is_colored};
+use super::{Failure, interrupted};
+use crate::cluster::Query;
 use crate::cluster::live::Watch;
+use crate::encode::json;
 use crate::encode::sanitize::sanitize;
-use crate::error::CommandError;
+use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::model::snapshot::Snapshot;
+use crate::render::change_lines::{ChangeLines, Sentences};
 use crate::render::region::{Region, Size};
+use crate::render::rollout_screen;
 use crate::render::view::View;
 
 /// The longest time between two looks at the cluster: time alone can make a pod available, and ages grow.
@@ -171,6 +178,125 @@ impl Display {
             _ = timeout(LONGEST_PAUSE, watch.changed()) => sleep_until(looked + pause.max(cost * LOAD)).await,
             () = resized => {}
         }
+    }
+}
+
+/// What a command follows until it is interrupted.
+pub(super) trait Follow {
+    /// What is shown of a moment.
+    type Report: Serialize;
+
+    /// Makes the report of a moment.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is nothing to report on.
+    fn report(&self, snapshot: &Snapshot) -> Result<Self::Report, CommandError>;
+
+    /// Writes the report as text.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    fn write(&self, report: &Self::Report, view: &View, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Returns a sentence about each DaemonSet of the report.
+    fn sentences(&self, report: &Self::Report, view: &View) -> Sentences;
+}
+
+/// Follows a report until the command is interrupted.
+///
+/// # Errors
+///
+/// Fails if the server cannot be read or the output cannot be written, and at the end, because of the interruption.
+pub(super) async fn follow(
+    followed: &impl Follow,
+    mut display: Display,
+    query: Query,
+    view: &View,
+    session: &Session,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let mut watch = session.watch(query).await?;
+    session.check_unknown_names(watch.snapshot().await)?;
+    let mut lines = ChangeLines::default();
+    let mut warned = Vec::new();
+    let report = loop {
+        let looked = Instant::now();
+        let snapshot = watch.snapshot().await;
+        let now = snapshot.now;
+        let report = followed.report(snapshot)?;
+        let notices = notices(&watch);
+        if !matches!(display, Display::Screen(_)) {
+            warn_once(&notices, &mut warned, io)?;
+        }
+        match &mut display {
+            Display::Screen(screen) => screen.draw(io, |view, rows| {
+                let mut text = Vec::new();
+                // Writing to a vector does not fail.
+                let _ = followed.write(&report, view, &mut text);
+                let text = String::from_utf8_lossy(&text);
+                let shown = notices.iter().cloned().chain(text.lines().map(str::to_owned));
+                rollout_screen::clip(shown.collect(), rows)
+            })?,
+            Display::Lines => lines.update(followed.sentences(&report, view), now, view, out)?,
+            Display::Json => {
+                // Ages change all the time: only what happened counts.
+                if lines.note(&followed.sentences(&report, view)) {
+                    json::compact(&report, out)?;
+                    writeln!(out)?;
+                    out.flush()?;
+                }
+            }
+            Display::None => {}
+        }
+        tokio::select! {
+            biased;
+            () = io.interrupt.requested() => break report,
+            () = display.next_look(&mut watch, looked) => {}
+        }
+    };
+    match &mut display {
+        Display::Screen(screen) => {
+            screen.clear(io)?;
+            followed.write(&report, view, out)?;
+        }
+        Display::None => followed.write(&report, view, out)?,
+        Display::Lines | Display::Json => {}
+    }
+    out.flush()?;
+    Err(interrupted().into())
+}
+
+/// Writes warnings that were not written yet.
+///
+/// # Errors
+///
+/// Fails if standard error cannot be written.
+pub(super) fn warn_once(notices: &[String], warned: &mut Vec<String>, io: &mut Io<'_>) -> io::Result<()> {
+    for notice in notices {
+        if !warned.contains(notice) {
+            writeln!(io.err, "warning: {notice}")?;
+            warned.push(notice.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the error of flags that cannot be given together with `--watch`, if there is one.
+///
+/// # Errors
+///
+/// Fails if the source is a dump, or the output is not a stream.
+pub(super) fn check_watch(target: &Target, output: Option<Output>) -> Result<(), CommandError> {
+    if target.is_dump() {
+        return Err(CommandError::usage("--watch and --from cannot be given together: a dump does not change"));
+    }
+    match output {
+        Some(Output::Yaml) => Err(CommandError::usage("--watch prints text or JSON: leave out -o yaml")),
+        Some(Output::Name) => Err(CommandError::usage("--watch prints text or JSON: leave out -o name")),
+        Some(Output::Wide | Output::Json) | None => Ok(()),
     }
 }
 

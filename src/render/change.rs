@@ -182,7 +182,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
     }
     let waits = |warning: &Warning| warning.code == WarningCode::OnDelete;
     let watch = if plan.daemon_set.api_version == "apps/v1" && !plan.warnings.iter().any(waits) {
-        format!("kubectl rollout status daemonset/{name} -n {namespace}")
+        format!("kubectl ds status --watch {name} -n {namespace}")
     } else {
         format!("kubectl ds history {name} -n {namespace}")
     };

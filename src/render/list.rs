@@ -163,7 +163,7 @@ fn status(status: FleetStatus) -> String {
     }
 }
 
-fn problem(row: &ListRow, width: usize) -> String {
+pub(super) fn problem(row: &ListRow, width: usize) -> String {
     match row.status {
         _ if !row.troubles.is_empty() => troubles(&row.troubles, width),
         FleetStatus::NoNodes => troubles(&row.not_eligible_reasons, width),

@@ -4,6 +4,8 @@
 //! color is off. Every string from a cluster goes through [`sanitize`](crate::encode::sanitize::sanitize).
 
 pub(crate) mod change;
+#[cfg(feature = "live")]
+pub(crate) mod change_lines;
 pub mod changes;
 mod common_cause;
 pub(crate) mod coverage;

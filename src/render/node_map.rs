@@ -1,11 +1,13 @@
 //! The map of a rollout: a glyph per node, or per some nodes if they are many, grouped by a label.
 
 use std::cmp::Reverse;
+use std::io::{self, Write};
 
 use super::style;
 use super::text::{columns, count, cut};
 use super::view::View;
 use crate::report::node_map::{NodeMap, NodeMapGroup, NodeState};
+use crate::report::rollout_status::RolloutStatusReport;
 
 /// The widest name of a group, in columns.
 const MAX_NAME: usize = 24;
@@ -19,6 +21,24 @@ const SEPARATOR: usize = 2;
 /// For how many nodes a glyph may stand.
 const SCALES: [usize; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, LARGEST_SCALE];
 const LARGEST_SCALE: usize = 5_000;
+
+/// Writes the maps of a report, a glyph per node.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(crate) fn maps(report: &RolloutStatusReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let is_alone = report.daemon_sets.len() == 1;
+    for rollout in &report.daemon_sets {
+        let Some(map) = &rollout.map else { continue };
+        writeln!(out)?;
+        if !is_alone {
+            writeln!(out, "{}", view.show(&format!("{}/{}", rollout.namespace, rollout.name)))?;
+        }
+        lines(map, view, None).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    Ok(())
+}
 
 /// Returns the lines of a map and its legend, at most `rows` if that is given.
 pub(crate) fn lines(map: &NodeMap, view: &View, rows: Option<usize>) -> Vec<String> {

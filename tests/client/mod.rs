@@ -5,6 +5,8 @@ mod faults;
 mod reading;
 pub(crate) mod server;
 pub(crate) mod status;
+#[cfg(unix)]
+mod watch_commands;
 mod watching;
 mod writing;
 

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kubectl_ds::model::metadata::OwnerReference;
 use kubectl_ds::model::pod::{Pod, PodCondition, PodStatus};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::watching::Watches;
-use super::{cluster, daemon_set, json_list, node, pod, protobuf_list};
+use super::{cluster, daemon_set, json_list, node, pod, protobuf_list, refusal};
 use crate::screens::kubectl_ds;
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/team/pods";
@@ -57,27 +58,43 @@ fn rollout(asked: &Asked) -> Reply {
 pub(crate) struct Following {
     watches: Watches,
     server: Server,
+    arguments: Vec<String>,
 }
 
 impl Following {
     pub(crate) fn new() -> Self {
+        Self::of("status", &["team/agent"])
+    }
+
+    /// Returns a command with arguments.
+    pub(crate) fn of(command: &str, arguments: &[&str]) -> Self {
+        Self::with(command, arguments, |_| None)
+    }
+
+    /// Returns a command whose requests are answered by a handler if it has an answer.
+    fn with(
+        command: &str,
+        arguments: &[&str],
+        answer: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static,
+    ) -> Self {
         let watches = Watches::default();
         let server = Server::start({
             let watches = watches.clone();
-            move |asked| watches.answer_or(asked, rollout)
+            move |asked| answer(asked).unwrap_or_else(|| watches.answer_or(asked, rollout))
         });
-        Following { watches, server }
+        let arguments = [&[command], arguments].concat().iter().map(|argument| (*argument).to_owned()).collect();
+        Following { watches, server, arguments }
     }
 
     /// Returns the command with some flags.
     pub(crate) fn command(&self, flags: &[&str]) -> Command {
         let server = format!("http://{}", self.server.address);
-        let arguments = ["status", "team/agent", "--watch", "--server", &server];
-        kubectl_ds(&[&arguments, flags].concat())
+        let arguments = self.arguments.iter().map(String::as_str).chain(["--watch", "--server", &server]);
+        kubectl_ds(&arguments.chain(flags.iter().copied()).collect::<Vec<_>>())
     }
 
     /// Starts the command.
-    fn start(&self, flags: &[&str]) -> Running {
+    pub(super) fn start(&self, flags: &[&str]) -> Running {
         let mut command = self.command(flags);
         Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
@@ -95,7 +112,7 @@ pub(crate) fn ready_pod() -> Value {
 }
 
 /// A command that was started, and the lines that were read from it, without their times.
-struct Running {
+pub(super) struct Running {
     child: Child,
     out: BufReader<ChildStdout>,
     lines: Vec<String>,
@@ -108,7 +125,7 @@ impl Running {
     }
 
     /// Waits for a line, and returns whether there was one.
-    fn read_line(&mut self) -> bool {
+    pub(super) fn read_line(&mut self) -> bool {
         let mut line = String::new();
         let is_line = self.out.read_line(&mut line).unwrap() > 0;
         if is_line {
@@ -118,6 +135,14 @@ impl Running {
             self.lines.push(rest.to_owned());
         }
         is_line
+    }
+
+    /// Interrupts the command, and returns the exit code, and what was written.
+    #[cfg(unix)]
+    pub(super) fn interrupt(self) -> (Option<i32>, Vec<String>, String) {
+        let killed = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        self.end()
     }
 
     /// Returns the exit code, and what was written.
@@ -198,12 +223,53 @@ fn an_interrupted_watch_leaves_the_last_state() {
     let following = Following::new();
     let mut running = following.start(&[]);
     running.read_line();
-    let process = running.child.id().to_string();
-    let killed = Command::new("kill").args(["-INT", &process]).status().unwrap();
-    assert!(killed.success());
-    let (code, lines, err) = running.end();
+    let (code, lines, err) = running.interrupt();
     assert_eq!(code, Some(130), "{lines:#?}");
     // The line, and the screen.
     assert_eq!(lines.iter().filter(|line| *line == BLOCKED).count(), 2, "{lines:#?}");
     assert_eq!(err, "error: interrupted\nhint: the rollouts continue\n");
+}
+
+#[test]
+fn a_daemon_set_that_is_recreated_ends_the_watch() {
+    let following = Following::new();
+    let mut running = following.start(&[]);
+    running.read_line();
+    let mut other = daemon_set("agent");
+    other["metadata"]["resourceVersion"] = json!("50");
+    other["metadata"]["uid"] = json!("another");
+    following.send(DAEMON_SETS, "MODIFIED", &other);
+    let (code, _, err) = running.end();
+    let expected = "error: DaemonSet team/agent was deleted and recreated while it was watched\n";
+    assert_eq!((code, err.as_str()), (Some(1), expected));
+}
+
+#[test]
+fn what_may_not_be_watched_is_said_and_listed_again() {
+    let lists = AtomicUsize::new(0);
+    let following =
+        Following::with("status", &["team/agent"], move |asked| match asked.target.contains("watch=true") {
+            true if asked.path() == PODS => Some(refusal(403, "Forbidden", "no")),
+            false if asked.path() == PODS && lists.fetch_add(1, Ordering::SeqCst) > 0 => {
+                Some(protobuf_list("PodList", &[current_pod(true)], ""))
+            }
+            _ => None,
+        });
+    let (code, lines, err) = following.start(&[]).end();
+    assert_eq!((code, err.as_str()), (Some(0), "warning: watch pods is forbidden: listing every 5s\n"), "{lines:#?}");
+}
+
+#[test]
+fn credentials_that_are_refused_for_a_while_do_not_end_the_watch() {
+    let refused = AtomicUsize::new(0);
+    let following = Following::with("status", &["team/agent"], move |asked| {
+        let is_watch = asked.path() == PODS && asked.target.contains("watch=true");
+        (is_watch && refused.fetch_add(1, Ordering::SeqCst) < 2).then(|| refusal(401, "Unauthorized", "expired"))
+    });
+    let mut running = following.start(&[]);
+    running.read_line();
+    following.send(PODS, "MODIFIED", &ready_pod());
+    let (code, lines, err) = running.end();
+    assert_eq!(code, Some(0), "{lines:#?} {err}");
+    assert!(err.contains("You must be logged in") && err.contains("what follows may be out of date"), "{err}");
 }

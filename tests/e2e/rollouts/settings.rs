@@ -225,3 +225,19 @@ fn a_budget_that_the_controller_has_computed_is_compared() {
     workload.cluster.api.patch(&format!("{path}/agent"), Patch::Json, &patch);
     workload.run(&["set", "--max-unavailable=2", "--dry-run=client"]).expect(0).must_say("is not computed");
 }
+
+#[test]
+fn a_change_is_followed_until_its_rollout_is_done() {
+    let workload = create(cluster(), Api::Apps, &json!({"maxUnavailable": 2, "maxSurge": 0}));
+    workload.roll_out(&["agent:1", "agent:2"]);
+    for change in [&["undo"][..], &["restart"], &["set", "--max-unavailable", "3"]] {
+        let run = workload.run(&[change, &["--watch"]].concat()).expect(0);
+        let applied =
+            run.stdout.find("daemonset.apps/agent").unwrap_or_else(|| panic!("the change is not shown: {run}"));
+        let complete = run.stdout.find("/agent is complete: revision").unwrap_or_else(|| panic!("not followed: {run}"));
+        assert!(applied < complete, "{run}");
+        let status = workload.run(&["status", "-o", "json"]).expect(0);
+        assert_eq!(status.json()["daemonSets"][0]["verdict"], "Complete", "{status}");
+    }
+    workload.delete();
+}

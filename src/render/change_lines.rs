@@ -1,0 +1,134 @@
+//! Reports that are followed in pipes and logs: a line per change, each with its time.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+
+use super::coverage;
+use super::list;
+use super::text::{count, some_of};
+use super::view::View;
+use crate::report::age::seconds_between;
+use crate::report::coverage::CoverageReport;
+use crate::report::list::ListReport;
+
+/// After how many seconds without a change a line shows that the cluster is still followed.
+const HEARTBEAT: i64 = 60;
+
+/// The width of a list of nodes on a line.
+const NAMES: usize = 120;
+
+/// A sentence about each DaemonSet, by its title. Sentences have no ages, so that only changes change them.
+pub(crate) type Sentences = BTreeMap<String, String>;
+
+/// What was written so far.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeLines {
+    shown: Sentences,
+    written: Option<Timestamp>,
+}
+
+impl ChangeLines {
+    /// Notes the sentences of a moment, and returns whether something has changed.
+    pub(crate) fn note(&mut self, sentences: &Sentences) -> bool {
+        let has_changed = self.written.is_none() || self.shown != *sentences;
+        self.shown.clone_from(sentences);
+        self.written = self.written.or(Some(Timestamp::UNIX_EPOCH));
+        has_changed
+    }
+
+    /// Writes a line for each sentence that has changed, or one if none has for a while.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub(crate) fn update(
+        &mut self,
+        sentences: Sentences,
+        now: Timestamp,
+        view: &View,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let mut lines: Vec<String> = Vec::new();
+        let changed = sentences.iter().filter(|(title, sentence)| self.shown.get(*title) != Some(sentence));
+        lines.extend(changed.map(|(title, sentence)| format!("{title}: {sentence}")));
+        let gone = self.shown.keys().filter(|title| !sentences.contains_key(*title));
+        lines.extend(gone.map(|title| format!("{title}: not shown any more")));
+        let is_due = self.written.is_none_or(|written| seconds_between(written, now) >= HEARTBEAT);
+        if lines.is_empty() && is_due {
+            let known = count(sentences.len(), "DaemonSet");
+            let is_first = self.written.is_none();
+            lines.push(if is_first { format!("following {known}") } else { format!("no change: {known}") });
+        }
+        for line in &lines {
+            writeln!(out, "{time} {}", view.show(line))?;
+        }
+        if !lines.is_empty() {
+            self.written = Some(now);
+        }
+        self.shown = sentences;
+        out.flush()
+    }
+}
+
+/// Returns the sentences of a list.
+pub(crate) fn of_list(report: &ListReport) -> Sentences {
+    let number = |number: Option<usize>| number.map_or_else(|| "?".to_owned(), |number| number.to_string());
+    let rows = report.daemon_sets.iter().map(|row| {
+        let counts = &row.counts;
+        let problem = match list::problem(row, usize::MAX) {
+            problem if problem.is_empty() => problem,
+            problem => format!("; {problem}"),
+        };
+        let sentence = format!(
+            "{:?}: {} desired, {} updated, {} available{problem}",
+            row.status,
+            number(counts.eligible),
+            number(counts.updated),
+            number(counts.available)
+        );
+        (format!("{}/{}", row.namespace, row.name), sentence)
+    });
+    rows.collect()
+}
+
+/// Returns the sentences of a coverage report.
+pub(crate) fn of_coverage(report: &CoverageReport, view: &View) -> Sentences {
+    let daemon_sets = report.daemon_sets.iter().map(|daemon_set| {
+        let title = format!("{}/{}", daemon_set.namespace, daemon_set.name);
+        let headline = coverage::headline(daemon_set, view);
+        let headline = headline.strip_prefix(&format!("{}: ", view.show(&title))).unwrap_or(&headline).to_owned();
+        let groups =
+            daemon_set.groups.iter().map(|group| format!("{} on {}", group.code, some_of(&group.nodes, NAMES)));
+        (title, std::iter::once(headline).chain(groups).collect::<Vec<_>>().join("; "))
+    });
+    daemon_sets.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ChangeLines, Sentences};
+    use crate::render::view::View;
+
+    #[test]
+    fn a_line_is_written_for_what_has_changed_and_once_a_minute() {
+        let mut lines = ChangeLines::default();
+        let mut at = |seconds: i64, sentences: &[(&str, &str)]| {
+            let sentences: Sentences =
+                sentences.iter().map(|(title, text)| ((*title).to_owned(), (*text).to_owned())).collect();
+            let now = jiff::Timestamp::from_second(1_790_000_000 + seconds).unwrap();
+            let mut out = Vec::new();
+            lines.update(sentences, now, &View::new(None, false), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let first = at(0, &[("a/b", "well"), ("a/c", "well")]);
+        assert_eq!(first, "2026-09-21T14:13:20Z a/b: well\n2026-09-21T14:13:20Z a/c: well\n");
+        assert_eq!(at(1, &[("a/b", "well"), ("a/c", "well")]), "");
+        assert_eq!(at(2, &[("a/b", "ill\u{1b}"), ("a/c", "well")]), "2026-09-21T14:13:22Z a/b: ill\\u{1b}\n");
+        assert_eq!(at(3, &[("a/c", "well")]), "2026-09-21T14:13:23Z a/b: not shown any more\n");
+        assert_eq!(at(62, &[("a/c", "well")]), "");
+        assert_eq!(at(63, &[("a/c", "well")]), "2026-09-21T14:14:23Z no change: 1 DaemonSet\n");
+    }
+}

@@ -23,6 +23,7 @@ use crate::model::template::Template;
 use crate::plan::{Action, Plan, Step};
 use crate::render;
 use crate::render::view::View;
+use crate::report::change::Change as FieldChange;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
 use crate::rollout::apply::{Application, Refusal, apply};
 use crate::rollout::difference::difference;
@@ -215,13 +216,63 @@ async fn follow(
 }
 
 /// Makes the error of a plan that could not be shown: it must not be carried out unseen.
-fn not_shown(failure: Failure) -> Failure {
+pub(super) fn not_shown(failure: Failure) -> Failure {
     match failure {
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             CommandError::new("the output was closed before the change was shown; nothing was sent").into()
         }
         failure => failure,
     }
+}
+
+/// Why a change was not applied.
+pub(super) struct NotApplied {
+    /// Whether it was refused, or its outcome is unknown.
+    pub(super) stage: Stage,
+    /// What others have changed.
+    pub(super) changes: Vec<FieldChange>,
+    pub(super) error: CommandError,
+}
+
+/// Returns the changed object, or the error of a change that was not applied or whose outcome is unknown.
+pub(super) fn applied_or_not(
+    application: Application<CommandError>,
+    title: &str,
+    repeat: &str,
+) -> Result<Value, Box<NotApplied>> {
+    let refused = |error| NotApplied { stage: Stage::Refused, changes: Vec::new(), error };
+    Err(Box::new(match application {
+        Application::Applied(object) => return Ok(object),
+        Application::Refused(Refusal::Changed { by, changes }) => {
+            let by = match by.is_empty() {
+                true => "somebody else".to_owned(),
+                false => by.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and "),
+            };
+            let message = format!("{title} was changed by {by} after it was read; this change was not applied");
+            let hint = "review that change, and run the command again if you still want yours";
+            NotApplied { changes, ..refused(CommandError::new(message).hint(hint)) }
+        }
+        Application::Refused(Refusal::Deleted) => {
+            refused(CommandError::new(format!("{title} was deleted after it was read")))
+        }
+        Application::Refused(Refusal::Contended | Refusal::Blocked) => {
+            let message = format!("{title} changes faster than it can be patched; this change was not applied");
+            refused(CommandError::new(message).hint("find out what keeps writing its status"))
+        }
+        Application::Refused(Refusal::ByServer(error)) => refused(error),
+        Application::Refused(Refusal::NotApplied(error)) => {
+            refused(error.hint(format!("{title} was read again, and the change was not applied; {repeat}")))
+        }
+        Application::Recreated => {
+            let message = format!("{title} was deleted and recreated after it was read; this change was not applied");
+            refused(CommandError::new(message).hint("review the new DaemonSet before you change it"))
+        }
+        Application::Unknown(error) => {
+            let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
+            let hint = format!("it is not known whether the change was applied; {repeat}");
+            NotApplied { stage: Stage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
+        }
+    }))
 }
 
 /// Standard output after a change was applied: that it cannot be written does not end the command.
@@ -253,7 +304,7 @@ impl Write for OutAfterChange<'_> {
 }
 
 /// Returns the one DaemonSet that was found.
-fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a DaemonSet, CommandError> {
+pub(super) fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a DaemonSet, CommandError> {
     let all: Vec<_> = snapshot.daemon_sets_of_any_flavor().collect();
     match all.as_slice() {
         [one] => Ok(one),
@@ -300,7 +351,7 @@ impl Change<'_> {
         if !is_dry_run {
             interrupt.expect_changes();
         }
-        let server = ApiServer { source: &self.session.source, is_dry_run };
+        let server = ApiServer { source: &self.session.source, is_dry_run, evicts: false };
         let application = tokio::select! {
             biased;
             application = apply(&server, step, self.before.daemon_set, is_dry_run) => application,
@@ -308,42 +359,14 @@ impl Change<'_> {
         };
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
-        let (stage, error) = match application {
-            Application::Applied(object) => return Ok(object),
-            Application::Refused(Refusal::Changed { by, changes }) => {
-                render::change::concurrent_edit(&title, &changes, &self.view(io), io.err)?;
-                let by = match by.is_empty() {
-                    true => "somebody else".to_owned(),
-                    false => by.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and "),
-                };
-                self.report.outcome.changed_by_others = changes;
-                let message = format!("{title} was changed by {by} after it was read; this change was not applied");
-                let hint = "review that change, and run the command again if you still want yours";
-                (Stage::Refused, CommandError::new(message).hint(hint))
-            }
-            Application::Refused(Refusal::Deleted) => {
-                (Stage::Refused, CommandError::new(format!("{title} was deleted after it was read")))
-            }
-            Application::Refused(Refusal::Contended) => {
-                let message = format!("{title} changes faster than it can be patched; this change was not applied");
-                (Stage::Refused, CommandError::new(message).hint("find out what keeps writing its status"))
-            }
-            Application::Refused(Refusal::ByServer(error)) => (Stage::Refused, error),
-            Application::Refused(Refusal::NotApplied(error)) => {
-                let hint = format!("{title} was read again, and the change was not applied; {}", self.repeat());
-                (Stage::Refused, error.hint(hint))
-            }
-            Application::Recreated => {
-                let message =
-                    format!("{title} was deleted and recreated after it was read; this change was not applied");
-                (Stage::Refused, CommandError::new(message).hint("review the new DaemonSet before you change it"))
-            }
-            Application::Unknown(error) => {
-                let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
-                let hint = format!("it is not known whether the change was applied; {}", self.repeat());
-                (Stage::Unknown, CommandError { exit, ..error }.hint(hint))
-            }
+        let NotApplied { stage, changes, error } = match applied_or_not(application, &title, &self.repeat()) {
+            Ok(object) => return Ok(object),
+            Err(not_applied) => *not_applied,
         };
+        if !changes.is_empty() {
+            render::change::concurrent_edit(&title, &changes, &self.view(io), io.err)?;
+        }
+        self.report.outcome.changed_by_others = changes;
         self.report.outcome.stage = stage;
         if self.settings.output == Some(Output::Plan) {
             // The error is more important than that nobody reads the plan.
@@ -364,6 +387,7 @@ impl Change<'_> {
             Action::Set(fields) => format!("to repeat it: {}", set::command(daemon_set, fields)),
             Action::Pause => format!("to repeat it: {}", hold::command("pause", daemon_set)),
             Action::Resume => format!("to repeat it: {}", hold::command("resume", daemon_set)),
+            Action::Partition(_) => "run the command again".to_owned(),
             Action::Restart => format!(
                 "before you restart again, see whether the template was changed: kubectl ds history {name} \
                  -n {namespace} --diff"
@@ -393,6 +417,7 @@ impl Change<'_> {
             Action::Set(_) => "updated",
             Action::Pause => "paused",
             Action::Resume => "resumed",
+            Action::Partition(_) => "partitioned",
         };
         format!("{} {verb}", sanitize(&self.report.daemon_set.full()))
     }

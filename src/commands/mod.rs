@@ -17,6 +17,8 @@ mod history;
 mod list;
 mod output;
 mod parse;
+mod partition;
+mod partition_run;
 mod pause;
 mod restart;
 mod resume;
@@ -78,6 +80,7 @@ enum Subcommands {
     Undo(undo::UndoArgs),
     Restart(restart::RestartArgs),
     Set(set::SetArgs),
+    Partition(partition::PartitionArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
     Snapshot(snapshot::SnapshotArgs),
@@ -203,6 +206,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Undo(arguments)) => Box::pin(undo::run(arguments, target, io, out)).await,
         Some(Subcommands::Restart(arguments)) => Box::pin(restart::run(arguments, target, io, out)).await,
         Some(Subcommands::Set(arguments)) => Box::pin(set::run(arguments, target, io, out)).await,
+        Some(Subcommands::Partition(arguments)) => Box::pin(partition::run(arguments, target, io, out)).await,
         Some(Subcommands::Pause(arguments)) => Box::pin(pause::run(arguments, target, io, out)).await,
         Some(Subcommands::Resume(arguments)) => Box::pin(resume::run(arguments, target, io, out)).await,
         Some(Subcommands::Snapshot(arguments)) => Box::pin(snapshot::run(arguments, target, io, out)).await,

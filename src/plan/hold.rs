@@ -1,19 +1,55 @@
 //! Suspends the update strategy of a DaemonSet, and restores it.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::DaemonSetPatch;
 use super::edits::Edits;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::hold::{ANNOTATIONS, HELD_SINCE_ANNOTATION, Hold, ORIGINAL_STRATEGY_ANNOTATION, live_strategy};
+use crate::model::hold::{
+    ANNOTATIONS, HELD_SINCE_ANNOTATION, Hold, ORIGINAL_STRATEGY_ANNOTATION, PARTITION_ANNOTATION, RUN_ANNOTATION,
+    live_strategy,
+};
+use crate::model::int_or_percent::IntOrPercent;
+use crate::model::template::Template;
 
 /// Suspends the update strategy; does nothing if the controller replaces no pods already.
 pub(super) fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
     let mut edits = Edits::of(daemon_set);
     match (daemon_set.flavor(), &daemon_set.spec.update_strategy) {
-        (_, UpdateStrategy::OnDelete) => {}
+        // A client that replaces pods stops.
+        (_, UpdateStrategy::OnDelete) => edits.remove(&["metadata", "annotations", RUN_ANNOTATION]),
         (Flavor::Advanced, _) => edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], true),
         (Flavor::Apps, _) => suspend(daemon_set, now, &mut edits),
+    }
+    edits.into_patch()
+}
+
+/// Suspends the update strategy if it is not yet, and notes how many pods stay on older revisions and which client replaces the
+/// others. Of an Advanced DaemonSet, its controller replaces them.
+pub(super) fn partition(
+    daemon_set: &DaemonSet,
+    now: Timestamp,
+    keep: IntOrPercent,
+    run: &str,
+    template: Option<&Template>,
+) -> Option<DaemonSetPatch> {
+    let mut edits = Edits::of(daemon_set);
+    if daemon_set.flavor() == Flavor::Advanced {
+        let keep: Value = match keep {
+            IntOrPercent::Int(number) => number.into(),
+            IntOrPercent::Percent(_) => keep.to_string().into(),
+        };
+        edits.set(&["spec", "updateStrategy", "rollingUpdate", "partition"], keep);
+    } else {
+        if !Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force) {
+            suspend(daemon_set, now, &mut edits);
+        }
+        edits.set(&["metadata", "annotations", PARTITION_ANNOTATION], keep.to_string());
+        edits.set(&["metadata", "annotations", RUN_ANNOTATION], run);
+    }
+    if let Some(template) = template {
+        edits.set(&["spec", "template"], template.value().clone());
     }
     edits.into_patch()
 }
@@ -24,7 +60,8 @@ pub(super) fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetP
 fn suspend(daemon_set: &DaemonSet, now: Timestamp, edits: &mut Edits<'_>) {
     let annotation = |key| ["metadata", "annotations", key];
     edits.set(&annotation(ORIGINAL_STRATEGY_ANNOTATION), live_strategy(daemon_set).to_string());
-    edits.set(&annotation(HELD_SINCE_ANNOTATION), now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    // With fractions, so that two clients that begin in the same second do not take each other's patch for their own.
+    edits.set(&annotation(HELD_SINCE_ANNOTATION), now.to_string());
     edits.set(&["spec", "updateStrategy", "type"], "OnDelete");
 }
 

@@ -5,6 +5,7 @@
 
 mod edits;
 mod hold;
+mod pod_deletion;
 mod restart;
 mod set;
 mod undo;
@@ -15,7 +16,9 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
+use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template::Template;
+pub use pod_deletion::PodDeletion;
 pub use set::{SpecFields, StrategyType};
 
 /// The name under which the API server records the fields that this tool has changed.
@@ -46,6 +49,8 @@ pub enum Action {
     Pause,
     /// Its update strategy is restored.
     Resume,
+    /// Its update strategy is suspended, and so many pods stay on older revisions.
+    Partition(IntOrPercent),
 }
 
 /// One request that changes one object.
@@ -95,6 +100,18 @@ impl Plan {
         Plan { action: Action::Pause, steps: steps.into_iter().collect() }
     }
 
+    /// Plans to suspend the update strategy for a client that replaces all but `keep` pods, together with a new template.
+    pub(crate) fn partition(
+        daemon_set: &DaemonSet,
+        now: Timestamp,
+        keep: IntOrPercent,
+        run: &str,
+        template: Option<&Template>,
+    ) -> Self {
+        let steps = hold::partition(daemon_set, now, keep, run, template).map(Step::PatchDaemonSet);
+        Plan { action: Action::Partition(keep), steps: steps.into_iter().collect() }
+    }
+
     /// Plans to restore the update strategy; there is nothing to do if it is not suspended.
     pub fn resume(daemon_set: &DaemonSet) -> Self {
         let steps = hold::resume(daemon_set).map(Step::PatchDaemonSet);
@@ -115,6 +132,11 @@ impl Plan {
 }
 
 impl DaemonSetPatch {
+    /// Creates an empty patch, to read the DaemonSet again.
+    pub(crate) fn of(daemon_set: &DaemonSet) -> Self {
+        DaemonSetPatch::new(daemon_set, Vec::new())
+    }
+
     fn new(daemon_set: &DaemonSet, operations: Vec<PatchOperation>) -> Self {
         let metadata = &daemon_set.metadata;
         DaemonSetPatch {

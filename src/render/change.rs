@@ -83,7 +83,20 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
 /// Fails if the output cannot be written.
 pub fn warnings(plan: &ChangePlan, view: &View, err: &mut dyn Write) -> io::Result<()> {
     let incomplete = plan.incomplete.iter().map(|incomplete| &incomplete.message);
-    for message in plan.warnings.iter().map(|warning| &warning.message).chain(incomplete) {
+    write_warnings(plan.warnings.iter().map(|warning| &warning.message).chain(incomplete), view, err)
+}
+
+/// Writes warnings.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn write_warnings<'a>(
+    messages: impl Iterator<Item = &'a String>,
+    view: &View,
+    err: &mut dyn Write,
+) -> io::Result<()> {
+    for message in messages {
         let text = format!("warning: {message}");
         for (index, line) in wrap(&view.show(&text), view.width - 2).into_iter().enumerate() {
             writeln!(err, "{}{line}", if index == 0 { "" } else { "  " })?;

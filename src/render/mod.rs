@@ -20,6 +20,7 @@ pub(crate) mod node;
 pub(crate) mod node_map;
 pub(crate) mod nodes;
 pub(crate) mod overview;
+pub(crate) mod partition;
 pub(crate) mod progress;
 #[cfg(feature = "live")]
 pub mod region;

@@ -9,6 +9,7 @@ pub mod history;
 pub mod list;
 pub mod node_event;
 pub mod node_map;
+pub mod partition;
 pub mod plan;
 pub mod reason;
 pub mod rollout_status;

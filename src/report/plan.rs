@@ -187,6 +187,8 @@ pub enum WarningCode {
     HostPort,
     /// The newer pod is deleted on nodes with two.
     SurgePodsDeleted,
+    /// The update strategy surges, which it cannot while it is suspended.
+    SurgeSuspended,
     /// Somebody who puts the suspended update strategy back starts a rollout to all nodes.
     StrategyPutBack,
 }

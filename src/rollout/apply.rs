@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::concurrent_edit;
 use super::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::pod::Pod;
 use crate::model::template::Template;
-use crate::plan::{DaemonSetPatch, FIELD_MANAGER, Step};
+use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodDeletion, Step};
 use crate::report::change::Change;
 
 /// The number of times a patch is sent while the status of its object keeps changing.
@@ -28,6 +29,12 @@ pub(crate) trait Server {
     /// Reads the object that a patch is for; `None` if it does not exist.
     async fn read(&self, patch: &DaemonSetPatch) -> Result<Option<DaemonSet>, Self::Error>;
 
+    /// Deletes a pod once, or evicts it, and returns the server's answer.
+    async fn delete_pod(&self, pod: &PodDeletion) -> Result<Value, Failed<Self::Error>>;
+
+    /// Reads the pod that a deletion is for; `None` if it does not exist.
+    async fn read_pod(&self, pod: &PodDeletion) -> Result<Option<Pod>, Self::Error>;
+
     /// Waits.
     async fn pause(&self, pause: Duration);
 
@@ -44,13 +51,15 @@ pub(crate) enum Failed<E> {
     OutcomeUnknown(E),
     /// It was not applied.
     Refused(E),
+    /// It is an eviction that a PodDisruptionBudget does not allow now.
+    Blocked(E),
 }
 
 /// What became of a step.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Application<E> {
+pub(crate) enum Application<E, T = Value> {
     /// The server has applied it; the object as it became.
-    Applied(Value),
+    Applied(T),
     /// Nothing was changed.
     Refused(Refusal<E>),
     /// The object was deleted and created again under the same name; the new one was not changed.
@@ -73,6 +82,8 @@ pub(crate) enum Refusal<E> {
     Deleted,
     /// Something changes its status faster than it can be patched.
     Contended,
+    /// A PodDisruptionBudget does not allow the eviction now.
+    Blocked,
     /// The server refused the request.
     ByServer(E),
     /// The request failed, and the object was read again without the change.
@@ -99,7 +110,9 @@ pub(crate) async fn apply<S: Server>(
             Err(failed) => failed,
         };
         let error = match failed {
-            Failed::Refused(error) => return Application::Refused(Refusal::ByServer(error)),
+            Failed::Refused(error) | Failed::Blocked(error) => {
+                return Application::Refused(Refusal::ByServer(error));
+            }
             Failed::OutcomeUnknown(error) if is_dry_run => return Application::Refused(Refusal::ByServer(error)),
             Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error).await,
             Failed::Conflict(error) => error,
@@ -116,6 +129,49 @@ pub(crate) async fn apply<S: Server>(
         }
     }
     Application::Refused(Refusal::Contended)
+}
+
+/// Deletes or evicts a pod as it was read, and finds out what became of that. A pod that does not exist is deleted.
+///
+/// A pod that has changed is left alone, whatever has changed: whoever has chosen it decides again.
+pub(crate) async fn delete_pod<S: Server>(server: &S, pod: &PodDeletion) -> Application<S::Error, ()> {
+    let is_done = |answer: &Value| match answer["kind"].as_str() {
+        Some("Pod") => answer["metadata"]["uid"] == pod.uid.as_str(),
+        Some("Status") => answer["status"] == "Success" && answer["apiVersion"] == "v1",
+        _ => false,
+    };
+    let (error, pauses) = match server.delete_pod(pod).await {
+        Ok(answer) if is_done(&answer) => return Application::Applied(()),
+        // A proxy may answer anything.
+        Ok(_) => (server.unexpected("it is not the deleted pod"), &PAUSES[..]),
+        Err(Failed::Refused(error)) => return Application::Refused(Refusal::ByServer(error)),
+        Err(Failed::Blocked(_)) => return Application::Refused(Refusal::Blocked),
+        Err(Failed::OutcomeUnknown(error)) => (error, &PAUSES[..]),
+        Err(Failed::Conflict(error)) => {
+            // Another version of it, or another pod.
+            return match server.read_pod(pod).await {
+                Ok(None) => Application::Applied(()),
+                Ok(Some(now)) if now.metadata.uid != pod.uid => Application::Recreated,
+                Ok(Some(_)) => Application::Refused(Refusal::Contended),
+                Err(_) => Application::Refused(Refusal::NotApplied(error)),
+            };
+        }
+    };
+    let mut is_unchanged = false;
+    for pause in pauses {
+        server.pause(*pause).await;
+        match server.read_pod(pod).await {
+            Err(_) => {}
+            Ok(None) => return Application::Applied(()),
+            Ok(Some(now)) if now.metadata.uid != pod.uid => return Application::Recreated,
+            Ok(Some(now)) if now.metadata.is_terminating() => return Application::Applied(()),
+            Ok(Some(_)) => is_unchanged = true,
+        }
+    }
+    match is_unchanged {
+        true => Application::Refused(Refusal::NotApplied(error)),
+        false => Application::Unknown(error),
+    }
 }
 
 /// Reads the object again to find out whether a patch was applied whose answer was lost.
@@ -243,9 +299,10 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::{Application, Failed, Refusal, Server, apply};
+    use super::{Application, Failed, Refusal, Server, apply, delete_pod};
     use crate::model::daemon_set::DaemonSet;
-    use crate::plan::{DaemonSetPatch, Plan};
+    use crate::model::pod::Pod;
+    use crate::plan::{DaemonSetPatch, Plan, PodDeletion};
 
     /// A server that answers as it was told, and then reads `now` again and again.
     struct Script {
@@ -273,6 +330,14 @@ mod tests {
 
         async fn read(&self, _: &DaemonSetPatch) -> Result<Option<DaemonSet>, &'static str> {
             self.now.clone().map(|object| object.map(|object| DaemonSet::from_object(object).unwrap()))
+        }
+
+        async fn delete_pod(&self, _: &PodDeletion) -> Result<Value, Failed<&'static str>> {
+            self.answers.borrow_mut().pop().unwrap()
+        }
+
+        async fn read_pod(&self, _: &PodDeletion) -> Result<Option<Pod>, &'static str> {
+            self.now.clone().map(|object| object.map(|object| serde_json::from_value(object).unwrap()))
         }
 
         async fn pause(&self, _: Duration) {}
@@ -306,6 +371,44 @@ mod tests {
         match application.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(application) => (application, script.sent.get()),
             Poll::Pending => panic!("nothing here waits"),
+        }
+    }
+
+    #[test]
+    fn what_became_of_a_deletion_is_told_from_the_pod() {
+        let pod = |uid: &str, deleted: Option<&str>| json!({"kind": "Pod", "metadata": {"name": "agent-x", "uid": uid, "deletionTimestamp": deleted}});
+        let at = Some("2026-11-21T06:00:00Z");
+        let deletion = PodDeletion {
+            namespace: "team".to_owned(),
+            name: "agent-x".to_owned(),
+            uid: "1".to_owned(),
+            resource_version: "7".to_owned(),
+        };
+        let lost = || Err(Failed::OutcomeUnknown("lost"));
+        let conflict = || Err(Failed::Conflict("conflict"));
+        let odd = |answer: Value| Ok(answer);
+        for (answer, now, expected) in [
+            (Ok(pod("1", at)), Err("down"), Application::Applied(())),
+            (
+                Ok(json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
+                Err("down"),
+                Application::Applied(()),
+            ),
+            (Err(Failed::Refused("no")), Err("down"), Application::Refused(Refusal::ByServer("no"))),
+            (lost(), Ok(None), Application::Applied(())),
+            (lost(), Ok(Some(pod("1", at))), Application::Applied(())),
+            (lost(), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("lost"))),
+            (lost(), Ok(Some(pod("2", None))), Application::Recreated),
+            (lost(), Err("down"), Application::Unknown("lost")),
+            (conflict(), Ok(Some(pod("1", None))), Application::Refused(Refusal::Contended)),
+            (Err(Failed::Blocked("budget")), Err("down"), Application::Refused(Refusal::Blocked)),
+            (conflict(), Ok(Some(pod("2", None))), Application::Recreated),
+            (odd(json!({})), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("unexpected"))),
+            (odd(pod("2", at)), Ok(None), Application::Applied(())),
+        ] {
+            let script = Script { answers: RefCell::new(vec![answer]), now, sent: Cell::new(0) };
+            let application = pin!(delete_pod(&script, &deletion));
+            assert_eq!(application.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(expected));
         }
     }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::difference::difference;
 use super::revisions::controller_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
@@ -163,7 +164,14 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
     let mut warnings: Vec<Warning> = deleting(daemon_set).into_iter().collect();
     let mut warn = |code, message: String| warnings.push(Warning { code, message });
     let strategy = &daemon_set.spec.update_strategy;
-    if *strategy == UpdateStrategy::OnDelete {
+    if Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force) {
+        let message = format!(
+            "the rollout is paused or partitioned, so each pod stays as it is until it is replaced by: kubectl ds partition \
+             {} 0",
+            daemon_set.metadata.name
+        );
+        warn(WarningCode::OnDelete, message);
+    } else if *strategy == UpdateStrategy::OnDelete {
         let message = "the update strategy is OnDelete: the controller replaces no pod; each stays as it is until it \
                        is deleted";
         warn(WarningCode::OnDelete, message.to_owned());

@@ -50,8 +50,11 @@ pub(crate) fn pause(
     if !surge_pods.is_empty() && !delete_surge_pods {
         return Err(Refusal::SurgePods(surge_pods.to_vec()));
     }
-    if planned.report.needed {
+    let was_running = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
+    if planned.report.needed && !was_running {
         planned.report.warnings.extend(who_puts_back(daemon_set));
+    } else if was_running && planned.report.needed {
+        planned.report.why = Some("a client that is replacing pods stops".to_owned());
     } else {
         planned.report.why = Some(match Hold::of(daemon_set) {
             Some(Hold { partition: Some(_), .. }) => "it is partitioned, so no pod is replaced by itself".to_owned(),
@@ -139,7 +142,7 @@ pub(crate) fn command(verb: &str, daemon_set: &DaemonSetName) -> Command {
 }
 
 /// Returns who decides about the update strategy instead of whoever uses this tool.
-fn holder(daemon_set: &DaemonSet) -> Option<String> {
+pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
     if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {
         return Some(format!("OpenKruise Rollouts (annotation {annotation})"));
     }
@@ -148,7 +151,7 @@ fn holder(daemon_set: &DaemonSet) -> Option<String> {
 }
 
 /// Warns of everybody who may put the suspended strategy back, and of what follows from that.
-fn who_puts_back(daemon_set: &DaemonSet) -> Vec<Warning> {
+pub(super) fn who_puts_back(daemon_set: &DaemonSet) -> Vec<Warning> {
     const STRATEGY: &[&str] = &["spec", "updateStrategy"];
     const TYPE: &[&str] = &["spec", "updateStrategy", "type"];
     const PAUSED: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "paused"];

@@ -3,6 +3,7 @@
 //! [`fleet`] has a row for each DaemonSet; [`history`] lists [`revisions`]; [`undo`], [`restart`], [`set`] and
 //! [`hold`] plan a change, compute its [`effect`] and collect what may go wrong with it ([`change_warnings`]), `apply`
 //! carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when the controller has acted.
+//! [`partition`] stages a rollout node by node.
 //! [`difference`](mod@difference) compares two pod templates by meaning.
 
 #[cfg(feature = "live")]
@@ -19,6 +20,7 @@ pub(crate) mod history;
 pub(crate) mod hold;
 #[cfg(feature = "live")]
 pub(crate) mod observed;
+pub(crate) mod partition;
 pub mod planned;
 pub(crate) mod restart;
 pub mod revisions;

@@ -3,6 +3,7 @@
 use kubectl_ds::report::coverage::{CoverageReport, WhatIfReport};
 use kubectl_ds::report::history::{HistoryReport, HistoryReportList, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
+use kubectl_ds::report::partition::PartitionReport;
 use kubectl_ds::report::plan::ChangePlan;
 use kubectl_ds::report::rollout_status::RolloutStatusReport;
 use schemars::JsonSchema;
@@ -34,6 +35,7 @@ fn the_schemas_are_fresh() {
         ("history-report-list.json", schema::<HistoryReportList>()),
         ("revision-diff.json", schema::<RevisionDiff>()),
         ("change-plan.json", schema::<ChangePlan>()),
+        ("partition-report.json", schema::<PartitionReport>()),
     ] {
         must_be(&format!("schema/{name}"), &format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()));
     }
@@ -96,6 +98,14 @@ fn reports_of_the_demo_fit_their_schemas() {
 }
 
 #[test]
+fn a_planned_partition_fits_its_schema() {
+    let report =
+        run(&["partition", "half-way", "-n", "monitoring", "--update=4", "--from", "demo", "--dry-run", "-o", "json"]);
+    let report: Value = serde_json::from_str(&report.out).unwrap();
+    assert_eq!(problems(&file("partition-report.json"), &report), Vec::<String>::new());
+}
+
+#[test]
 fn rollouts_of_every_verdict_fit_their_schema() {
     let report = run(&["status", "-A", "-o", "json", "--from", ROLLOUTS]);
     let report: Value = serde_json::from_str(&report.out).unwrap();
@@ -113,7 +123,13 @@ fn a_partial_report_fits_its_schema() {
 
 #[test]
 fn every_field_is_documented() {
-    for name in ["coverage-report.json", "what-if-report.json", "list-report.json", "rollout-status-report.json"] {
+    for name in [
+        "coverage-report.json",
+        "what-if-report.json",
+        "list-report.json",
+        "rollout-status-report.json",
+        "partition-report.json",
+    ] {
         let mut missing = Vec::new();
         undocumented(name, &file(name), &mut missing);
         assert_eq!(missing, Vec::<String>::new());

@@ -73,8 +73,18 @@ struct Request {
     /// The path on the server, with its query.
     path: String,
     accept: &'static str,
-    /// The JSON Patch, if something is to be changed.
-    patch: Option<Bytes>,
+    /// What is to be changed; `None` for a read.
+    change: Option<Change>,
+}
+
+/// A request that changes something.
+#[derive(Clone)]
+pub(super) struct Change {
+    pub(super) method: Method,
+    pub(super) content_type: &'static str,
+    pub(super) body: Bytes,
+    /// Whether it is sent again if the server turns it away (429) before it has looked at it.
+    pub(super) retries: bool,
 }
 
 /// A response whose body has not been read yet.
@@ -136,7 +146,7 @@ impl Transport {
         path: &str,
         accept: &'static str,
     ) -> Result<Response<'_>, ClusterError> {
-        self.request(request, Request { path: self.full_path(path), accept, patch: None }).await
+        self.request(request, Request { path: self.full_path(path), accept, change: None }).await
     }
 
     /// Requests a watch, which the server ends after `seconds`. Until then it may be silent.
@@ -183,21 +193,21 @@ impl Transport {
         self.get(request, path, accept).await?.object().await
     }
 
-    /// Sends a JSON Patch, and returns the resulting object.
+    /// Sends a change, and returns the resulting object.
     ///
     /// It is sent again only if the server says that it has not looked at it.
     ///
     /// # Errors
     ///
     /// Fails as [`Transport::get_object`] does. If the connection is lost, the outcome is unknown.
-    pub(super) async fn patch_object<T: serde::de::DeserializeOwned>(
+    pub(super) async fn change<T: serde::de::DeserializeOwned>(
         &self,
         request: &str,
         path: &str,
-        patch: Vec<u8>,
+        change: Change,
     ) -> Result<T, ClusterError> {
-        let patch = Some(patch.into());
-        self.request(request, Request { path: self.full_path(path), accept: JSON, patch }).await?.object().await
+        let change = Some(change);
+        self.request(request, Request { path: self.full_path(path), accept: JSON, change }).await?.object().await
     }
 
     /// Adds the path of the server's address, such as that of a cluster behind a proxy.
@@ -215,7 +225,7 @@ impl Transport {
         loop {
             let response = match self.send_authenticated(deadline, &request).await {
                 Ok(response) => response,
-                Err(SendError::Reset(_)) if request.patch.is_none() && !patience.is_zero() => {
+                Err(SendError::Reset(_)) if request.change.is_none() && !patience.is_zero() => {
                     self.pause(deadline, pause.min(patience)).await?;
                     patience = patience.saturating_sub(pause);
                     pause *= 2;
@@ -232,7 +242,7 @@ impl Transport {
                 let (request, body) = (description.to_owned(), response.into_body());
                 return Ok(Response { transport: self, request, content_type, body, deadline, max_silence: SILENCE });
             }
-            if request.patch.is_none()
+            if request.change.is_none()
                 && status.is_redirection()
                 && redirects < MAX_REDIRECTS
                 && let Some(path) = self.redirect(response.headers())
@@ -241,8 +251,10 @@ impl Transport {
                 request.path = path;
                 continue;
             }
-            let is_read = request.patch.is_none();
+            let is_read = request.change.is_none();
+            let retries_change = request.change.as_ref().is_none_or(|change| change.retries);
             let wait = match retry_after(response.headers()) {
+                _ if !retries_change => None,
                 Some(wait)
                     if retries < MAX_RETRIES
                         && (status == StatusCode::TOO_MANY_REQUESTS || (is_read && status.is_server_error())) =>
@@ -285,17 +297,16 @@ impl Transport {
     }
 
     async fn send(&self, request: &Request, credentials: &Credentials) -> Result<http::Response<Body>, SendError> {
-        let Request { path, accept, patch } = request;
+        let Request { path, accept, change } = request;
         let invalid = |error: http::Error| ClusterError::config(format!("cannot request {path:?}: {error}"));
         let mut parts = self.url.clone().into_parts();
         parts.path_and_query = Some(path.parse().map_err(|error: http::uri::InvalidUri| invalid(error.into()))?);
         let builder = http::Request::builder().uri(Uri::from_parts(parts).map_err(|error| invalid(error.into()))?);
-        let sent = match patch {
+        let sent = match change {
             None => builder.method(Method::GET).body(Body::empty()),
-            Some(patch) => builder
-                .method(Method::PATCH)
-                .header(CONTENT_TYPE, "application/json-patch+json")
-                .body(Body::from(patch.clone())),
+            Some(Change { method, content_type, body, .. }) => {
+                builder.method(method.clone()).header(CONTENT_TYPE, *content_type).body(Body::from(body.clone()))
+            }
         };
         let mut sent = sent.map_err(invalid)?;
         let headers = sent.headers_mut();

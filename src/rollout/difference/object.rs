@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::difference;
+use crate::model::hold::RUN_ANNOTATION;
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::template::Template;
 use crate::report::change::{Change, Path, Step};
@@ -12,8 +13,8 @@ use crate::report::change::{Change, Path, Step};
 /// The metadata that people and tools change.
 const METADATA: [&str; 5] = ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"];
 
-/// Annotations that controllers maintain for their own use.
-const MAINTAINED: [&str; 2] = [TEMPLATE_GENERATION_ANNOTATION, "field.cattle.io/publicEndpoints"];
+/// Annotations that controllers and clients maintain for their own use.
+const MAINTAINED: [&str; 3] = [TEMPLATE_GENERATION_ANNOTATION, RUN_ANNOTATION, "field.cattle.io/publicEndpoints"];
 
 /// Returns what differs between two versions of a DaemonSet, except for its status and what controllers maintain for
 /// their own use.

@@ -85,9 +85,12 @@ mod tests {
             (status.verdict, hold.in_force, hold.original_strategy.as_str()),
             (Verdict::Paused, true, "RollingUpdate 10%")
         );
-        assert_eq!(commands(&status), ["kubectl ds resume -n default agent"]);
+        assert_eq!(
+            commands(&status),
+            ["kubectl ds partition -n default agent 0", "kubectl ds resume -n default agent"]
+        );
         let all = held(&json!({"type": "OnDelete"}), None, 6, "2026-03-01T11:20:00Z");
-        assert_eq!((all.verdict, commands(&all).len()), (Verdict::Complete, 1));
+        assert_eq!((all.verdict, commands(&all).len()), (Verdict::Complete, 2));
         let overridden = held(&json!({"type": "RollingUpdate"}), None, 2, "2026-03-01T11:20:00Z");
         assert!(!overridden.hold.as_ref().unwrap().in_force);
         assert_eq!(commands(&overridden), ["kubectl ds pause -n default agent", "kubectl ds resume -n default agent"]);

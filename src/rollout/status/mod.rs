@@ -14,7 +14,7 @@ pub(crate) mod next_step;
 mod node_map;
 mod pace;
 mod simulation;
-mod situation;
+pub(in crate::rollout) mod situation;
 mod suspect;
 mod verdict;
 mod way_out;

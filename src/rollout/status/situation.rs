@@ -28,49 +28,49 @@ const STARTUP: i64 = 60;
 const REACTION: i64 = 10;
 
 /// One DaemonSet at one moment.
-pub(super) struct Situation<'a> {
-    pub(super) index: &'a Index<'a>,
-    pub(super) daemon_set: &'a DaemonSet,
+pub(in crate::rollout) struct Situation<'a> {
+    pub(in crate::rollout) index: &'a Index<'a>,
+    pub(in crate::rollout) daemon_set: &'a DaemonSet,
     /// The revision of the live template, if it is known.
-    pub(super) current: Option<&'a ControllerRevision>,
+    pub(in crate::rollout) current: Option<&'a ControllerRevision>,
     /// What coverage says.
-    pub(super) coverage: DaemonSetCoverage,
+    pub(in crate::rollout) coverage: DaemonSetCoverage,
     /// Every node that exists or has a pod, by name; those that do not exist come last.
-    pub(super) nodes: Vec<RolloutNode<'a>>,
+    pub(in crate::rollout) nodes: Vec<RolloutNode<'a>>,
     /// The same as the controller's rules take it.
-    pub(super) node_pods: Vec<NodePods<'a>>,
+    pub(in crate::rollout) node_pods: Vec<NodePods<'a>>,
     /// Whether nodes, pods and their revisions are known.
-    pub(super) is_known: bool,
+    pub(in crate::rollout) is_known: bool,
     /// Whether the API server refuses new pods.
-    pub(super) creation_is_refused: bool,
+    pub(in crate::rollout) creation_is_refused: bool,
     /// Since when the controller manager has not renewed its lease, if that is too long.
-    pub(super) controller_silent_since: Option<Timestamp>,
+    pub(in crate::rollout) controller_silent_since: Option<Timestamp>,
 }
 
 /// A node and its pods by revision. Pods that are being deleted count as neither.
-pub(super) struct RolloutNode<'a> {
-    pub(super) name: &'a str,
+pub(in crate::rollout) struct RolloutNode<'a> {
+    pub(in crate::rollout) name: &'a str,
     /// Whether it should run a pod.
-    pub(super) eligible: bool,
+    pub(in crate::rollout) eligible: bool,
     /// Whether it exists.
-    pub(super) exists: bool,
+    pub(in crate::rollout) exists: bool,
     /// Whether it has its one pod, which is updated and available.
-    pub(super) is_done: bool,
-    pub(super) updated: Option<&'a Pod>,
-    pub(super) old: Option<&'a Pod>,
-    pub(super) updated_is_available: bool,
-    pub(super) old_is_available: bool,
+    pub(in crate::rollout) is_done: bool,
+    pub(in crate::rollout) updated: Option<&'a Pod>,
+    pub(in crate::rollout) old: Option<&'a Pod>,
+    pub(in crate::rollout) updated_is_available: bool,
+    pub(in crate::rollout) old_is_available: bool,
     /// Whether a pod is being deleted.
-    pub(super) is_terminating: bool,
+    pub(in crate::rollout) is_terminating: bool,
     /// The primary reason that coverage gives.
-    pub(super) reason: Option<ReasonCode>,
+    pub(in crate::rollout) reason: Option<ReasonCode>,
     /// Since when the node has had no available pod, if that is known.
-    pub(super) since: Option<Timestamp>,
+    pub(in crate::rollout) since: Option<Timestamp>,
 }
 
 impl<'a> Situation<'a> {
     /// Computes the situation of a DaemonSet in a snapshot.
-    pub(super) fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
+    pub(in crate::rollout) fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
         let options = Options { detail: Detail::Nodes, ..Options::default() };
         let coverage = daemon_set_coverage(index, daemon_set, &options);
         let current = index.current_revision(daemon_set);
@@ -132,18 +132,18 @@ impl<'a> Situation<'a> {
     }
 
     /// Returns the time of the snapshot.
-    pub(super) fn now(&self) -> Timestamp {
+    pub(in crate::rollout) fn now(&self) -> Timestamp {
         self.index.now()
     }
 
     /// Returns when the rollout of the current revision began.
-    pub(super) fn rolled_out_at(&self) -> Option<Timestamp> {
+    pub(in crate::rollout) fn rolled_out_at(&self) -> Option<Timestamp> {
         let current = self.current?;
         current.rolled_out_at().or_else(|| current.metadata.creation_timestamp.get())
     }
 
     /// Computes the next step of the controller.
-    pub(super) fn next_step(&self) -> NextStep<'a> {
+    pub(in crate::rollout) fn next_step(&self) -> NextStep<'a> {
         let hash = self.current.map_or("", ControllerRevision::hash);
         next_step::next_step(self.daemon_set, hash, &self.node_pods, self.now())
     }
@@ -154,7 +154,7 @@ impl<'a> Situation<'a> {
     /// only, the earliest that it has noted (`AddAfter`, client-go/util/workqueue/delaying_queue.go, release 0.36.3), and
     /// its status, which would make it look once more, counts the old pods while it surges (`updateDaemonSetStatus`,
     /// pkg/controller/daemon/daemon_controller.go, release 1.36.3). It stands still until another event of the DaemonSet.
-    pub(super) fn stalled_since(&self, step: &NextStep<'_>) -> Option<Timestamp> {
+    pub(in crate::rollout) fn stalled_since(&self, step: &NextStep<'_>) -> Option<Timestamp> {
         let min_ready = self.daemon_set.spec.min_ready_seconds;
         let deletes: Vec<&Pod> =
             step.upkeep.delete.iter().copied().filter(|pod| !pod.metadata.is_terminating()).collect();
@@ -180,7 +180,7 @@ impl<'a> Situation<'a> {
     }
 
     /// Returns whether a node is about to become available, or to stop counting against the budget.
-    pub(super) fn is_passing(&self, node: &RolloutNode<'_>) -> bool {
+    pub(in crate::rollout) fn is_passing(&self, node: &RolloutNode<'_>) -> bool {
         match node.reason {
             Some(code) => self.passes(code, node.since),
             // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
@@ -189,7 +189,7 @@ impl<'a> Situation<'a> {
     }
 
     /// Returns whether a reason is expected to pass by itself.
-    pub(super) fn passes(&self, code: ReasonCode, since: Option<Timestamp>) -> bool {
+    pub(in crate::rollout) fn passes(&self, code: ReasonCode, since: Option<Timestamp>) -> bool {
         use ReasonCode as R;
         let for_less_than = |seconds: i64| since.map(|since| seconds_between(since, self.now()) < seconds);
         match code {

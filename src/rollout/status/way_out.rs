@@ -78,7 +78,13 @@ fn leave(situation: &Situation<'_>, hold: &Hold) -> Vec<Fix> {
     let name = name_of(situation.daemon_set);
     let fix = |advice: &str, verb| Fix { advice: advice.to_owned(), command: Some(command(verb, &name)) };
     match hold.is_in_force {
-        true => vec![fix("to let the controller finish at its own pace", "resume")],
+        true => vec![
+            Fix {
+                advice: "to update the remaining nodes one by one".to_owned(),
+                command: Some(command("partition", &name).name("0")),
+            },
+            fix("to let the controller finish at its own pace", "resume"),
+        ],
         false => vec![fix("to suspend the strategy again", "pause"), fix("to keep it as it is now", "resume")],
     }
 }

@@ -5,6 +5,7 @@ mod advanced;
 mod agreement;
 mod faults;
 mod meaning;
+mod partition;
 pub(super) mod program;
 mod sequence;
 mod sequences;

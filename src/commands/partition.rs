@@ -1,0 +1,424 @@
+//! `partition`: updates some of the nodes, and keeps the others on older revisions.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use jiff::SignedDuration;
+
+use super::change::{not_shown, only_one};
+use super::parse::{Named, parse_duration, parse_name, parse_selector};
+use super::partition_run::{Run, now};
+use super::pause::surge_pods;
+use super::session::{GlobalArgs, Session};
+use super::{Failure, interrupted};
+use crate::cluster::{Flavors, Query, Wanted};
+use crate::encode::json;
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::model::daemon_set::Flavor;
+use crate::model::int_or_percent::IntOrPercent;
+use crate::render;
+use crate::render::view::View;
+use crate::rollout::partition::Gates;
+use crate::rollout::partition::plan::{Amount, NewTemplate, Planned, Refusal, Request, plan};
+use crate::rollout::revisions::{Revisions, name_of};
+
+/// Update some of the nodes of a DaemonSet, and keep the others on older revisions
+///
+/// The update strategy is suspended (OnDelete), and annotations keep what it was. Then pods of older revisions are deleted
+/// one by one, never more than maxUnavailable at a time, and only while every new pod starts, becomes available and does not
+/// restart, and while no updated node turns NotReady. `partition NAME 0` updates the remaining nodes and restores the
+/// strategy. A run that has ended for whatever reason is continued by the same command.
+///
+/// While a DaemonSet is partitioned, every new pod gets the current template: on a new node, and after a pod was deleted,
+/// evicted or has failed. Of an Advanced DaemonSet of OpenKruise `partition` is set, and its controller does the rest.
+///
+/// Exit codes: 3 if a gate has stopped it; 6 if the controller was not seen to act; 7 if a change was sent and it is not known
+/// whether it was applied.
+#[derive(Debug, Args)]
+#[command(before_help = "# Show which nodes would be updated if half of the pods stay as they are
+kubectl ds partition half-way 50% -n monitoring --dry-run
+
+# Update one node to a new image
+kubectl ds partition half-way --update 1 --image agent=agent:3 -n monitoring --dry-run
+
+# Update the remaining nodes, and restore the update strategy
+kubectl ds partition half-way 0 -n monitoring --dry-run")]
+pub struct PartitionArgs {
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
+    name: String,
+    /// The number or percentage of pods that stay on older revisions; percentages are rounded down
+    #[arg(value_name = "N|N%", required_unless_present_any = ["update", "stages"])]
+    #[arg(conflicts_with_all = ["update", "stages"])]
+    partition: Option<IntOrPercent>,
+    /// The number or percentage of pods to update instead
+    #[arg(long, value_name = "N|N%", conflicts_with = "stages")]
+    update: Option<IntOrPercent>,
+    /// Several numbers or percentages of pods to update, one stage after the other
+    #[arg(long, value_name = "N|N%,...", value_delimiter = ',')]
+    stages: Vec<IntOrPercent>,
+    /// With --stages: do not ask before each stage
+    #[arg(long, requires = "stages")]
+    yes: bool,
+    /// Roll out another image of a container; can be given more than once
+    #[arg(long, value_name = "CONTAINER=IMAGE", conflicts_with = "to_revision")]
+    image: Vec<String>,
+    /// Roll out the template of a revision
+    #[arg(long, value_name = "N")]
+    to_revision: Option<i64>,
+    /// Update only these nodes, in this order
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    nodes: Vec<String>,
+    /// Update only nodes with these labels
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "nodes")]
+    node_selector: Option<String>,
+    /// The label by whose values nodes take turns; by default the zone
+    #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
+    spread_by: Option<String>,
+    /// How often a new pod may restart
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..))]
+    max_restarts: i32,
+    /// How long all new pods must be available at the end of a stage, such as 30s or 10m
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    soak: Duration,
+    /// Stop if nothing progresses for this time
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    progress_deadline: Duration,
+    /// Run this command with `sh -c` for each updated node, and stop if it fails; NODE, POD, NAMESPACE and REVISION are set
+    #[arg(long, value_name = "COMMAND")]
+    verify: Option<String>,
+    /// What to do after a gate has stopped a stage
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    on_failure: OnFailure,
+    /// Evict pods instead of deleting them, so that PodDisruptionBudgets hold
+    #[arg(long)]
+    evict: bool,
+    /// Begin although nodes have two pods because of maxSurge; the controller deletes the newer one of each
+    #[arg(long)]
+    delete_surge_pods: bool,
+    /// Show the plan, and send nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// How to print: json
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    output: Option<Output>,
+}
+
+/// What `--on-failure` takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnFailure {
+    /// Leave everything as it is
+    #[default]
+    Stop,
+    /// Roll the template back, and the updated nodes
+    Undo,
+}
+
+/// What `-o` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Json,
+}
+
+/// What the flags mean.
+struct Settings {
+    flavors: Flavors,
+    namespace: Option<String>,
+    name: String,
+    stages: Vec<Amount>,
+    asks: bool,
+    request: Request,
+    on_failure: OnFailure,
+    dry_run: bool,
+    output: Option<Output>,
+    /// The flags that were given and that Advanced DaemonSets do not support.
+    own_flags: Vec<&'static str>,
+}
+
+impl PartitionArgs {
+    fn resolve(self, io: &Io<'_>) -> Result<Settings, CommandError> {
+        let PartitionArgs {
+            name,
+            partition,
+            update,
+            stages,
+            yes,
+            image,
+            to_revision,
+            nodes,
+            node_selector,
+            spread_by,
+            max_restarts,
+            soak,
+            progress_deadline,
+            verify,
+            on_failure,
+            evict,
+            delete_surge_pods,
+            dry_run,
+            output,
+        } = self;
+        let Named { flavors, namespace, name } = parse_name(&name)?;
+        let asks = !stages.is_empty() && !yes && !dry_run;
+        if asks && !io.input_is_terminal {
+            return Err(CommandError::usage("--stages asks before each stage, and there is no terminal")
+                .hint("add --yes to begin each stage as soon as the one before is complete"));
+        }
+        let stages: Vec<Amount> = match (partition, update) {
+            (Some(keep), _) => vec![Amount::Keep(keep)],
+            (_, Some(update)) => vec![Amount::Update(update)],
+            (None, None) => stages.into_iter().map(Amount::Update).collect(),
+        };
+        for Amount::Keep(amount) | Amount::Update(amount) in &stages {
+            if amount.value() < 0 || matches!(amount, IntOrPercent::Percent(percent) if *percent > 100) {
+                return Err(CommandError::usage(format!("invalid number of pods \"{amount}\"")));
+            }
+        }
+        let mut images = Vec::new();
+        for text in image {
+            match text.split_once('=') {
+                Some((container, image)) if !container.is_empty() && !image.is_empty() => {
+                    images.push((container.to_owned(), image.to_owned()));
+                }
+                _ => return Err(CommandError::usage(format!("invalid image {text:?}: give CONTAINER=IMAGE"))),
+            }
+        }
+        let template = match to_revision {
+            Some(number) => NewTemplate::Revision(number),
+            None if images.is_empty() => NewTemplate::Live,
+            None => NewTemplate::Images(images),
+        };
+        let own_flags = [
+            ("--nodes", !nodes.is_empty()),
+            ("--node-selector", node_selector.is_some()),
+            ("--spread-by", spread_by.is_some()),
+            ("--verify", verify.is_some()),
+            ("--stages", stages.len() > 1),
+            ("--soak", !soak.is_zero()),
+            ("--evict", evict),
+            ("--on-failure", on_failure != OnFailure::Stop),
+        ];
+        let gates = Gates {
+            max_restarts,
+            soak: signed(soak),
+            progress_deadline: signed(progress_deadline),
+            verifies: verify.is_some(),
+        };
+        let request = Request {
+            amount: stages[0],
+            template,
+            nodes,
+            node_selector: parse_selector("--node-selector", node_selector.as_deref())?,
+            spread_by,
+            gates,
+            verify,
+            evict,
+            delete_surge_pods,
+            run: format!("{} {}", now(io), std::process::id()),
+        };
+        let own_flags = own_flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
+        Ok(Settings { flavors, namespace, name, stages, asks, request, on_failure, dry_run, output, own_flags })
+    }
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// Fails if the stage cannot be as requested, a change is not applied, or the output cannot be written.
+pub async fn run(
+    arguments: PartitionArgs,
+    target: GlobalArgs,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let settings = arguments.resolve(io)?;
+    let mut target = target.resolve(io)?;
+    target.enter(settings.namespace.clone())?;
+    if !target.selector.is_empty() {
+        return Err(CommandError::usage("a name and --selector cannot be given together").into());
+    }
+    if target.is_dump() && !settings.dry_run {
+        return Err(CommandError::usage("a dump cannot be changed")
+            .hint("add --dry-run to see what would be done")
+            .into());
+    }
+    let session = target.open(io).await?;
+    let view = View::new(io.width(), target.ascii);
+    let mut request = settings.request.clone();
+    for (number, amount) in settings.stages.iter().enumerate() {
+        request.amount = *amount;
+        if number > 0 {
+            // The first stage has written it.
+            request.template = NewTemplate::Live;
+            writeln!(io.err)?;
+        }
+        let exit = Box::pin(stage(&settings, &request, Attempt::First, &session, &view, io, out)).await?;
+        if exit != Exit::Success {
+            return Ok(exit);
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Why a stage is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    First,
+    /// To take another one back.
+    Undo,
+}
+
+/// Plans a stage, shows it, and carries it out.
+async fn stage(
+    settings: &Settings,
+    request: &Request,
+    attempt: Attempt,
+    session: &Session,
+    view: &View,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let query = Query {
+        names: vec![settings.name.clone()],
+        flavors: settings.flavors,
+        wanted: Wanted::UpdateStrategy,
+        ..Query::default()
+    };
+    let snapshot = session.read_history(query, io).await?;
+    let daemon_set = only_one(&snapshot, &settings.name)?;
+    let revisions = Revisions::of(daemon_set, &snapshot);
+    let is_advanced = daemon_set.flavor() == Flavor::Advanced;
+    if let (true, Some(flag)) = (is_advanced, settings.own_flags.first()) {
+        return Err(CommandError::usage(format!("{flag} does not work with Advanced DaemonSets of OpenKruise"))
+            .hint("their controller chooses the nodes and replaces the pods")
+            .into());
+    }
+    let planned = plan(&revisions, request, &snapshot).map_err(|refusal| refused(&revisions, refusal))?;
+    let Planned { plan, stage, report } = planned;
+    let is_text = settings.output.is_none();
+    let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
+        if is_text {
+            render::partition::plan(&report, view, out)?;
+        }
+        Ok(render::partition::warnings(&report, view, io.err)?)
+    };
+    show(out, io).map_err(not_shown)?;
+    if settings.dry_run {
+        if !is_text {
+            json::indented(&report, out)?;
+        }
+        return Ok(Exit::Success);
+    }
+    if plan.steps.is_empty() && !is_advanced {
+        return match is_text {
+            true => Ok(writeln!(out, "nothing to do: no pod of an older revision").map(|()| Exit::Success)?),
+            false => Ok(json::indented(&report, out).map(|()| Exit::Success)?),
+        };
+    }
+    if settings.asks && attempt == Attempt::First && !ask(io)? {
+        return Err(CommandError::new("the stage was not begun").into());
+    }
+    let previous = match request.template {
+        NewTemplate::Live => crate::rollout::partition::plan::revision_before(&revisions),
+        NewTemplate::Images(_) | NewTemplate::Revision(_) => revisions.current().map(|current| current.number()),
+    };
+    let mut run = Run { request, session, view, before: daemon_set, plan, stage, report, is_text };
+    let ended = match is_advanced {
+        true => run.follow_advanced(io, out).await,
+        false => run.carry_out(io, out).await,
+    };
+    if is_text {
+        if ended.is_ok() || !run.report.outcome.replaced.is_empty() {
+            render::partition::outcome(&run.report, view, out)?;
+        }
+    } else {
+        json::indented(&run.report, out)?;
+    }
+    out.flush()?;
+    let exit = ended?;
+    if exit == Exit::No
+        && settings.on_failure == OnFailure::Undo
+        && attempt == Attempt::First
+        && let Some(number) = previous
+    {
+        writeln!(io.err, "rolling back to revision {number}, and the updated nodes")?;
+        let undo = Request {
+            amount: Amount::Keep(IntOrPercent::Int(0)),
+            template: NewTemplate::Revision(number),
+            nodes: Vec::new(),
+            node_selector: Default::default(),
+            verify: None,
+            gates: Gates { verifies: false, soak: SignedDuration::ZERO, ..request.gates },
+            run: format!("{} {} undo", now(io), std::process::id()),
+            ..request.clone()
+        };
+        Box::pin(self::stage(settings, &undo, Attempt::Undo, session, view, io, out)).await?;
+    }
+    Ok(exit)
+}
+
+/// Asks whether to begin a stage.
+fn ask(io: &mut Io<'_>) -> Result<bool, Failure> {
+    write!(io.err, "begin this stage? [y/N] ")?;
+    io.err.flush()?;
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while let Ok(1) = io.input.read(&mut byte) {
+        if byte[0] == b'\n' {
+            break;
+        }
+        answer.push(byte[0]);
+    }
+    if io.interrupt.is_requested() {
+        return Err(interrupted().into());
+    }
+    Ok(matches!(answer.to_ascii_lowercase().trim_ascii(), b"y" | b"yes"))
+}
+
+/// Builds the error of a stage that cannot be as requested.
+fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
+    let name = name_of(revisions.daemon_set);
+    let title = name.title();
+    match refusal {
+        Refusal::HeldBy(holder) => CommandError::new(format!("the update strategy of {title} is up to {holder}"))
+            .hint("stage the rollout there"),
+        Refusal::SurgePods(pods) => surge_pods(&pods, "begin at once with --delete-surge-pods"),
+        Refusal::Unknown(gaps) => {
+            let error = CommandError::new(format!("the nodes and pods of {title} have to be known"));
+            gaps.into_iter().fold(error, CommandError::hint)
+        }
+        Refusal::StrategyPutBack => {
+            CommandError::new(format!("somebody has put the update strategy of {title} back while it was partitioned"))
+                .hint(format!("to suspend it again: {}", crate::rollout::hold::command("pause", &name)))
+                .hint(format!("to let the controller finish: {}", crate::rollout::hold::command("resume", &name)))
+        }
+        Refusal::NoSuchRevision(number) => {
+            CommandError::new(format!("revision {number} of {title} not found, or cannot be read"))
+                .hint(super::history::existing(revisions))
+        }
+        Refusal::NoSuchContainer(container) => {
+            CommandError::new(format!("the template of {title} has no container {container:?}"))
+        }
+        Refusal::NoSuchNode(node) => CommandError::new(format!("node {node:?} is not eligible for {title}")),
+        Refusal::TooFewNodes { needed, found, not_ready } => {
+            let error = CommandError::new(format!("{needed} nodes have to be updated, and {found} can be"));
+            match not_ready.is_empty() {
+                true => error.hint("only nodes that match and have a pod of an older revision can be updated"),
+                false => error.hint(format!("not ready: {}", not_ready.join(", "))),
+            }
+        }
+        Refusal::Deleting => CommandError::new(format!("{title} is being deleted")),
+    }
+}
+
+/// Makes the output error of a line that could not be written fail the command.
+pub(super) fn line(out: &mut dyn Write, text: &str) -> Result<(), io::Error> {
+    writeln!(out, "{text}")?;
+    out.flush()
+}

@@ -1,0 +1,48 @@
+//! Deletes or evicts one pod.
+
+use serde_json::{Value, json};
+
+use crate::model::pod::Pod;
+
+/// The deletion or eviction of one pod, as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodDeletion {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The UID: another pod of the same name stays.
+    pub uid: String,
+    /// The version of the pod that the decision was made for.
+    pub resource_version: String,
+}
+
+impl PodDeletion {
+    /// Creates the deletion of a pod as it was read.
+    pub(crate) fn of(pod: &Pod) -> Self {
+        let metadata = &pod.metadata;
+        PodDeletion {
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+        }
+    }
+
+    /// Returns the body of a deletion: the API server refuses another version of the pod with a conflict (409).
+    pub(crate) fn delete_options(&self) -> Value {
+        let preconditions = json!({"uid": self.uid, "resourceVersion": self.resource_version});
+        json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions})
+    }
+
+    /// Returns the body of an eviction, which the API server refuses (429) if a PodDisruptionBudget does not allow it.
+    ///
+    /// It has no resource version: the eviction itself changes the pod before it deletes it.
+    pub(crate) fn eviction(&self) -> Value {
+        json!({
+            "kind": "Eviction", "apiVersion": "policy/v1",
+            "metadata": {"namespace": self.namespace, "name": self.name},
+            "deleteOptions": {"preconditions": {"uid": self.uid}},
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! A stage of a partition: the plan, and how it ended.
+
+use std::io::{self, Write};
+
+use super::changes;
+use super::style;
+use super::text::{count, some_of, wrap};
+use super::view::View;
+use crate::report::age::format_age;
+use crate::report::fix::Command;
+use crate::report::partition::{PartitionReport, PartitionStage};
+
+/// Writes the plan.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let name = report.daemon_set.title();
+    let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
+    let nodes = count(usize::try_from(report.update).unwrap_or(0), "node");
+    let kept = report.old - report.update;
+    let head = match report.update {
+        0 => format!("{name}: no node is to be updated; {kept} of {} stay on older revisions", report.desired),
+        _ => format!("{name}: update {nodes} of {} to {revision}, keep {kept} on older revisions", report.desired),
+    };
+    paragraph(&head, style::answer, view, out)?;
+    if !report.changes.is_empty() {
+        writeln!(out)?;
+        changes::write(&report.changes, view, out)?;
+        writeln!(out)?;
+    }
+    if !report.nodes.is_empty() {
+        let allowed = report.max_unavailable;
+        let text = format!(
+            "in this order, while no more than {allowed} {} no available pod: {}",
+            if allowed == 1 { "node has" } else { "nodes have" },
+            some_of(&report.nodes, (view.width * 2).saturating_sub(70))
+        );
+        paragraph(&text, plain, view, out)?;
+        paragraph(&gates(report), plain, view, out)?;
+    }
+    if !report.not_ready.is_empty() {
+        let text = format!("left out, because they are not ready: {}", some_of(&report.not_ready, view.width));
+        paragraph(&text, style::moving, view, out)?;
+    }
+    out.flush()
+}
+
+fn gates(report: &PartitionReport) -> String {
+    let gates = &report.gates;
+    let mut parts = vec![match gates.min_ready_seconds {
+        0 => "each new pod must become available".to_owned(),
+        seconds => format!("each new pod must be ready for {seconds}s"),
+    }];
+    parts.push(match gates.max_restarts {
+        0 => "without a restart".to_owned(),
+        1 => "with 1 restart at most".to_owned(),
+        restarts => format!("with {restarts} restarts at most"),
+    });
+    if gates.verify.is_some() {
+        parts.push("and pass --verify".to_owned());
+    }
+    let soak = match gates.soak_seconds {
+        0 => String::new(),
+        seconds => format!("; the stage ends after {} with all of them available", format_age(seconds)),
+    };
+    format!("{}{soak}; {} without progress stop it", parts.join(" "), format_age(gates.progress_deadline_seconds))
+}
+
+fn paragraph(text: &str, style: fn(String) -> String, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    wrap(&view.show(text), view.width).into_iter().try_for_each(|line| writeln!(out, "{}", style(line)))
+}
+
+fn plain(line: String) -> String {
+    line
+}
+
+/// Writes the warnings, and what could not be read.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(crate) fn warnings(report: &PartitionReport, view: &View, err: &mut dyn Write) -> io::Result<()> {
+    let incomplete = report.incomplete.iter().map(|incomplete| &incomplete.message);
+    super::change::write_warnings(report.warnings.iter().map(|warning| &warning.message).chain(incomplete), view, err)
+}
+
+/// Writes how the stage ended, and the commands that may follow.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let name = report.daemon_set.title();
+    let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
+    let outcome = &report.outcome;
+    let done = format!(
+        "{} on {revision}, {} on older revisions",
+        count(usize::try_from(outcome.updated).unwrap_or(0), "node"),
+        outcome.old
+    );
+    match outcome.stage {
+        PartitionStage::Planned => return Ok(()),
+        PartitionStage::Finished => {
+            let text = format!("{name}: {done}; {} is restored", report.original_strategy);
+            return paragraph(&text, style::well, view, out);
+        }
+        PartitionStage::Complete => paragraph(&format!("{name}: {done}"), style::well, view, out)?,
+        PartitionStage::Begun => paragraph(&format!("{name}: {done}"), style::moving, view, out)?,
+        PartitionStage::Stopped => {
+            let replaced = count(outcome.replaced.len(), "node");
+            let text = format!("{name}: stopped after {replaced}; {done}");
+            paragraph(&text, style::trouble, view, out)?;
+            for failure in outcome.failures.iter().take(5) {
+                let place = match (&failure.pod, &failure.node) {
+                    (Some(pod), Some(node)) => format!("pod {pod} on {node}: "),
+                    (None, Some(node)) => format!("{node}: "),
+                    (_, None) => String::new(),
+                };
+                let code = failure.reason.map(|code| format!("{code}: ")).unwrap_or_default();
+                paragraph(&format!("{place}{code}{}", failure.message), plain, view, out)?;
+            }
+            let others = outcome.failures.len().saturating_sub(5);
+            if others > 0 {
+                writeln!(out, "and {} more", count(others, "node"))?;
+            }
+            if let Some(pod) = outcome.failures.first().and_then(|failure| failure.pod.as_ref()) {
+                let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
+                hint("logs:", &command, view, out)?;
+            }
+        }
+    }
+    let command = |verb: &str| {
+        Command::kubectl(&["ds", verb]).namespace(&report.daemon_set.namespace).name(report.daemon_set.short())
+    };
+    match outcome.stage {
+        PartitionStage::Complete => hint("to finish:", &command("partition").name("0"), view, out)?,
+        _ => hint("to continue:", &command("partition").name(report.partition.clone()), view, out)?,
+    }
+    hint("to leave:", &command("resume"), view, out)?;
+    hint("to go back:", &command("undo"), view, out)
+}
+
+fn hint(what: &str, command: &Command, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{} {}", style::context(format!("{what:<15}")), view.show(&command.to_string()))
+}

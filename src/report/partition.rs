@@ -1,0 +1,143 @@
+//! The report of `partition`.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::change::Change;
+use super::coverage::Incomplete;
+use super::history::DaemonSetName;
+use super::plan::Warning;
+use super::reason::ReasonCode;
+
+/// One stage of a staged rollout: what is planned, and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PartitionReport {
+    /// Always `kubectl-ds/v1`.
+    pub api_version: String,
+    /// Always `PartitionReport`.
+    pub kind: String,
+    /// The DaemonSet.
+    pub daemon_set: DaemonSetName,
+    /// The time that ages are relative to.
+    pub now: Timestamp,
+    /// The number of the revision that nodes are updated to; absent until the controller has created it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// How the DaemonSet is changed before the first pod is replaced.
+    pub changes: Vec<Change>,
+    /// The JSON Patch of that, with the resource version that was read as its precondition; empty if not needed.
+    pub patch: Vec<serde_json::Value>,
+    /// How many pods stay on older revisions, as requested, such as `5` or `90%`.
+    pub partition: String,
+    /// How many nodes should have a pod.
+    pub desired: i64,
+    /// The number of pods that stay on older revisions.
+    pub keep: i64,
+    /// The nodes that have a pod of an older revision.
+    pub old: i64,
+    /// How many nodes are updated in this stage.
+    pub update: i64,
+    /// The nodes that are updated in this stage, in this order; empty for an Advanced DaemonSet, whose controller chooses.
+    pub nodes: Vec<String>,
+    /// Nodes with a pod of an older revision that would be updated, but are not ready.
+    pub not_ready: Vec<String>,
+    /// How many nodes may be without an available pod at a time, including those that are already.
+    pub max_unavailable: i64,
+    /// What has to hold before the next pod is replaced.
+    pub gates: Gates,
+    /// The update strategy that is restored after the last stage, such as `RollingUpdate 10%`.
+    pub original_strategy: String,
+    /// What may revert the change, and what it may break.
+    pub warnings: Vec<Warning>,
+    /// What could not be read, so that the plan may be wrong.
+    pub incomplete: Vec<Incomplete>,
+    /// The outcome.
+    pub outcome: PartitionOutcome,
+}
+
+/// What has to hold before the next pod is replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Gates {
+    /// For how many seconds a new pod must be ready.
+    pub min_ready_seconds: i64,
+    /// How often a new pod may restart.
+    pub max_restarts: i32,
+    /// For how many seconds all new pods must be available at the end of the stage.
+    pub soak_seconds: i64,
+    /// After how many seconds without progress the stage is stopped.
+    pub progress_deadline_seconds: i64,
+    /// The command that each updated node has to pass; absent if none was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
+}
+
+/// The outcome of a stage.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PartitionOutcome {
+    /// How far the stage has come.
+    pub stage: PartitionStage,
+    /// The nodes whose pod was replaced by this run, in this order.
+    pub replaced: Vec<String>,
+    /// The nodes that have a pod of the revision.
+    pub updated: i64,
+    /// The nodes that have a pod of an older revision.
+    pub old: i64,
+    /// Why the stage was stopped.
+    pub failures: Vec<GateFailure>,
+}
+
+/// How far a stage has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum PartitionStage {
+    /// It was planned; nothing was sent.
+    #[default]
+    Planned,
+    /// It was begun; an error says why it has not ended.
+    Begun,
+    /// A gate has stopped it.
+    Stopped,
+    /// All its nodes are updated.
+    Complete,
+    /// All nodes are updated, and the update strategy is restored.
+    Finished,
+}
+
+/// A gate that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GateFailure {
+    /// The gate.
+    pub gate: Gate,
+    /// The node; absent if it is about several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The name of the pod; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// The reason code of coverage; absent if it finds none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<ReasonCode>,
+    /// A sentence with the actual values.
+    pub message: String,
+}
+
+/// What has to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum Gate {
+    /// New pods start.
+    Starts,
+    /// New pods do not restart.
+    Restarts,
+    /// Something progresses within the deadline.
+    ProgressDeadline,
+    /// Updated nodes stay ready.
+    NodeReady,
+    /// Pods of older revisions stay ready.
+    OldPodsReady,
+    /// The command of `--verify` succeeds.
+    Verify,
+}

@@ -1,0 +1,85 @@
+//! Staged rollouts of DaemonSets that have no partition of their own: the update strategy is suspended, and this client
+//! deletes the pods that are to be replaced.
+//!
+//! [`plan`](mod@plan) chooses the nodes of a stage, and [`next_step`](mod@next_step) decides from what the cluster looks like whether the
+//! next pod is replaced, whether to wait, or whether to stop. All that decides is in the cluster: the revisions of the
+//! pods, and the annotations of the hold. A client that is killed leaves nothing behind that another one would need.
+
+#[cfg(test)]
+mod model_test;
+pub(crate) mod next_step;
+pub(crate) mod plan;
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::status::situation::{RolloutNode, Situation};
+use crate::model::int_or_percent::IntOrPercent;
+use crate::model::node::Node;
+use crate::model::pod::{ContainerStatus, Pod};
+
+/// One stage: which nodes may be updated, how many at a time, and what has to hold.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Stage {
+    /// The UID of the DaemonSet.
+    pub(crate) uid: String,
+    /// The hash of the revision that nodes are updated to.
+    pub(crate) hash: String,
+    /// What the annotation says that names the client.
+    pub(crate) run: String,
+    /// How many pods stay on older revisions.
+    pub(crate) keep: IntOrPercent,
+    /// The nodes that may be updated, in this order. No pod on another node is deleted.
+    pub(crate) nodes: Vec<String>,
+    /// How many nodes may be without an available pod.
+    pub(crate) max_unavailable: IntOrPercent,
+    /// What has to hold.
+    pub(crate) gates: Gates,
+    /// How many pods of older revisions were not ready at the beginning.
+    pub(crate) old_unready: usize,
+    /// The UIDs of the pods that this client has deleted: a snapshot may not show it yet.
+    pub(crate) deleted: BTreeSet<String>,
+    /// The UIDs of the pods that have passed the command of `--verify`.
+    pub(crate) verified: BTreeSet<String>,
+    /// When a pod was last deleted or became available.
+    pub(crate) last_progress: Timestamp,
+}
+
+/// What has to hold before the next pod is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gates {
+    /// How often the containers of a new pod may restart.
+    pub(crate) max_restarts: i32,
+    /// For how long all new pods must be available at the end of the stage.
+    pub(crate) soak: SignedDuration,
+    /// After what time without progress the stage is stopped.
+    pub(crate) progress_deadline: SignedDuration,
+    /// Whether a command has to succeed for each updated node.
+    pub(crate) verifies: bool,
+}
+
+/// Returns how many nodes may be without an available pod; as the controller has it, at least one.
+fn allowed(max_unavailable: IntOrPercent, desired: usize) -> usize {
+    usize::try_from(max_unavailable.scaled_up(i64::try_from(desired).unwrap_or(i64::MAX))).unwrap_or(0).max(1)
+}
+
+/// Returns how many pods stay on older revisions.
+pub(crate) fn kept(keep: IntOrPercent, desired: usize) -> usize {
+    usize::try_from(keep.scaled_down(i64::try_from(desired).unwrap_or(i64::MAX))).unwrap_or(0).min(desired)
+}
+
+/// Returns whether a node is ready.
+fn is_ready(node: &Node) -> bool {
+    node.condition("Ready").is_none_or(|ready| ready.status == "True")
+}
+
+fn is_node_ready(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    situation.index.node(node.name).is_some_and(is_ready)
+}
+
+/// Returns how often the containers of a pod have restarted.
+fn restarts(pod: &Pod) -> i32 {
+    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    statuses.map(|ContainerStatus { restart_count, .. }| *restart_count).sum()
+}

@@ -1,0 +1,352 @@
+//! What to do next in a stage.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Stage, allowed, is_node_ready, kept, restarts};
+use crate::coverage::index::Index;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::hold::{Hold, RUN_ANNOTATION};
+use crate::model::pod::Pod;
+use crate::model::snapshot::Snapshot;
+use crate::plan::PodDeletion;
+use crate::report::partition::{Gate, GateFailure};
+use crate::report::reason::ReasonCode;
+use crate::rollout::status::situation::{RolloutNode, Situation};
+
+/// For how long a new pod may be in a state that does not pass by itself: some do pass within seconds, such as a port that
+/// the old pod has just used.
+const GRACE: SignedDuration = SignedDuration::from_secs(10);
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Step {
+    /// Delete the pod of an older revision on this node.
+    Replace { node: String, pod: PodDeletion },
+    /// Run the command of `--verify` for the new pod on this node.
+    Verify { node: String, pod: String, uid: String },
+    /// Wait until something changes, or for time to pass.
+    Wait(Waiting),
+    /// Stop: these gates do not hold.
+    Stop(Vec<GateFailure>),
+    /// Stop: the DaemonSet is no longer held by this client.
+    Lost(Loss),
+    /// The stage is complete.
+    Done,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// The controller has not observed the DaemonSet.
+    Controller,
+    /// New pods are not available on these nodes.
+    Pods(Vec<String>),
+    /// As many nodes as allowed have no available pod: these.
+    Budget { nodes: Vec<String>, allowed: usize },
+    /// New pods have not been available for long enough; until then.
+    Soak(Timestamp),
+}
+
+/// Why the DaemonSet is no longer held by this client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It was deleted.
+    Deleted,
+    /// It was deleted and created again.
+    Recreated,
+    /// The update strategy was put back.
+    StrategyPutBack,
+    /// Another client has taken over, or the rollout was paused.
+    TakenOver,
+    /// The template was changed.
+    TemplateChanged,
+    /// Nodes, pods or revisions cannot be read any more.
+    Unknown,
+}
+
+/// What to do next, and how far the stage is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Look {
+    pub(crate) step: Step,
+    pub(crate) counts: Counts,
+}
+
+/// How far a stage is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// How many nodes have a pod of the revision.
+    pub(crate) updated: usize,
+    /// On how many of them it is available.
+    pub(crate) available: usize,
+    /// How many nodes have a pod of an older revision.
+    pub(crate) old: usize,
+    /// Those of them that are ready.
+    pub(crate) old_on_ready_nodes: usize,
+    /// The nodes that wait for their new pod to become available.
+    pub(crate) in_flight: Vec<String>,
+}
+
+/// Decides what to do next in a stage, at the time of the snapshot.
+pub(crate) fn next_step(snapshot: &Snapshot, stage: &Stage) -> Look {
+    let lost = |loss| Look { step: Step::Lost(loss), counts: Counts::default() };
+    let Some(daemon_set) = snapshot.daemon_sets.first() else { return lost(Loss::Deleted) };
+    if let Some(loss) = loss(daemon_set, stage) {
+        return lost(loss);
+    }
+    let index = Index::new(snapshot);
+    let situation = Situation::new(&index, daemon_set);
+    let view = View { situation: &situation, stage };
+    let step = match situation.current {
+        _ if !daemon_set.is_observed() => match is_late(stage, snapshot.now) {
+            true => Step::Stop(vec![late("the controller has not observed the DaemonSet", stage)]),
+            false => Step::Wait(Waiting::Controller),
+        },
+        Some(current) if current.hash() != stage.hash => Step::Lost(Loss::TemplateChanged),
+        Some(_) if situation.is_known => view.next(),
+        _ => Step::Lost(Loss::Unknown),
+    };
+    Look { step, counts: view.counts() }
+}
+
+/// Returns why a DaemonSet is no longer held by the client of a stage.
+pub(crate) fn loss(daemon_set: &DaemonSet, stage: &Stage) -> Option<Loss> {
+    let run = daemon_set.annotations.get(RUN_ANNOTATION);
+    match Hold::of(daemon_set) {
+        _ if daemon_set.metadata.uid != stage.uid => Some(Loss::Recreated),
+        _ if daemon_set.metadata.is_terminating() => Some(Loss::Deleted),
+        Some(hold) if !hold.is_in_force => Some(Loss::StrategyPutBack),
+        Some(hold) if run == Some(&stage.run) && hold.partition == Some(stage.keep) => None,
+        Some(_) => Some(Loss::TakenOver),
+        None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => Some(Loss::TakenOver),
+        None => Some(Loss::StrategyPutBack),
+    }
+}
+
+/// A stage in a situation.
+struct View<'v, 'a> {
+    situation: &'v Situation<'a>,
+    stage: &'v Stage,
+}
+
+impl<'v, 'a> View<'v, 'a> {
+    fn eligible(&self) -> impl Iterator<Item = &'v RolloutNode<'a>> {
+        self.situation.nodes.iter().filter(|node| node.eligible)
+    }
+
+    /// Returns whether a node has a pod of an older revision that is not being deleted.
+    fn is_old(&self, node: &RolloutNode<'_>) -> bool {
+        node.old.is_some_and(|old| !self.stage.deleted.contains(&old.metadata.uid))
+    }
+
+    fn is_available(&self, node: &RolloutNode<'_>) -> bool {
+        node.updated_is_available || (node.old_is_available && self.is_old(node))
+    }
+
+    /// Returns whether a node waits for its new pod to become available.
+    fn is_in_flight(&self, node: &RolloutNode<'_>) -> bool {
+        !self.is_old(node) && !node.updated_is_available
+    }
+
+    fn counts(&self) -> Counts {
+        let count = |is: &dyn Fn(&RolloutNode<'_>) -> bool| self.eligible().filter(|node| is(node)).count();
+        let in_flight = self.eligible().filter(|node| self.is_in_flight(node));
+        Counts {
+            updated: count(&|node| node.updated.is_some()),
+            available: count(&|node| node.updated_is_available),
+            old: count(&|node| self.is_old(node)),
+            old_on_ready_nodes: count(&|node| self.is_old(node) && is_node_ready(self.situation, node)),
+            in_flight: in_flight.map(|node| node.name.to_owned()).collect(),
+        }
+    }
+
+    fn next(&self) -> Step {
+        let (stage, now) = (self.stage, self.situation.now());
+        let failures: Vec<GateFailure> = self.eligible().filter_map(|node| self.failure(node)).collect();
+        let desired = self.eligible().count();
+        let allowed = allowed(stage.max_unavailable, desired);
+        if !failures.is_empty() {
+            return Step::Stop(failures);
+        }
+        if let Some(failure) = self.old_pods(allowed) {
+            return Step::Stop(vec![failure]);
+        }
+        let unverified = |node: &&RolloutNode<'_>| {
+            node.updated_is_available
+                && node.updated.is_some_and(|pod| !stage.verified.contains(&pod.metadata.uid))
+                && is_node_ready(self.situation, node)
+        };
+        if let Some((node, pod)) = self
+            .eligible()
+            .filter(|_| stage.gates.verifies)
+            .find(unverified)
+            .and_then(|node| Some((node, node.updated?)))
+        {
+            let (pod, uid) = (pod.metadata.name.clone(), pod.metadata.uid.clone());
+            return Step::Verify { node: node.name.to_owned(), pod, uid };
+        }
+        let unavailable: Vec<&RolloutNode<'_>> = self.eligible().filter(|node| !self.is_available(node)).collect();
+        let in_flight = self.eligible().filter(|node| self.is_in_flight(node)).count();
+        let quota = self.eligible().filter(|node| self.is_old(node)).count().saturating_sub(kept(stage.keep, desired));
+        let waiting: Vec<&RolloutNode<'_>> =
+            stage.nodes.iter().filter_map(|name| self.candidate(name)).filter(|_| quota > 0).collect();
+        // An unavailable pod is replaced at no cost, but not all of them at once: they may have something in common.
+        let may_replace = |node: &&&RolloutNode<'_>| match node.old_is_available {
+            true => unavailable.len() < allowed,
+            false => in_flight < allowed,
+        };
+        if let Some((node, old)) = waiting.iter().find(may_replace).and_then(|node| Some((node, node.old?))) {
+            return Step::Replace { node: node.name.to_owned(), pod: PodDeletion::of(old) };
+        }
+        // With two pods on a node, the controller is about to delete one.
+        let is_pair = |node: &RolloutNode<'_>| {
+            quota > 0 && self.is_old(node) && node.updated.is_some() && stage.nodes.iter().any(|name| name == node.name)
+        };
+        let starting = self.eligible().filter(|node| self.is_in_flight(node) || is_pair(node));
+        let starting: Vec<String> =
+            starting.filter(|node| is_node_ready(self.situation, node)).map(|node| node.name.to_owned()).collect();
+        if !waiting.is_empty() || !starting.is_empty() {
+            let what = match starting.is_empty() {
+                false => Waiting::Pods(starting),
+                true => {
+                    Waiting::Budget { nodes: unavailable.iter().map(|node| node.name.to_owned()).collect(), allowed }
+                }
+            };
+            return match is_late(stage, now) {
+                true => Step::Stop(vec![self.late(&what)]),
+                false => Step::Wait(what),
+            };
+        }
+        let soaked = self.eligible().filter_map(|node| self.available_since(node)).max();
+        match soaked.and_then(|since| since.checked_add(stage.gates.soak).ok()).filter(|end| *end > now) {
+            Some(end) => Step::Wait(Waiting::Soak(end)),
+            None => Step::Done,
+        }
+    }
+
+    /// Returns a node of the stage that can be updated now.
+    fn candidate(&self, name: &str) -> Option<&'v RolloutNode<'a>> {
+        let node = self.situation.nodes.binary_search_by(|node| (!node.exists, node.name).cmp(&(false, name))).ok();
+        let node = &self.situation.nodes[node?];
+        let is_whole = node.updated.is_none() && node.eligible && self.is_old(node);
+        (is_whole && is_node_ready(self.situation, node)).then_some(node)
+    }
+
+    fn available_since(&self, node: &RolloutNode<'_>) -> Option<Timestamp> {
+        let ready = node.updated.filter(|_| node.updated_is_available)?.condition("Ready")?;
+        let min_ready = SignedDuration::from_secs(self.situation.daemon_set.spec.min_ready_seconds);
+        ready.last_transition_time.get()?.checked_add(min_ready).ok()
+    }
+
+    /// Returns the gate that an updated node fails.
+    fn failure(&self, node: &RolloutNode<'_>) -> Option<GateFailure> {
+        // What coverage says about a node is about its old pod, even if that was deleted a moment ago.
+        if self.is_old(node) || (node.old.is_some() && node.updated.is_none()) {
+            return None;
+        }
+        let gates = &self.stage.gates;
+        let reason = node.reason;
+        let failure = |gate, message: String| GateFailure {
+            gate,
+            node: Some(node.name.to_owned()),
+            pod: node.updated.map(|pod| pod.metadata.name.clone()),
+            reason,
+            message,
+        };
+        if let Some(pod) = node.updated
+            && let Some(for_seconds) = self.lost_after_update(node, pod)
+        {
+            return Some(failure(
+                Gate::NodeReady,
+                format!("the node is not ready, since {for_seconds}s after its pod was created"),
+            ));
+        }
+        if !is_node_ready(self.situation, node) {
+            return None;
+        }
+        if let Some(pod) = node.updated.filter(|pod| restarts(pod) > gates.max_restarts) {
+            let restarts = restarts(pod);
+            let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
+            let message = self.message(node).map_or(String::new(), |message| format!(": {message}"));
+            return Some(failure(Gate::Restarts, format!("it has restarted {times}{message}")));
+        }
+        let is_young = node.since.is_some_and(|since| self.situation.now().duration_since(since) < GRACE);
+        // A pod that takes its time to end is not the fault of the new one.
+        let is_ending = node.reason == Some(ReasonCode::StuckTerminating);
+        if node.updated_is_available || is_ending || self.situation.is_passing(node) || is_young {
+            return None;
+        }
+        Some(failure(Gate::Starts, self.message(node)?))
+    }
+
+    /// Returns how many seconds after its update a node has become not ready; `None` if it is ready, or if that was so late
+    /// that the update is not to blame.
+    fn lost_after_update(&self, node: &RolloutNode<'_>, pod: &Pod) -> Option<i64> {
+        let ready = self.situation.index.node(node.name)?.condition("Ready").filter(|ready| ready.status != "True")?;
+        let created = pod.metadata.creation_timestamp.get()?;
+        let after = ready.last_transition_time.get()?.duration_since(created);
+        let window = self.stage.gates.progress_deadline + self.stage.gates.soak;
+        (after >= SignedDuration::ZERO && after <= window).then(|| after.as_secs())
+    }
+
+    /// Stops if more pods of older revisions have become unready than may be unavailable: the new revision may be the cause.
+    fn old_pods(&self, allowed: usize) -> Option<GateFailure> {
+        let unready = self
+            .eligible()
+            .filter(|node| self.is_old(node) && !node.old_is_available && is_node_ready(self.situation, node));
+        let nodes: Vec<&str> = unready.map(|node| node.name).collect();
+        (nodes.len() > self.stage.old_unready + allowed).then(|| GateFailure {
+            gate: Gate::OldPodsReady,
+            node: None,
+            pod: None,
+            reason: None,
+            message: format!(
+                "{} pods of older revisions are not available, and {} were at the beginning: {}{}",
+                nodes.len(),
+                self.stage.old_unready,
+                nodes[..nodes.len().min(3)].join(", "),
+                if nodes.len() > 3 { ", ..." } else { "" }
+            ),
+        })
+    }
+
+    /// Returns what coverage says about a node.
+    fn message(&self, node: &RolloutNode<'_>) -> Option<String> {
+        let row = self.situation.coverage.nodes.iter().find(|row| row.name == node.name)?;
+        row.reasons.first().map(|reason| reason.message.clone())
+    }
+
+    fn late(&self, what: &Waiting) -> GateFailure {
+        match what {
+            Waiting::Pods(nodes) => {
+                let node =
+                    self.situation.nodes.iter().find(|node| nodes.first().is_some_and(|first| first == node.name));
+                let message =
+                    node.and_then(|node| self.message(node)).unwrap_or_else(|| "no pod is available".to_owned());
+                GateFailure {
+                    node: node.map(|node| node.name.to_owned()),
+                    pod: node.and_then(|node| node.updated).map(|pod| pod.metadata.name.clone()),
+                    reason: node.and_then(|node| node.reason),
+                    ..late(&message, self.stage)
+                }
+            }
+            Waiting::Budget { nodes, allowed } => {
+                let names = nodes[..nodes.len().min(3)].join(", ");
+                let more = if nodes.len() > 3 { ", ..." } else { "" };
+                let unavailable =
+                    if nodes.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", nodes.len()) };
+                late(&format!("{unavailable} no available pod, and {allowed} may: {names}{more}"), self.stage)
+            }
+            Waiting::Controller | Waiting::Soak(_) => late("nothing has changed", self.stage),
+        }
+    }
+}
+
+pub(crate) fn is_late(stage: &Stage, now: Timestamp) -> bool {
+    now.duration_since(stage.last_progress) >= stage.gates.progress_deadline
+}
+
+pub(crate) fn late(message: &str, stage: &Stage) -> GateFailure {
+    let seconds = stage.gates.progress_deadline.as_secs();
+    let message = format!("no progress for {seconds}s: {message}");
+    GateFailure { gate: Gate::ProgressDeadline, node: None, pod: None, reason: None, message }
+}

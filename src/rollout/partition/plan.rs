@@ -1,0 +1,380 @@
+//! Plans a stage: how many nodes are updated, which, and what is written first.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Gates, Stage, allowed, is_node_ready, kept};
+use crate::coverage::gaps::incomplete_for_update_strategy;
+use crate::coverage::index::Index;
+use crate::coverage::strategy;
+use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
+use crate::model::hold::{Hold, live_strategy};
+use crate::model::int_or_percent::IntOrPercent;
+use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
+use crate::model::selector::LabelSelector;
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::template::Template;
+use crate::plan::{Action, Plan};
+use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
+use crate::report::plan::{PodOnNode, Warning, WarningCode};
+use crate::rollout::change_warnings::{self, Written};
+use crate::rollout::difference::object;
+use crate::rollout::effect::effect;
+use crate::rollout::hold::{holder, who_puts_back};
+use crate::rollout::planned::patch_of;
+use crate::rollout::revisions::{Revision, Revisions, name_of};
+use crate::rollout::status::situation::{RolloutNode, Situation};
+
+/// The label by whose values nodes are spread, unless another one is requested.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// What is requested.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// How many pods stay on older revisions.
+    pub(crate) amount: Amount,
+    /// The template to roll out; that of the DaemonSet if there is none.
+    pub(crate) template: NewTemplate,
+    /// The only nodes that may be updated, in this order; all if empty.
+    pub(crate) nodes: Vec<String>,
+    /// Labels of the nodes that may be updated.
+    pub(crate) node_selector: LabelSelector,
+    /// The label by whose values nodes are spread.
+    pub(crate) spread_by: Option<String>,
+    /// What has to hold.
+    pub(crate) gates: Gates,
+    /// The command of `--verify`.
+    pub(crate) verify: Option<String>,
+    /// Whether pods are evicted, so that PodDisruptionBudgets hold.
+    pub(crate) evict: bool,
+    /// Whether the newer pod of nodes with two may be deleted.
+    pub(crate) delete_surge_pods: bool,
+    /// What names this client.
+    pub(crate) run: String,
+}
+
+/// How many pods are updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// All but so many.
+    Keep(IntOrPercent),
+    /// So many.
+    Update(IntOrPercent),
+}
+
+/// The template that is rolled out.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum NewTemplate {
+    /// That of the DaemonSet.
+    Live,
+    /// That with these images, by container.
+    Images(Vec<(String, String)>),
+    /// That of a revision.
+    Revision(i64),
+}
+
+/// Why a stage cannot be planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Somebody else decides about the update strategy; who.
+    HeldBy(String),
+    /// Nodes have two pods, of which the controller would delete these, the newer ones.
+    SurgePods(Vec<PodOnNode>),
+    /// What has to be known cannot be read; sentences.
+    Unknown(Vec<String>),
+    /// The update strategy was put back although the DaemonSet is partitioned.
+    StrategyPutBack,
+    /// The revision does not exist, or cannot be read.
+    NoSuchRevision(i64),
+    /// The template has no such container.
+    NoSuchContainer(String),
+    /// The DaemonSet has no pod to replace on this node.
+    NoSuchNode(String),
+    /// Fewer nodes match than have to be updated.
+    TooFewNodes {
+        /// How many have to be updated.
+        needed: usize,
+        /// Those that can be.
+        found: usize,
+        /// Those that match, but are not ready.
+        not_ready: Vec<String>,
+    },
+    /// It is being deleted.
+    Deleting,
+}
+
+/// What to do, and the report of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    /// What is written first.
+    pub(crate) plan: Plan,
+    /// The stage; its revision is known only after the controller has observed the change.
+    pub(crate) stage: Stage,
+    /// What is shown.
+    pub(crate) report: PartitionReport,
+}
+
+/// Plans a stage.
+///
+/// # Errors
+///
+/// Fails if the stage cannot be as requested.
+pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
+    let daemon_set = revisions.daemon_set;
+    let namespace = &daemon_set.metadata.namespace;
+    if daemon_set.metadata.is_terminating() {
+        return Err(Refusal::Deleting);
+    }
+    if let Some(holder) = holder(daemon_set) {
+        return Err(Refusal::HeldBy(holder));
+    }
+    let mut incomplete = incomplete_for_update_strategy(snapshot, namespace);
+    let is_budgets = |resource: &str| resource == Kind::PodDisruptionBudgets.resource();
+    let unread = incomplete.iter().filter(|gap| !is_budgets(&gap.resource)).map(|gap| gap.message.clone());
+    let unread: Vec<String> = unread.collect();
+    if !unread.is_empty() {
+        return Err(Refusal::Unknown(unread));
+    }
+    incomplete.retain(|_| !request.evict);
+    let template = template(revisions, &request.template)?;
+    let hold = Hold::of(daemon_set);
+    if hold.as_ref().is_some_and(|hold| !hold.is_in_force && hold.partition.is_some()) && template.is_none() {
+        return Err(Refusal::StrategyPutBack);
+    }
+    let original = hold.filter(|hold| hold.is_in_force).map_or_else(|| live_strategy(daemon_set), |hold| hold.original);
+    let after = planned_daemon_set(daemon_set, template.as_ref());
+    let snapshot_after = Snapshot { daemon_sets: vec![after.clone()], ..snapshot.clone() };
+    let index = Index::new(&snapshot_after);
+    let situation = Situation::new(&index, &after);
+    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
+    let desired = eligible().count();
+    let old = eligible().filter(|node| node.old.is_some()).count();
+    let keep = keep(request.amount, desired);
+    let needed = old.saturating_sub(kept(keep, desired));
+    let order = order(&situation, request)?;
+    let is_ready = |node: &&&RolloutNode<'_>| is_node_ready(&situation, node);
+    let name = |node: &&RolloutNode<'_>| node.name.to_owned();
+    let is_advanced = daemon_set.flavor() == Flavor::Advanced;
+    let nodes: Vec<String> = order.iter().filter(is_ready).take(needed).map(name).collect();
+    let not_ready: Vec<String> = order.iter().filter(|node| !is_ready(node)).map(name).collect();
+    let is_chosen = !request.nodes.is_empty() || !request.node_selector.is_empty();
+    if nodes.len() < needed && !is_advanced && (is_chosen || kept(keep, desired) > 0) {
+        return Err(Refusal::TooFewNodes { needed, found: nodes.len(), not_ready });
+    }
+    let is_held = Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
+    let is_needed = is_advanced || is_held || old > 0 || template.is_some();
+    let plan = match is_needed {
+        true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, template.as_ref()),
+        false => Plan { action: Action::Partition(keep), steps: Vec::new() },
+    };
+    let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
+    let pace = pace(&original);
+    let max_unavailable = match pace.max_surge.value() {
+        0 => pace.max_unavailable,
+        // Without surge each node is without a pod for a while, which the strategy does not allow at all.
+        _ => IntOrPercent::Int(1),
+    };
+    let warnings = warnings(revisions, request, template.as_ref(), &object, snapshot)?;
+    let strategy =
+        if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
+    let gates = request.gates;
+    let stage = Stage {
+        uid: daemon_set.metadata.uid.clone(),
+        hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
+        run: request.run.clone(),
+        keep,
+        nodes: nodes.clone(),
+        max_unavailable,
+        gates,
+        old_unready: eligible()
+            .filter(|node| node.old.is_some() && !node.old_is_available && is_node_ready(&situation, node))
+            .count(),
+        deleted: Default::default(),
+        verified: Default::default(),
+        last_progress: snapshot.now,
+    };
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    let report = PartitionReport {
+        api_version: "kubectl-ds/v1".to_owned(),
+        kind: "PartitionReport".to_owned(),
+        daemon_set: name_of(daemon_set),
+        now: snapshot.now,
+        revision: situation.current.map(|current| current.revision),
+        changes: object::changes(&daemon_set.object, &object),
+        patch: patch_of(&plan),
+        partition: keep.to_string(),
+        desired: count(desired),
+        keep: count(kept(keep, desired)),
+        old: count(old),
+        update: count(if is_advanced { needed } else { nodes.len() }),
+        nodes: if is_advanced { Vec::new() } else { nodes },
+        not_ready: if is_advanced { Vec::new() } else { not_ready },
+        max_unavailable: count(allowed(max_unavailable, desired)),
+        gates: report::Gates {
+            min_ready_seconds: daemon_set.spec.min_ready_seconds,
+            max_restarts: gates.max_restarts,
+            soak_seconds: gates.soak.as_secs(),
+            progress_deadline_seconds: gates.progress_deadline.as_secs(),
+            verify: request.verify.clone(),
+        },
+        original_strategy: crate::coverage::strategy(&strategy),
+        warnings,
+        incomplete,
+        outcome: PartitionOutcome {
+            updated: count(eligible().filter(|node| node.updated.is_some()).count()),
+            old: count(old),
+            ..PartitionOutcome::default()
+        },
+    };
+    Ok(Planned { plan, stage, report })
+}
+
+/// Returns the number of pods that stay on older revisions, as the annotation has it.
+fn keep(amount: Amount, desired: usize) -> IntOrPercent {
+    match amount {
+        Amount::Keep(keep) => keep,
+        Amount::Update(IntOrPercent::Percent(percent)) => IntOrPercent::Percent((100 - percent).clamp(0, 100)),
+        Amount::Update(IntOrPercent::Int(number)) => {
+            IntOrPercent::Int((i64::try_from(desired).unwrap_or(i64::MAX) - number).max(0))
+        }
+    }
+}
+
+/// Returns the template that is rolled out, if it is not that of the DaemonSet.
+fn template(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Result<Option<Template>, Refusal> {
+    let template = match wanted {
+        NewTemplate::Live => return Ok(None),
+        NewTemplate::Revision(number) => {
+            let revision = revisions.number(*number).and_then(|revision| revision.template.as_ref().ok());
+            revision.cloned().ok_or(Refusal::NoSuchRevision(*number))?
+        }
+        NewTemplate::Images(images) => {
+            let mut template = revisions.live.value().clone();
+            for (name, image) in images {
+                let container = ["/spec/containers", "/spec/initContainers"].into_iter().find_map(|path| {
+                    let containers = template.pointer(path)?.as_array()?;
+                    let at = containers.iter().position(|container| container["name"] == name.as_str())?;
+                    Some(format!("{path}/{at}"))
+                });
+                let container = container.ok_or_else(|| Refusal::NoSuchContainer(name.clone()))?;
+                if let Some(container) = template.pointer_mut(&container) {
+                    container["image"] = image.as_str().into();
+                }
+            }
+            Template::new(template)
+        }
+    };
+    Ok((!template.same_meaning(&revisions.live)).then_some(template))
+}
+
+/// Returns what the DaemonSet becomes.
+fn planned_daemon_set(daemon_set: &DaemonSet, template: Option<&Template>) -> DaemonSet {
+    let Some(template) = template else { return daemon_set.clone() };
+    let mut object = daemon_set.object.clone();
+    object["spec"]["template"] = template.value().clone();
+    let Ok(mut after) = DaemonSet::from_object(object) else { return daemon_set.clone() };
+    // The API server increments both, so that only a revision with the same template counts as current.
+    after.metadata.generation = after.status.observed_generation + 1;
+    after.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
+    after
+}
+
+/// Returns the pace of a rolling update in a strategy, which the API server retains under OnDelete.
+fn pace(strategy: &Value) -> RollingUpdate {
+    strategy.get("rollingUpdate").and_then(|rolling| RollingUpdate::deserialize(rolling).ok()).unwrap_or_default()
+}
+
+/// Returns the eligible nodes with pods of older revisions, in the order in which they are updated: nodes without an available
+/// pod first, then one of each zone after the other.
+///
+/// Nodes that are updated already have their place in that order too, so that it is the same after some were updated.
+fn order<'s, 'a>(situation: &'s Situation<'a>, request: &Request) -> Result<Vec<&'s RolloutNode<'a>>, Refusal> {
+    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
+    let mut order: Vec<&RolloutNode<'a>> = Vec::new();
+    if request.nodes.is_empty() {
+        let label = request.spread_by.as_deref().unwrap_or(ZONE);
+        let mut groups: BTreeMap<Option<&str>, Vec<&RolloutNode<'a>>> = BTreeMap::new();
+        for node in eligible() {
+            let Some(labels) = situation.index.node(node.name).map(|node| &node.metadata.labels) else { continue };
+            if request.node_selector.matches(labels) {
+                groups.entry(labels.get(label).map(String::as_str)).or_default().push(node);
+            }
+        }
+        let longest = groups.values().map(Vec::len).max().unwrap_or(0);
+        for round in 0..longest {
+            order.extend(groups.values().filter_map(|group| group.get(round)));
+        }
+        order.sort_by_key(|node| node.old.is_none() || node.old_is_available);
+    } else {
+        for name in &request.nodes {
+            let node = eligible().find(|node| node.name == name).ok_or_else(|| Refusal::NoSuchNode(name.clone()))?;
+            if !order.iter().any(|listed| listed.name == node.name) {
+                order.push(node);
+            }
+        }
+    }
+    order.retain(|node| node.old.is_some());
+    Ok(order)
+}
+
+/// Returns what may revert the stage, and what it may break.
+fn warnings(
+    revisions: &Revisions<'_>,
+    request: &Request,
+    template: Option<&Template>,
+    object: &Value,
+    snapshot: &Snapshot,
+) -> Result<Vec<Warning>, Refusal> {
+    let daemon_set = revisions.daemon_set;
+    let mut warnings = who_puts_back(daemon_set);
+    if let Some(template) = template {
+        let managers = change_warnings::managers(daemon_set, Written::Template);
+        let new = managers.into_iter().filter(|warning| !warnings.iter().any(|other| other.code == warning.code));
+        let new: Vec<Warning> = new.collect();
+        warnings.extend(new);
+        warnings.extend(change_warnings::last_applied(daemon_set, template));
+    }
+    if let Ok(after) = DaemonSet::from_object(object.clone()) {
+        let surge_pods = effect(revisions, &after, snapshot).surge_pods_deleted;
+        if !surge_pods.is_empty() {
+            if !request.delete_surge_pods {
+                return Err(Refusal::SurgePods(surge_pods));
+            }
+            let message =
+                format!("{} nodes have two pods: the controller deletes the newer one of each", surge_pods.len());
+            warnings.push(Warning { code: WarningCode::SurgePodsDeleted, message });
+        }
+    }
+    if let UpdateStrategy::RollingUpdate(rolling) = &daemon_set.spec.update_strategy
+        && rolling.max_surge.value() != 0
+    {
+        let message = format!(
+            "the update strategy is {}: while it is partitioned, a node has no pod until the new one has started, so 1 node \
+             is updated at a time",
+            strategy(&daemon_set.spec.update_strategy)
+        );
+        warnings.push(Warning { code: WarningCode::SurgeSuspended, message });
+    }
+    if !request.evict {
+        let labels = &daemon_set.spec.template.metadata.labels;
+        let budgets = snapshot.pod_disruption_budgets.iter().filter(|budget| {
+            budget.metadata.namespace == daemon_set.metadata.namespace
+                && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+        });
+        warnings.extend(budgets.map(|budget| Warning {
+            code: WarningCode::DisruptionBudget,
+            message: format!(
+                "PodDisruptionBudget {:?} matches the pods, and deleting them bypasses it; with --evict it holds",
+                budget.metadata.name
+            ),
+        }));
+    }
+    Ok(warnings)
+}
+
+/// Returns the number of the revision that most pods of older revisions have: the one to go back to.
+pub(crate) fn revision_before(revisions: &Revisions<'_>) -> Option<i64> {
+    revisions.default_target().map(|(revision, _)| Revision::number(revision))
+}

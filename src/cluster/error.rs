@@ -180,7 +180,7 @@ impl ClusterError {
                 vec!["ask whoever manages the cluster for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
             }
             ClusterError::Api { code: 429 | 503 | 504, .. } => {
-                vec!["the server is overloaded or starting; try again in a moment".to_owned()]
+                vec!["the server is overloaded or starting; try again later".to_owned()]
             }
             ClusterError::Api { .. } => Vec::new(),
             ClusterError::Answer { .. } => {

@@ -243,9 +243,7 @@ impl Objects {
 
     /// Counts an object of a kind that is kept whole, by the length of its text.
     pub(super) fn count_whole(&mut self, kind: Kind, length: usize) {
-        if matches!(kind, Kind::DaemonSets | Kind::AdvancedDaemonSets | Kind::ControllerRevisions) {
-            self.kept += WHOLE_OBJECT + length / WHOLE_OBJECT_BYTES;
-        }
+        self.kept += weight(kind, length) - 1;
     }
 
     /// Returns whether no more objects are kept.
@@ -390,6 +388,16 @@ fn newest<T>(objects: &mut Vec<T>, metadata: impl Fn(&T) -> &ObjectMeta) {
         let (one, other) = (metadata(one), metadata(other));
         (&one.namespace, &one.name) == (&other.namespace, &other.name)
     });
+}
+
+/// Returns how many objects one counts as by the length of its text: kinds that are kept whole count as several.
+pub(super) fn weight(kind: Kind, length: usize) -> usize {
+    match kind {
+        Kind::DaemonSets | Kind::AdvancedDaemonSets | Kind::ControllerRevisions => {
+            1 + WHOLE_OBJECT + length / WHOLE_OBJECT_BYTES
+        }
+        _ => 1,
+    }
 }
 
 fn note(names: &mut BTreeSet<String>, name: &str) {

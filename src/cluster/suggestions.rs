@@ -98,11 +98,11 @@ pub fn unknown_names(query: &Query, existing: &[DaemonSet]) -> Result<Vec<Unknow
 
 /// Returns the names that look like the wanted one, the nearest first, five at most.
 ///
-/// A name is near if at most a third of its letters differ, or if one name is part of the other.
+/// The wanted name itself is left out. A name is near if at most a third of its letters differ, or if one name is part of the other.
 pub fn near<'a>(wanted: &str, existing: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut near: Vec<(usize, &str)> = existing
         .into_iter()
-        .filter(|name| !name.is_empty())
+        .filter(|name| !name.is_empty() && *name != wanted)
         .filter_map(|name| {
             let distance = strsim::osa_distance(wanted, name);
             let letters = wanted.chars().count().max(name.chars().count());

@@ -15,10 +15,11 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::Failure;
-use super::parse::parse_name;
+use super::parse::{is_dns_label, is_dns_subdomain, is_label_key, parse_name};
 use super::session::GlobalArgs;
 use crate::cluster::live::{Named, names_in_kubeconfig};
 use crate::cluster::{PodsOf, Query, Source, Wanted};
+use crate::encode::sanitize::sanitize;
 use crate::error::Exit;
 use crate::io::Io;
 use crate::model::metadata::ObjectMeta;
@@ -141,6 +142,19 @@ impl Value {
             _ => return None,
         })
     }
+
+    /// Returns whether the API accepts such a name. Other names come from a server or a dump that lies, and a shell might
+    /// interpret them.
+    fn is_valid(self, text: &str) -> bool {
+        match self {
+            Value::DaemonSet | Value::Node => is_dns_subdomain(text),
+            Value::Namespace => is_dns_label(text),
+            Value::NodeLabel => is_label_key(text),
+            Value::Revision | Value::Context | Value::Cluster | Value::User | Value::File => {
+                !text.chars().any(char::is_control)
+            }
+        }
+    }
 }
 
 /// Returns the command with the values that the word at `index` may have, and which kind they are of.
@@ -159,13 +173,16 @@ async fn command_with_values(line: &[OsString], index: usize, io: &Io<'_>) -> (C
         Some(Value::File) => return (with_completer(|_, typed| PathCompleter::any().complete(typed)), wanted),
         Some(value) => {
             let words = line.get(..index).unwrap_or_default();
-            tokio::time::timeout(PATIENCE, values(value, words, io)).await.ok().and_then(Result::ok).unwrap_or_default()
+            let found = tokio::time::timeout(PATIENCE, values(value, words, io)).await;
+            let mut found = found.ok().and_then(Result::ok).unwrap_or_default();
+            found.retain(|text, _| value.is_valid(text));
+            found
         }
     };
     let command = with_completer(move |_, typed| {
         let typed = typed.to_string_lossy();
         let candidate = |(value, help): (&String, &String)| {
-            let help = Some(help.clone().into()).filter(|_| !help.is_empty());
+            let help = Some(sanitize(help).into()).filter(|_| !help.is_empty());
             CompletionCandidate::new(value).help(help)
         };
         values.iter().filter(|(value, _)| value.starts_with(typed.as_ref())).map(candidate).collect()

@@ -110,12 +110,37 @@ pub(super) fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<Strin
 }
 
 fn is_namespace(text: &str) -> bool {
-    let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&text.len())
-        && text.chars().all(is_label)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-        && !OTHER_KINDS.contains(&text)
+    is_dns_label(text) && !OTHER_KINDS.contains(&text)
+}
+
+/// Ported from `IsDNS1123Label`, k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.36.
+pub(super) fn is_dns_label(text: &str) -> bool {
+    text.len() <= 63 && is_dns_part(text)
+}
+
+/// Ported from `IsDNS1123Subdomain`, in the same file.
+pub(super) fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_part)
+}
+
+/// Ported from `IsQualifiedName`, in the same file: the key of a label.
+pub(super) fn is_label_key(text: &str) -> bool {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    prefix.is_none_or(is_dns_subdomain) && name.len() <= 63 && is_enclosed(name, is_inner)
+}
+
+fn is_dns_part(text: &str) -> bool {
+    is_enclosed(text, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+/// Returns whether a text consists of such bytes, the first and last of which are letters or digits.
+fn is_enclosed(text: &str, is_inner: impl Fn(u8) -> bool) -> bool {
+    let ends = [text.bytes().next(), text.bytes().next_back()];
+    ends.iter().all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric())) && text.bytes().all(is_inner)
 }
 
 fn invalid_name(text: &str) -> CommandError {

@@ -93,7 +93,7 @@ fn faults(answer: &Reply) -> Vec<(String, Fault)> {
 
 /// Returns whether an answer means that the server has not looked at a change.
 fn refuses(fault: &str) -> bool {
-    ["401", "403", "404", "410", "redirect"].iter().any(|refusal| fault.starts_with(refusal))
+    ["401", "403", "404", "410", "429", "redirect"].iter().any(|refusal| fault.starts_with(refusal))
 }
 
 /// Never answers.
@@ -146,12 +146,12 @@ fn answer(store: &Store, asked: &Asked) -> Reply {
         path if path.ends_with("/controllerrevisions") => revisions(store),
         "/apis/apps/v1/daemonsets" => {
             let object: Value = serde_json::from_slice(&store.read("agent").unwrap().body).unwrap();
-            json_list(&[object])
+            json_list(asked.path(), &[object])
         }
         _ => match cluster(asked) {
             // Kinds of Kubernetes exist and are empty; OpenKruise is not installed, and nobody holds a lease.
             reply if reply.status == 404 && !asked.path().contains("kruise") && !asked.path().contains("/leases/") => {
-                json_list(&[])
+                json_list(asked.path(), &[])
             }
             reply => reply,
         },
@@ -335,6 +335,9 @@ fn no_fault_leads_to_a_wrong_answer() {
                 }
                 if method == "PATCH" && !refuses(&name) {
                     cells.push((faultless.len(), cell(true, false)));
+                }
+                // After 429 the change is sent again.
+                if method == "PATCH" && (!refuses(&name) || name == "429") {
                     cells.push((faultless.len(), cell(true, true)));
                 }
             }

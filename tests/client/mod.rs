@@ -2,6 +2,7 @@
 
 mod connecting;
 mod faults;
+mod nonsense;
 mod reading;
 pub(crate) mod server;
 pub(crate) mod status;
@@ -20,7 +21,7 @@ use kubectl_ds::error::CommandError;
 use kubectl_ds::model::metadata::{ObjectMeta, OwnerReference};
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::{Pod, PodSpec};
-use kubectl_ds::model::snapshot::Snapshot;
+use kubectl_ds::model::snapshot::{Kind, Snapshot};
 use serde_json::{Value, json};
 use server::{Asked, Reply, Server};
 
@@ -106,8 +107,15 @@ fn protobuf_list(kind: &str, items: &[impl prost::Message], next: &str) -> Reply
     Reply::of(200, PROTOBUF, [b"k8s\0".to_vec(), field(1, &type_meta), field(2, &list)].concat())
 }
 
-fn json_list(items: &[Value]) -> Reply {
-    Reply::of(200, JSON, json!({"kind": "List", "metadata": {}, "items": items}).to_string())
+/// Writes the list at a path as an API server does in JSON.
+fn json_list(path: &str, items: &[Value]) -> Reply {
+    let kinds = Kind::ALL.into_iter().chain([Kind::PodDisruptionBudgets]);
+    let (api_version, kind, _) = kinds
+        .map(Kind::api_names)
+        .find(|(.., resource)| path.ends_with(&format!("/{resource}")))
+        .expect("a known kind");
+    let list = json!({"kind": format!("{kind}List"), "apiVersion": api_version, "metadata": {}, "items": items});
+    Reply::of(200, JSON, list.to_string())
 }
 
 fn refusal(code: u16, reason: &str, message: &str) -> Reply {
@@ -121,12 +129,14 @@ fn cluster(asked: &Asked) -> Reply {
     let pods = [pod("agent-a", "agent", "n1"), pod("web-a", "web", "n1")];
     match asked.path() {
         "/apis/apps/v1/namespaces/team/daemonsets/agent" => Reply::of(200, JSON, daemon_set("agent").to_string()),
-        "/apis/apps/v1/namespaces/team/daemonsets" | "/apis/apps/v1/daemonsets" => json_list(&[daemon_set("agent")]),
+        "/apis/apps/v1/namespaces/team/daemonsets" | "/apis/apps/v1/daemonsets" => {
+            json_list(asked.path(), &[daemon_set("agent")])
+        }
         "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1"), node("n2")], ""),
         "/api/v1/pods" => protobuf_list("PodList", &pods, ""),
         "/api/v1/namespaces/team/pods" => protobuf_list("PodList", &pods[..1], ""),
         path if path.ends_with("/events") => protobuf_list("EventList", &[] as &[Node], ""),
-        path if path.ends_with("/controllerrevisions") || path.ends_with("/limitranges") => json_list(&[]),
+        path if path.ends_with("/controllerrevisions") || path.ends_with("/limitranges") => json_list(path, &[]),
         path => refusal(404, "NotFound", &format!("{path} not found")),
     }
 }

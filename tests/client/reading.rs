@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use kubectl_ds::cluster::live::ConnectOptions;
 use kubectl_ds::cluster::{CoverageScope, Flavors, PodsOf, Query, Wanted};
-use kubectl_ds::error::{CommandError, Exit};
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::json;
 
@@ -104,11 +103,13 @@ fn a_daemon_set_that_is_not_there_comes_with_near_ones() {
 #[test]
 fn json_in_answer_to_a_question_for_protobuf_gives_the_same_objects() {
     let server = Server::start(|asked| match asked.path() {
-        "/api/v1/nodes" => json_list(&[json!({"metadata": {"name": "n1"}}), json!({"metadata": {"name": "n2"}})]),
-        "/api/v1/pods" => json_list(&[
-            serde_json::to_value(pod("agent-a", "agent", "n1")).unwrap(),
-            serde_json::to_value(pod("web-a", "web", "n1")).unwrap(),
-        ]),
+        "/api/v1/nodes" => {
+            json_list(asked.path(), &[json!({"metadata": {"name": "n1"}}), json!({"metadata": {"name": "n2"}})])
+        }
+        "/api/v1/pods" => {
+            let pods = [pod("agent-a", "agent", "n1"), pod("web-a", "web", "n1")];
+            json_list(asked.path(), &pods.map(|pod| serde_json::to_value(pod).unwrap()))
+        }
         _ => cluster(asked),
     });
     let (snapshot, _) = read(&options(&server), &all()).unwrap();
@@ -168,7 +169,7 @@ fn a_server_that_stays_busy_is_given_up_after_three_seconds() {
     assert_eq!(
         shown(error),
         "Error from server (ServiceUnavailable): the server answered with status 503, \"no backend\"\n\
-         hint: the server is overloaded or starting; try again in a moment"
+         hint: the server is overloaded or starting; try again later"
     );
     assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&start.elapsed()), "{:?}", start.elapsed());
     let times = server.asked().iter().filter(|asked| asked.path().ends_with("/agent")).count();
@@ -189,10 +190,28 @@ fn a_server_that_says_when_to_retry_is_retried_ten_times() {
 }
 
 #[test]
-fn a_retry_that_would_come_too_late_ends_at_the_request_timeout() {
-    let server = Server::start(|_| Reply::of(429, JSON, "{}").with("retry-after", "3600"));
-    let options = ConnectOptions { request_timeout: Some(Duration::from_millis(100)), ..options(&server) };
-    assert_eq!(CommandError::from(read(&options, &agent()).unwrap_err()).exit, Exit::TimedOut);
+fn a_server_that_says_to_retry_too_late_is_not_waited_for() {
+    for (patience, wait) in [(Some(Duration::from_secs(3)), "4"), (None, "99999"), (None, "18446744073709551615")] {
+        for status in [429, 503] {
+            let server = Server::start(move |asked| match asked.path() {
+                "/apis/apps/v1/namespaces/team/daemonsets/agent" => {
+                    Reply::of(status, JSON, "{}").with("retry-after", wait)
+                }
+                _ => cluster(asked),
+            });
+            let options = ConnectOptions { request_timeout: patience, ..options(&server) };
+            let reason = if status == 429 { "TooManyRequests" } else { "ServiceUnavailable" };
+            assert_eq!(
+                shown(read(&options, &agent()).unwrap_err()),
+                format!(
+                    "Error from server ({reason}): the server answered with status {status}, \"{{}}\"; \
+                     it asks to wait {wait} s before the request is repeated\n\
+                     hint: the server is overloaded or starting; try again later"
+                )
+            );
+            assert_eq!(server.asked().iter().filter(|asked| asked.path().ends_with("/agent")).count(), 1);
+        }
+    }
 }
 
 #[test]
@@ -446,14 +465,20 @@ fn a_later_page_that_is_not_found_does_not_end_the_list() {
 
 #[test]
 fn a_list_without_an_end_is_refused() {
-    let server = Server::start(|asked| match asked.path() {
-        "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1")], "next"),
-        _ => cluster(asked),
-    });
-    assert_eq!(
-        read(&options(&server), &agent()).unwrap_err().to_string(),
-        "cannot read the server's answer to list nodes: it has more than 1000 pages"
-    );
+    let error = |next: fn(usize) -> String| {
+        let pages = AtomicUsize::new(0);
+        let server = Server::start(move |asked| match asked.path() {
+            "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1")], &next(pages.fetch_add(1, Ordering::SeqCst))),
+            _ => cluster(asked),
+        });
+        let error = read(&options(&server), &agent()).unwrap_err().to_string();
+        (error, server.asked().iter().filter(|asked| asked.path() == "/api/v1/nodes").count())
+    };
+    let start = "cannot read the server's answer to list nodes: ";
+    assert_eq!(error(|page| format!("page-{page}")), (format!("{start}it has more than 1000 pages"), 1_001));
+    let repeated = format!("{start}a page has the continue token of an earlier page");
+    assert_eq!(error(|_| "next".to_owned()), (repeated.clone(), 2));
+    assert_eq!(error(|page| ["a", "b"][page % 2].to_owned()), (repeated, 3));
 }
 
 #[test]

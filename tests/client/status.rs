@@ -49,7 +49,7 @@ fn rollout(asked: &Asked) -> Reply {
     match asked.path() {
         "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1")], ""),
         PODS => protobuf_list("PodList", &[current_pod(false)], ""),
-        path if path.ends_with("/controllerrevisions") => json_list(&[revision]),
+        path if path.ends_with("/controllerrevisions") => json_list(path, &[revision]),
         _ => cluster(asked),
     }
 }

@@ -215,7 +215,7 @@ fn a_quiet_watch_is_not_cut_off() {
     let server = Server::start({
         let watches = watches.clone();
         move |asked| match asked.path().ends_with("/leases") {
-            true if !is_watch(asked) => super::json_list(&[]),
+            true if !is_watch(asked) => super::json_list(asked.path(), &[]),
             _ => watches.answer(asked),
         }
     });

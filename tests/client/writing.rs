@@ -46,7 +46,7 @@ impl Store {
                 let items = [revision(first, "agent:1"), revision(2, "agent:2")];
                 json!({"kind": "ControllerRevisionList", "apiVersion": "apps/v1", "items": items}).to_string()
             }
-            "pods" | "nodes" | "poddisruptionbudgets" => return Some(json_list(&[])),
+            "pods" | "nodes" | "poddisruptionbudgets" => return Some(json_list(path, &[])),
             _ => return None,
         };
         Some(Reply::of(200, JSON, text))
@@ -192,6 +192,16 @@ fn a_busy_server_is_sent_the_change_again() {
     let (code, _, err) = run(&server, &["undo", "agent", "--no-wait"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert_eq!((patches(&server).len(), store.image()), (2, "agent:1".into()));
+}
+
+#[test]
+fn a_server_that_says_to_send_the_change_too_late_is_not_waited_for() {
+    let store = store();
+    let server = serve(store, |_| Some(Reply::of(429, JSON, "{}").with("retry-after", "99999")));
+    let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan", "--request-timeout=3s"]);
+    assert_eq!((code, patches(&server).len()), (Some(1), 1), "{out}");
+    assert!(err.contains("status 429, \"{}\"; it asks to wait 99999 s before the request is repeated\n"), "{err}");
+    assert_ne!(stage(&out), "Unknown");
 }
 
 /// The ways in which a change is applied although the answer says otherwise, or is none.

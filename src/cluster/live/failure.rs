@@ -1,13 +1,16 @@
 //! Turns refusals of the server and failures of the network into errors, worded as kubectl words them.
 
 use std::error::Error;
+use std::fmt::Write;
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 
 use http::StatusCode;
 use kube::client::AuthError;
 use rustls::{AlertDescription, CertificateError};
 use serde::Deserialize;
 
+use super::protobuf::{MAGIC, Unknown};
 use super::resolver::LookupError;
 use crate::cluster::error::ClusterError;
 
@@ -24,16 +27,9 @@ pub(super) struct Status {
     pub code: u32,
 }
 
-/// The used part of `runtime.Unknown`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Unknown {
-    #[prost(bytes = "vec", tag = 2)]
-    pub raw: Vec<u8>,
-}
-
-/// Returns the error of a response without success.
-pub(super) fn refused(code: StatusCode, body: &[u8]) -> ClusterError {
-    let status = match body.strip_prefix(b"k8s\0") {
+/// Returns the error of a response without success, and of a retry that the server wants too late.
+pub(super) fn refused(code: StatusCode, body: &[u8], retry_after: Option<Duration>) -> ClusterError {
+    let status = match body.strip_prefix(MAGIC) {
         Some(envelope) => <Unknown as prost::Message>::decode(envelope)
             .and_then(|unknown| <Status as prost::Message>::decode(unknown.raw.as_slice()))
             .ok(),
@@ -45,6 +41,9 @@ pub(super) fn refused(code: StatusCode, body: &[u8]) -> ClusterError {
         let words: String = words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
         let words = if words.is_empty() { "without a word of explanation".to_owned() } else { format!("{words:?}") };
         status.message = format!("the server answered with status {}, {words}", code.as_u16());
+    }
+    if let Some(wait) = retry_after {
+        let _ = write!(status.message, "; it asks to wait {} s before the request is repeated", wait.as_secs());
     }
     of_status(code, status)
 }

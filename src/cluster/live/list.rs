@@ -1,5 +1,7 @@
 //! Lists objects of a kind: item by item as bytes arrive in protobuf, page by page in JSON.
 
+use std::collections::HashSet;
+
 use kube::api::{ListParams, WatchParams};
 use kube::core::Request;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -9,9 +11,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::progress::Tally;
-use super::protobuf;
+use super::protobuf::{self, TypeMeta};
 use super::transport::{JSON, PROTOBUF_OR_JSON, Response, Transport};
+use crate::cluster::dump_reader::TOO_MANY_OBJECTS;
 use crate::cluster::error::ClusterError;
+use crate::cluster::objects::{MAX_OBJECTS, weight};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -25,7 +29,7 @@ use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClas
 const MAX_PAGES: usize = 1_000;
 
 /// The most bytes a page in JSON may have: lists that can be larger come in protobuf.
-pub(super) const MAX_JSON: usize = protobuf::MAX_ITEM;
+pub(super) const MAX_JSON: usize = 1 << 28;
 
 /// An object that a list can hold.
 pub(super) trait Item: Clone + PartialEq {
@@ -165,6 +169,49 @@ impl List {
         format!("list {}", self.kind.resource())
     }
 
+    /// Decodes an object in JSON, which may leave out its type.
+    pub(super) fn decode_json<T: Item>(&self, text: &str) -> Result<T, String> {
+        let object = T::from_json(self, text)?;
+        self.check_type(&decode_json(text)?)?;
+        Ok(object)
+    }
+
+    /// Checks the type of an object, as far as it has one.
+    pub(super) fn check_type(&self, found: &TypeMeta) -> Result<(), String> {
+        self.check(found, self.kind.api_names().1)
+    }
+
+    /// Checks the type of a list.
+    pub(super) fn check_list_type(&self, found: &TypeMeta) -> Result<(), String> {
+        if !found.kind.ends_with("List") {
+            return Err(protobuf::NOT_A_LIST.to_owned());
+        }
+        self.check(found, &format!("{}List", self.kind.api_names().1))
+    }
+
+    fn check(&self, found: &TypeMeta, kind: &str) -> Result<(), String> {
+        for (field, found, expected) in
+            [("kind", &found.kind, kind), ("apiVersion", &found.api_version, self.api_version)]
+        {
+            if !found.is_empty() && found != expected {
+                return Err(format!("its {field} is {:?}, not {expected:?}", shortened(found)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that an object is in the namespace that was requested, if it was one.
+    pub(super) fn check_namespace<T: Item>(&self, object: T) -> Result<T, String> {
+        let ObjectMeta { name, namespace: found, .. } = object.metadata();
+        match &self.namespace {
+            Some(expected) if found != expected => {
+                let (name, found) = (shortened(name), shortened(found));
+                Err(format!("{name:?} is in namespace {found:?}, not {expected:?}"))
+            }
+            _ => Ok(object),
+        }
+    }
+
     /// Adds what items of a list leave out: their type.
     pub(super) fn with_type(&self, mut object: Value) -> Value {
         if let Value::Object(fields) = &mut object {
@@ -173,6 +220,11 @@ impl List {
         }
         object
     }
+}
+
+/// Returns as much of a text of the server as an error quotes.
+fn shortened(text: &str) -> String {
+    text.chars().take(100).collect()
 }
 
 /// Returns the resource without its group.
@@ -240,26 +292,29 @@ impl Opened<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the connection is lost, if the answer is not a list, and if the list does not end.
-    pub(super) async fn collect<T: Item, U>(
+    /// Fails if the connection is lost, if the answer is not such a list, and if the list does not end.
+    pub(super) async fn collect<T: Item>(
         self,
         tally: &Tally,
-        keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Listed<U>, ClusterError> {
+        keep: impl Fn(T) -> Option<T>,
+    ) -> Result<Listed<T>, ClusterError> {
         let Opened { transport, list, first } = self;
-        let (request, mut answer, mut items, mut restarted) = (list.request(), first, Vec::new(), false);
+        let (request, mut answer, mut items, mut restarted) = (list.request(), first, Items::of(&list), false);
+        let mut tokens = HashSet::new();
         for _ in 0..MAX_PAGES {
-            let ListMeta { resource_version, continue_ } =
-                read_page(&mut answer, &list, tally, &keep, &mut items).await?;
+            let ListMeta { resource_version, continue_ } = read_page(&mut answer, tally, &keep, &mut items).await?;
             if continue_.is_empty() {
-                items.shrink_to_fit();
-                return Ok(Listed { items, resource_version });
+                return Ok(Listed { items: items.unique(), resource_version });
+            }
+            if !tokens.insert(continue_.clone()) {
+                return Err(answer.broken("a page has the continue token of an earlier page"));
             }
             answer = match transport.get(&request, &list.page(Some(&continue_))?, T::ACCEPT).await {
                 Ok(next) => next,
                 // The version that all pages share is gone: start over, once.
                 Err(ClusterError::Api { code: 410, .. }) if !restarted => {
-                    (restarted, items) = (true, Vec::new());
+                    (restarted, items) = (true, Items::of(&list));
+                    tokens.clear();
                     transport.get(&request, &list.page(None)?, T::ACCEPT).await?
                 }
                 // The first page was there: nothing is known about the kind, rather than that none exist.
@@ -271,6 +326,50 @@ impl Opened<'_> {
             };
         }
         Err(answer.broken(format!("it has more than {MAX_PAGES} pages")))
+    }
+}
+
+/// The items of a list that have arrived.
+struct Items<'a, T> {
+    list: &'a List,
+    kept: Vec<T>,
+    /// How many there were, including those that are not kept, counted as the objects of a dump are.
+    count: usize,
+}
+
+impl<'a, T: Item> Items<'a, T> {
+    fn of(list: &'a List) -> Self {
+        Items { list, kept: Vec::new(), count: 0 }
+    }
+
+    /// Adds an item with the length of its text.
+    fn add(&mut self, item: T, length: usize, keep: impl Fn(T) -> Option<T>) -> Result<(), String> {
+        self.count += weight(self.list.kind, length);
+        if self.count > MAX_OBJECTS {
+            return Err(format!("it {TOO_MANY_OBJECTS}"));
+        }
+        self.kept.extend(keep(self.list.check_namespace(item)?));
+        Ok(())
+    }
+
+    /// Returns each object once, as it arrived last.
+    fn unique(self) -> Vec<T> {
+        // The order of the keys in etcd, in which API servers list objects.
+        fn path(metadata: &ObjectMeta) -> impl Iterator<Item = u8> {
+            metadata.namespace.bytes().chain([b'/']).chain(metadata.name.bytes())
+        }
+        let mut items = self.kept;
+        if !items.is_sorted_by(|one, other| path(one.metadata()).lt(path(other.metadata()))) {
+            let mut known = HashSet::new();
+            items.reverse();
+            items.retain(|item| {
+                let ObjectMeta { namespace, name, .. } = item.metadata();
+                known.insert((namespace.clone(), name.clone()))
+            });
+            items.reverse();
+        }
+        items.shrink_to_fit();
+        items
     }
 }
 
@@ -288,22 +387,21 @@ pub(super) struct ListMeta {
 }
 
 /// Reads one page, and returns what it says about the list.
-async fn read_page<T: Item, U>(
+async fn read_page<T: Item>(
     answer: &mut Response<'_>,
-    list: &List,
     tally: &Tally,
-    keep: &impl Fn(T) -> Option<U>,
-    items: &mut Vec<U>,
+    keep: &impl Fn(T) -> Option<T>,
+    items: &mut Items<'_, T>,
 ) -> Result<ListMeta, ClusterError> {
+    let list = items.list;
     match answer.content_type.as_str() {
         "application/vnd.kubernetes.protobuf" => {
-            let mut decoder = protobuf::ListDecoder::new();
+            let mut decoder = protobuf::ListDecoder::new(list);
             while let Some(bytes) = answer.next().await? {
                 let mut objects = 0;
                 let pushed = decoder.push(&bytes, &mut |item| {
                     objects += 1;
-                    items.extend(keep(T::from_protobuf(item)?));
-                    Ok(())
+                    items.add(T::from_protobuf(item)?, item.len(), keep)
                 });
                 pushed.map_err(|problem| answer.broken(problem))?;
                 tally.add(list.kind, objects, bytes.len());
@@ -312,18 +410,17 @@ async fn read_page<T: Item, U>(
         }
         "application/json" => {
             let text = answer.text(MAX_JSON).await?;
-            let JsonPage { kind, metadata, items: texts } =
+            let JsonPage { api_version, kind, metadata, items: texts } =
                 serde_json::from_str(&text).map_err(|error| answer.broken(json_problem(&error)))?;
-            if !kind.ends_with("List") {
-                return Err(answer.broken(protobuf::NOT_A_LIST));
-            }
+            list.check_list_type(&TypeMeta { api_version, kind }).map_err(|problem| answer.broken(problem))?;
             let texts = texts.unwrap_or_default();
             tally.add(list.kind, texts.len(), text.len());
             for text in texts {
                 if text.get() == "null" {
                     return Err(answer.broken("an item is null"));
                 }
-                items.extend(keep(T::from_json(list, text.get()).map_err(|problem| answer.broken(problem))?));
+                let added = list.decode_json(text.get()).and_then(|item| items.add(item, text.get().len(), keep));
+                added.map_err(|problem| answer.broken(problem))?;
             }
             Ok(metadata)
         }
@@ -333,7 +430,10 @@ async fn read_page<T: Item, U>(
 
 /// A page in JSON, whose items are decoded one by one.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct JsonPage<'a> {
+    #[serde(default)]
+    api_version: String,
     #[serde(default)]
     kind: String,
     #[serde(default, deserialize_with = "crate::model::wire::null_is_default")]
@@ -349,8 +449,24 @@ pub(super) fn json_problem(error: &serde_json::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::List;
+    use super::{Items, List};
+    use crate::cluster::live::protobuf::tests::node;
+    use crate::cluster::objects::MAX_OBJECTS;
+    use crate::model::node::Node;
     use crate::model::snapshot::Kind;
+
+    #[test]
+    fn a_list_has_no_more_objects_than_a_dump() {
+        let add = |kind: Kind, count: usize, length: usize| {
+            let list = List::of(kind);
+            let mut items = Items::<Node> { count, ..Items::of(&list) };
+            items.add(node("a"), length, |_| None).is_ok()
+        };
+        assert!(add(Kind::Nodes, MAX_OBJECTS - 1, 5_000));
+        assert!(!add(Kind::Nodes, MAX_OBJECTS, 5_000));
+        assert!(add(Kind::ControllerRevisions, MAX_OBJECTS - 71, 5_000));
+        assert!(!add(Kind::ControllerRevisions, MAX_OBJECTS - 70, 5_000));
+    }
 
     #[test]
     fn paths_have_group_namespace_and_escaped_selectors() {

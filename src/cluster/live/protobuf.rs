@@ -4,8 +4,10 @@
 //! {metadata = 1, items = 2}, as k8s.io/apimachinery/pkg/runtime/serializer/protobuf writes it.
 
 use bytes::{Buf, BytesMut};
+use serde::Deserialize;
 
-use super::list::ListMeta;
+use super::list::{List, ListMeta};
+use crate::cluster::pieces::MAX_ITEM;
 
 /// The bytes that every body begins with.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
@@ -16,16 +18,23 @@ const LENGTH_DELIMITED: u64 = 2;
 /// The most bytes a field other than an item may have: fields are buffered until they are complete.
 const MAX_FIELD: usize = 1 << 20;
 
-/// The most bytes an item may have; etcd accepts 1.5 MB by default.
-pub(super) const MAX_ITEM: usize = 1 << 28;
-
-/// `runtime.TypeMeta`.
-#[derive(Clone, PartialEq, prost::Message)]
-struct TypeMeta {
+/// `runtime.TypeMeta`, in both wire forms.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct TypeMeta {
     #[prost(string, tag = 1)]
-    api_version: String,
+    pub(super) api_version: String,
     #[prost(string, tag = 2)]
-    kind: String,
+    pub(super) kind: String,
+}
+
+/// The used part of `runtime.Unknown`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Unknown {
+    #[prost(message, optional, tag = 1)]
+    pub(super) type_meta: Option<TypeMeta>,
+    #[prost(bytes = "vec", tag = 2)]
+    pub(super) raw: Vec<u8>,
 }
 
 /// Where in the body the next byte belongs.
@@ -41,7 +50,8 @@ enum Place {
 
 /// A list whose bytes are still arriving.
 #[derive(Debug)]
-pub(super) struct ListDecoder {
+pub(super) struct ListDecoder<'a> {
+    list: &'a List,
     buffer: BytesMut,
     place: Place,
     is_list: bool,
@@ -49,9 +59,10 @@ pub(super) struct ListDecoder {
     meta: ListMeta,
 }
 
-impl ListDecoder {
-    pub(super) fn new() -> Self {
+impl<'a> ListDecoder<'a> {
+    pub(super) fn new(list: &'a List) -> Self {
         ListDecoder {
+            list,
             buffer: BytesMut::new(),
             place: Place::Start,
             is_list: false,
@@ -97,7 +108,8 @@ impl ListDecoder {
                     let Some(body) = field.body(&self.buffer, MAX_FIELD)? else { return Ok(()) };
                     if field.number == 1 {
                         let type_meta: TypeMeta = prost::Message::decode(body).map_err(|error| error.to_string())?;
-                        self.is_list = type_meta.kind.ends_with("List");
+                        self.list.check_list_type(&type_meta)?;
+                        self.is_list = true;
                     }
                     self.buffer.advance(field.header + field.length);
                 }
@@ -204,9 +216,10 @@ fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, String> {
 pub(super) mod tests {
     use prost::Message;
 
-    use super::ListDecoder;
+    use super::{List, ListDecoder};
     use crate::model::metadata::ObjectMeta;
     use crate::model::node::Node;
+    use crate::model::snapshot::Kind;
 
     fn field(number: u8, body: &[u8]) -> Vec<u8> {
         let mut bytes = vec![number << 3 | 2];
@@ -231,7 +244,8 @@ pub(super) mod tests {
     }
 
     fn decode(bytes: &[u8], chunk: usize) -> Result<(Vec<Node>, String), String> {
-        let mut decoder = ListDecoder::new();
+        let list = List::of(Kind::Nodes);
+        let mut decoder = ListDecoder::new(&list);
         let mut nodes = Vec::new();
         for chunk in bytes.chunks(chunk) {
             decoder.push(chunk, &mut |item| {

@@ -84,12 +84,13 @@ impl Reader<'_> {
         if is_known {
             return Ok(());
         }
-        let all = self.live.list(List::of(Kind::Nodes), |node: Node| Some(node.metadata.name)).await;
-        let existing: Vec<String> = all.unwrap_or_default();
-        if existing.contains(node) {
+        let all = self.live.list(List::of(Kind::Nodes), |node: Node| Some(keep_node(node, false))).await;
+        let existing: Vec<Node> = all.unwrap_or_default();
+        let names = existing.iter().map(|node| node.metadata.name.as_str());
+        if names.clone().any(|name| name == node) {
             return Ok(());
         }
-        Err(suggestions::unknown_node(node, existing.iter().map(String::as_str)))
+        Err(suggestions::unknown_node(node, names))
     }
 
     /// Requests all pods of the cluster, or of the one node, if the query needs them.
@@ -194,9 +195,21 @@ impl Reader<'_> {
                 self.gaps.borrow_mut().push(gap);
                 Ok(Vec::new())
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                let cause = unreadable_lease(&error).ok_or(error)?;
+                self.gaps.borrow_mut().push(Gap { kind: Kind::Leases, namespace: list.namespace, cause });
+                Ok(Vec::new())
+            }
         }
     }
+}
+
+/// Returns the cause of the gap if the server answered, but not with the lease: answers do not depend on it.
+pub(super) fn unreadable_lease(error: &ClusterError) -> Option<GapCause> {
+    let (namespace, name) = CONTROLLER_MANAGER;
+    let is_answer = matches!(error, ClusterError::Api { .. } | ClusterError::Answer { .. });
+    let object = format!("Lease {namespace}/{name}");
+    is_answer.then(|| GapCause::Unreadable { object, problem: error.to_string() })
 }
 
 impl Live {

@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         };
         let text = answer.text(list::MAX_JSON).await?;
         self.live.tally.add(list.kind, 1, text.len());
-        let object = T::from_json(list, &text).map_err(|problem| answer.broken(problem))?;
+        let object = list.decode_json::<T>(&text).map_err(|problem| answer.broken(problem))?;
         let ObjectMeta { namespace, name: found, .. } = object.metadata();
         if (namespace.as_str(), found.as_str()) != (list.namespace.as_deref().unwrap_or_default(), name) {
             return Err(answer.broken("it is not the requested object"));
@@ -214,12 +214,12 @@ impl<'a> Reader<'a> {
 
     /// Lists a kind in the query's namespace, or in all; if that is forbidden, in each namespace
     /// that has a DaemonSet.
-    pub(super) async fn list_scope<T: Item, U>(
+    pub(super) async fn list_scope<T: Item>(
         &self,
         list: List,
         matcher: &DaemonSetMatcher,
-        keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ClusterError> {
+        keep: impl Fn(T) -> Option<T>,
+    ) -> Result<Vec<T>, ClusterError> {
         // Events about nodes are in the namespace `default`.
         let all_namespaces = self.everything() && list.kind == Kind::Events;
         let namespace = self.query.namespace.clone().filter(|_| !all_namespaces);
@@ -241,11 +241,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Lists a kind, or notes that it is forbidden. A kind that a cluster need not serve is empty if it does not.
-    pub(super) async fn list_or_gap<T: Item, U>(
+    pub(super) async fn list_or_gap<T: Item>(
         &self,
         list: List,
-        keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ClusterError> {
+        keep: impl Fn(T) -> Option<T>,
+    ) -> Result<Vec<T>, ClusterError> {
         let (kind, namespace) = (list.kind, list.namespace.clone());
         match self.live.list(list, keep).await {
             Err(error) if is_forbidden(&error) => {
@@ -261,11 +261,11 @@ impl<'a> Reader<'a> {
 
 impl Live {
     /// Lists a kind, and returns what `keep` makes of each object.
-    pub(super) async fn list<T: Item, U>(
+    pub(super) async fn list<T: Item>(
         &self,
         list: List,
-        keep: impl Fn(T) -> Option<U>,
-    ) -> Result<Vec<U>, ClusterError> {
+        keep: impl Fn(T) -> Option<T>,
+    ) -> Result<Vec<T>, ClusterError> {
         Ok(list::open::<T>(&self.transport, list).await?.collect(&self.tally, keep).await?.items)
     }
 }

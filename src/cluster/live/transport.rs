@@ -218,16 +218,23 @@ impl Transport {
     /// Sends a request, and again if the server is too busy.
     ///
     /// Ported from `IsNextRetry`, k8s.io/client-go/rest/with_retry.go, release 1.36. Unlike there, a change is sent
-    /// again only after 429, and reads are retried for [`PATIENCE`] if there is no `Retry-After`.
+    /// again only after 429, reads are retried for [`PATIENCE`] if there is no `Retry-After`, and a `Retry-After` beyond
+    /// the request's timeout, or beyond [`SILENCE`] if it has none, ends the request.
     async fn request(&self, description: &str, mut request: Request) -> Result<Response<'_>, ClusterError> {
-        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let start = Instant::now();
+        let deadline = self.timeout.map(|timeout| start + timeout);
+        let last_retry = deadline.unwrap_or(start + SILENCE);
         let (mut retries, mut redirects, mut patience, mut pause) = (0, 0, PATIENCE, FIRST_PAUSE);
         loop {
             let response = match self.send_authenticated(deadline, &request).await {
                 Ok(response) => response,
-                Err(SendError::Reset(_)) if request.change.is_none() && !patience.is_zero() => {
-                    self.pause(deadline, pause.min(patience)).await?;
-                    patience = patience.saturating_sub(pause);
+                Err(SendError::Reset(error)) if request.change.is_none() && !patience.is_zero() => {
+                    let wait = pause.min(patience);
+                    if wait > last_retry.saturating_duration_since(Instant::now()) {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(wait).await;
+                    patience -= wait;
                     pause *= 2;
                     continue;
                 }
@@ -253,7 +260,8 @@ impl Transport {
             }
             let is_read = request.change.is_none();
             let retries_change = request.change.as_ref().is_none_or(|change| change.retries);
-            let wait = match retry_after(response.headers()) {
+            let retry_after = retry_after(response.headers());
+            let wait = match retry_after {
                 _ if !retries_change => None,
                 Some(wait)
                     if retries < MAX_RETRIES
@@ -270,12 +278,13 @@ impl Transport {
                 }
                 _ => None,
             };
-            let Some(wait) = wait else {
+            let is_in_time = |wait: &Duration| *wait <= last_retry.saturating_duration_since(Instant::now());
+            let Some(wait) = wait.filter(is_in_time) else {
                 let body = self.within(deadline, SILENCE, refusal(response.into_body())).await?;
-                return Err(failure::refused(status, &body));
+                return Err(failure::refused(status, &body, wait.and(retry_after)));
             };
             drop(response);
-            self.pause(deadline, wait).await?;
+            tokio::time::sleep(wait).await;
         }
     }
 
@@ -372,17 +381,6 @@ impl Transport {
             };
             failure::timed_out(self.server(), &how)
         })
-    }
-
-    async fn pause(&self, deadline: Option<Instant>, duration: Duration) -> Result<(), ClusterError> {
-        let end = Instant::now() + duration;
-        if deadline.is_some_and(|deadline| deadline < end) {
-            // The retry would come too late: wait for the rest, then report the timeout.
-            tokio::time::sleep_until(deadline.unwrap_or(end)).await;
-            return self.within(deadline, SILENCE, std::future::pending()).await;
-        }
-        tokio::time::sleep_until(end).await;
-        Ok(())
     }
 
     fn note_warnings(&self, headers: &HeaderMap) {

@@ -27,7 +27,7 @@ use super::Live;
 use super::follow::{Change, follow};
 use super::list::{Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
-use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes};
+use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, unreadable_lease};
 use super::reader::Reader;
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
@@ -309,16 +309,21 @@ impl<'a> Watch<'a> {
             Outcome::Forbidden => {
                 followed.is_listed = true;
                 let cause = GapCause::Forbidden(permission("list", kind));
-                let gap = Gap { kind, namespace: followed.namespace.clone(), cause };
-                if !snapshot.gaps.contains(&gap) {
-                    snapshot.gaps.push(gap);
-                    snapshot.gaps.sort_by_key(|gap| gap.kind);
-                    self.has_changed = true;
-                }
+                self.has_changed |= add_gap(snapshot, Gap { kind, namespace: followed.namespace.clone(), cause });
             }
             Outcome::Unwatched => self.has_changed |= !std::mem::replace(&mut followed.is_unwatched, true),
             Outcome::Resumed => {}
-            Outcome::Failed(error) => followed.failure = Some(error),
+            Outcome::Failed(error) => {
+                let is_unknown = !followed.is_listed || snapshot.gaps.iter().any(|gap| gap.kind == kind);
+                match unreadable_lease(&error).filter(|_| kind == Kind::Leases && is_unknown) {
+                    Some(cause) => {
+                        followed.is_listed = true;
+                        let gap = Gap { kind, namespace: followed.namespace.clone(), cause };
+                        self.has_changed |= add_gap(snapshot, gap);
+                    }
+                    None => followed.failure = Some(error),
+                }
+            }
         }
         self.has_changed |= followed.failure != failure;
         match kind {
@@ -362,6 +367,16 @@ impl<'a> Watch<'a> {
             Err(error) => self.nodes.failure = Some((error, Instant::now() + NODES_PAUSE)),
         }
     }
+}
+
+/// Adds a gap, and returns whether it is new.
+fn add_gap(snapshot: &mut Snapshot, gap: Gap) -> bool {
+    let is_new = !snapshot.gaps.contains(&gap);
+    if is_new {
+        snapshot.gaps.push(gap);
+        snapshot.gaps.sort_by_key(|gap| gap.kind);
+    }
+    is_new
 }
 
 /// Returns what decides which pods, revisions and events are kept: the DaemonSets' UIDs and selectors.

@@ -5,11 +5,14 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::failure::{self, Status, Unknown};
-use super::list::{Item, List, MAX_JSON};
-use super::protobuf::{MAGIC, MAX_ITEM};
+use super::failure::{self, Status};
+use super::list::{Item, List};
+use super::protobuf::{MAGIC, Unknown};
 use super::transport::Response;
 use crate::cluster::error::ClusterError;
+use crate::cluster::pieces::MAX_ITEM;
+
+const TOO_LONG: &str = "an event is longer than any object of Kubernetes";
 
 /// An event of a watch.
 pub(super) enum Event<T> {
@@ -24,6 +27,8 @@ pub(super) enum Event<T> {
 pub(super) struct Events<'a> {
     response: Response<'a>,
     buffer: BytesMut,
+    /// How many bytes of the buffer are known to have no line end.
+    searched: usize,
     protobuf: bool,
 }
 
@@ -34,7 +39,7 @@ impl<'a> Events<'a> {
             "application/json" => false,
             other => return Err(response.broken(format!("it is of type {other:?}, neither protobuf nor JSON"))),
         };
-        Ok(Events { response, buffer: BytesMut::new(), protobuf })
+        Ok(Events { response, buffer: BytesMut::new(), searched: 0, protobuf })
     }
 
     /// Returns the next event; `None` at the end of the watch.
@@ -42,7 +47,7 @@ impl<'a> Events<'a> {
         loop {
             let frame = if self.protobuf { self.protobuf_frame() } else { self.json_frame() };
             if let Some(frame) = frame.map_err(|problem| self.response.broken(problem))? {
-                let event = if self.protobuf { decode_protobuf(&frame) } else { decode_json(list, &frame) };
+                let event = if self.protobuf { decode_protobuf(list, &frame) } else { decode_json(list, &frame) };
                 return event.map(Some).map_err(|problem| self.response.broken(problem));
             }
             match self.response.next().await? {
@@ -58,7 +63,7 @@ impl<'a> Events<'a> {
         let Some(header) = self.buffer.first_chunk() else { return Ok(None) };
         let length = u32::from_be_bytes(*header) as usize;
         if length > MAX_ITEM {
-            return Err(format!("an event of {length} bytes is too long"));
+            return Err(TOO_LONG.to_owned());
         }
         if self.buffer.len() < 4 + length {
             return Ok(None);
@@ -68,16 +73,20 @@ impl<'a> Events<'a> {
     }
 
     fn json_frame(&mut self) -> Result<Option<BytesMut>, String> {
-        match self.buffer.iter().position(|byte| *byte == b'\n') {
-            Some(end) => Ok(Some(self.buffer.split_to(end + 1))),
-            None if self.buffer.len() > MAX_JSON => Err("an event is too long".to_owned()),
+        let searched = std::mem::replace(&mut self.searched, self.buffer.len());
+        match memchr::memchr(b'\n', &self.buffer[searched..]) {
+            Some(end) => {
+                self.searched = 0;
+                Ok(Some(self.buffer.split_to(searched + end + 1)))
+            }
+            None if self.buffer.len() > MAX_ITEM => Err(TOO_LONG.to_owned()),
             None => Ok(None),
         }
     }
 }
 
 /// Decodes a `metav1.WatchEvent`, whose object is in an envelope of its own.
-fn decode_protobuf<T: Item>(frame: &[u8]) -> Result<Event<T>, String> {
+fn decode_protobuf<T: Item>(list: &List, frame: &[u8]) -> Result<Event<T>, String> {
     #[derive(Clone, PartialEq, prost::Message)]
     struct WatchEvent {
         #[prost(string, tag = 1)]
@@ -96,8 +105,12 @@ fn decode_protobuf<T: Item>(frame: &[u8]) -> Result<Event<T>, String> {
     let WatchEvent { type_, object } = decode(frame)?;
     let raw = object.unwrap_or_default().raw;
     let envelope = raw.strip_prefix(MAGIC).ok_or("an object is not in Kubernetes' protobuf format")?;
-    let Unknown { raw } = decode(envelope)?;
-    event(&type_, || T::from_protobuf(&raw), || decode(&raw))
+    let Unknown { type_meta, raw } = decode(envelope)?;
+    let object = || {
+        list.check_type(&type_meta.unwrap_or_default())?;
+        T::from_protobuf(&raw)
+    };
+    event(list, &type_, object, || decode(&raw))
 }
 
 fn decode_json<T: Item>(list: &List, line: &[u8]) -> Result<Event<T>, String> {
@@ -110,17 +123,18 @@ fn decode_json<T: Item>(list: &List, line: &[u8]) -> Result<Event<T>, String> {
     }
     let WatchEvent { type_, object } = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let status = || serde_json::from_str(object.get()).map_err(|error| error.to_string());
-    event(&type_, || T::from_json(list, object.get()), status)
+    event(list, &type_, || list.decode_json(object.get()), status)
 }
 
 fn event<T: Item>(
+    list: &List,
     type_: &str,
     object: impl FnOnce() -> Result<T, String>,
     status: impl FnOnce() -> Result<Status, String>,
 ) -> Result<Event<T>, String> {
     Ok(match type_ {
-        "ADDED" | "MODIFIED" => Event::Applied(object()?),
-        "DELETED" => Event::Deleted(object()?),
+        "ADDED" | "MODIFIED" => Event::Applied(list.check_namespace(object()?)?),
+        "DELETED" => Event::Deleted(list.check_namespace(object()?)?),
         "BOOKMARK" => Event::Bookmark(object()?.metadata().resource_version.clone()),
         "ERROR" => {
             let status = status()?;

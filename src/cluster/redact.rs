@@ -280,10 +280,10 @@ fn hide_owned_names(fields: &mut Value) {
 /// Tells whether an annotation is Kubernetes' own or this tool's.
 fn is_kept_annotation(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else {
-        return key == TEMPLATE_GENERATION_ANNOTATION || key.starts_with("kubectl-ds");
+        return key == TEMPLATE_GENERATION_ANNOTATION || key == "kubectl-ds";
     };
     let of = |parent: &str| domain.strip_suffix(parent).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-    of("kubernetes.io") || of("k8s.io") || domain.starts_with("kubectl-ds")
+    of("kubernetes.io") || of("k8s.io") || domain == "kubectl-ds" || domain.starts_with("kubectl-ds.")
 }
 
 /// Returns the registry that an image is pulled from, where the image names one.

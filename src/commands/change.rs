@@ -13,7 +13,6 @@ use super::status_watch::{self, Followed, Map, WatchArgs, ZONE};
 use super::{Failure, interrupted};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted};
 use crate::encode::sanitize::sanitize;
-use crate::encode::shell::quote;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -24,6 +23,7 @@ use crate::plan::{Action, Plan, Step};
 use crate::render;
 use crate::render::view::View;
 use crate::report::change::Change as FieldChange;
+use crate::report::fix::Command;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
 use crate::rollout::apply::{Application, Refusal, apply};
 use crate::rollout::difference::difference;
@@ -138,8 +138,7 @@ pub async fn run(
     }
     let revisions = Revisions::of(daemon_set, &snapshot);
     let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
-    let mut change =
-        Change { settings, session: &session, ascii: target.ascii, before: &revisions, plan: &plan, report };
+    let mut change = Change { settings, session: &session, target: &target, before: &revisions, plan: &plan, report };
     if settings.watch && matches!(plan.action, Action::Pause) {
         return Err(CommandError::usage("--watch would not end: a paused rollout is not completed").into());
     }
@@ -202,13 +201,13 @@ async fn follow(
 ) -> Result<Exit, Failure> {
     out.flush()?;
     let settings = WatchArgs::until_available();
-    let display = settings.progress.display(None, target.color, target.ascii, io)?;
+    let display = settings.progress.display(None, target.color, target.view(io.width()), io)?;
     let followed = Followed {
         query: Query { names: vec![daemon_set.metadata.name.clone()], ..Query::default() },
         is_named: true,
         to_revision: None,
         output: None,
-        view: View::new(io.width(), target.ascii),
+        view: target.view(io.width()),
         display,
         map: Map { is_shown: false, label: ZONE.to_owned() },
     };
@@ -320,7 +319,7 @@ pub(super) fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a Dae
 struct Change<'a> {
     settings: &'a Settings,
     session: &'a Session,
-    ascii: bool,
+    target: &'a Target,
     before: &'a Revisions<'a>,
     plan: &'a Plan,
     report: ChangePlan,
@@ -328,7 +327,7 @@ struct Change<'a> {
 
 impl Change<'_> {
     fn view(&self, io: &Io<'_>) -> View {
-        View::new(io.width(), self.ascii)
+        self.target.view(io.width())
     }
 
     /// Shows what is about to happen: the changes, and the warnings.
@@ -359,7 +358,7 @@ impl Change<'_> {
         };
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
-        let NotApplied { stage, changes, error } = match applied_or_not(application, &title, &self.repeat()) {
+        let NotApplied { stage, changes, error } = match applied_or_not(application, &title, &self.repeat(io)) {
             Ok(object) => return Ok(object),
             Err(not_applied) => *not_applied,
         };
@@ -376,21 +375,25 @@ impl Change<'_> {
     }
 
     /// Returns how to find out about the change, or to repeat it without doing more than was asked for.
-    fn repeat(&self) -> String {
+    fn repeat(&self, io: &Io<'_>) -> String {
+        let view = self.view(io);
         let daemon_set = &self.report.daemon_set;
-        let name = daemon_set.short();
-        let (name, namespace) = (quote(&name), quote(&daemon_set.namespace));
+        let on =
+            |arguments: &[&str]| Command::kubectl(arguments).namespace(&daemon_set.namespace).name(daemon_set.short());
         match self.plan.action {
             Action::Undo { to_revision } => {
-                format!("to repeat it: kubectl ds undo {name} -n {namespace} --to-revision={to_revision}")
+                format!(
+                    "to repeat it: {}",
+                    view.command(&on(&["ds", "undo", "--to-revision", &to_revision.to_string()]))
+                )
             }
-            Action::Set(fields) => format!("to repeat it: {}", set::command(daemon_set, fields)),
-            Action::Pause => format!("to repeat it: {}", hold::command("pause", daemon_set)),
-            Action::Resume => format!("to repeat it: {}", hold::command("resume", daemon_set)),
+            Action::Set(fields) => format!("to repeat it: {}", view.command(&set::command(daemon_set, fields))),
+            Action::Pause => format!("to repeat it: {}", view.command(&hold::command("pause", daemon_set))),
+            Action::Resume => format!("to repeat it: {}", view.command(&hold::command("resume", daemon_set))),
             Action::Partition(_) => "run the command again".to_owned(),
             Action::Restart => format!(
-                "before you restart again, see whether the template was changed: kubectl ds history {name} \
-                 -n {namespace} --diff"
+                "before you restart again, see whether the template was changed: {}",
+                view.command(&on(&["ds", "history", "--diff"]))
             ),
         }
     }

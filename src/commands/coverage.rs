@@ -212,7 +212,7 @@ pub async fn run(
 }
 
 fn view(output: Option<Output>, target: &Target, io: &Io<'_>) -> View {
-    let view = View::new(io.width(), target.ascii);
+    let view = target.view(io.width());
     if output == Some(Output::Wide) { view.unlimited() } else { view }
 }
 
@@ -245,7 +245,7 @@ async fn run_coverage(
     let view = view(output, target, io);
     let shown = Shown { wide: output == Some(Output::Wide), node: node.clone(), explains, nodes, details };
     if let Some(progress) = watch {
-        let display = progress.display(output, target.color, target.ascii, io)?;
+        let display = progress.display(output, target.color, target.view(io.width()), io)?;
         let followed = Followed { shown, detail, by, node_selector, filter };
         return watch::follow(&followed, display, query, &view, &session, io, out).await.map(Ok);
     }
@@ -371,6 +371,10 @@ async fn run_what_if(
     let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();
     let snapshot = session.read(query, io, all_nodes).await?;
     check_selected(&snapshot, &node_selector)?;
+    if snapshot.gap(Kind::Nodes, "").is_some() {
+        let error = CommandError::new("what the manifest would change is not known: the nodes could not be read");
+        return Err(CommandError { exit: Exit::Partial, ..error }.into());
+    }
     let report = what_if(&snapshot, &proposed);
     if !output::print_data(output, &report, out)? {
         render::what_if::what_if(&report, &view(output, target, io), out)?;

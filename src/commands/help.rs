@@ -12,10 +12,12 @@ use crate::error::Exit;
 const SHOWN: [&str; 5] = ["namespace", "all_namespaces", "selector", "from", "now"];
 
 /// Those that have no effect on a command, or that it refuses.
-const WITHOUT_EFFECT: [(&str, &[&str]); 7] = [
+const WITHOUT_EFFECT: [(&str, &[&str]); 9] = [
     ("undo", &["all_namespaces", "selector"]),
     ("restart", &["all_namespaces", "selector"]),
     ("set", &["all_namespaces", "selector"]),
+    ("pause", &["all_namespaces", "selector"]),
+    ("resume", &["all_namespaces", "selector"]),
     ("version", &SHOWN),
     ("completion", &SHOWN),
     ("options", &SHOWN),

@@ -10,10 +10,11 @@ use super::output::{self, Output};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, Target};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
+use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::render;
 use crate::render::unified::{self, Labeled};
@@ -213,7 +214,7 @@ async fn answer(
     let names = name.iter().cloned().collect();
     let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
     let snapshot = session.read_history(query, io).await?;
-    let view = View::new(io.width(), target.ascii);
+    let view = target.view(io.width());
     let (sides, unified) = match question {
         Question::Table => {
             let reports = histories(&snapshot);
@@ -226,7 +227,7 @@ async fn answer(
         }
         Question::Template(address) => {
             let revisions = only_one(&snapshot, "--revision")?;
-            print_template(&revisions, address, output, &view, out)?;
+            print_template(&revisions, address, &snapshot, output, &view, out)?;
             return Ok(Exit::Success);
         }
         Question::Diff { sides, unified } => (sides, unified),
@@ -236,7 +237,8 @@ async fn answer(
         Sides::Manifest(_, path) => Some(Template::new(manifest::read_template(path, io.input)?)),
         _ => None,
     };
-    let (from, to) = choose(&revisions, &sides, manifest.as_ref())?;
+    let (from, to) = choose(&revisions, &sides, manifest.as_ref())
+        .map_err(|error| revisions_unknown(&revisions, &snapshot).unwrap_or(error))?;
     // A manifest leaves to the API what it does not say: only the full forms can be compared line by line.
     let lines = |template: &Template| match &manifest {
         Some(_) => template.normal(),
@@ -375,6 +377,15 @@ fn not_there(revisions: &Revisions<'_>, address: Address, unknown: Unknown) -> C
     }
 }
 
+/// Returns the error for revisions that could not be read: one that is not found may exist.
+pub(super) fn revisions_unknown(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Option<CommandError> {
+    let namespace = &revisions.daemon_set.metadata.namespace;
+    snapshot.gap(Kind::ControllerRevisions, namespace)?;
+    let name = name_of(revisions.daemon_set).title();
+    let error = CommandError::new(format!("the revisions of {name} are not known"));
+    Some(incomplete_for_history(snapshot, namespace).into_iter().fold(error, |error, gap| error.hint(gap.message)))
+}
+
 /// Lists the revisions that there are.
 pub(super) fn existing(revisions: &Revisions<'_>) -> String {
     let one = |revision: &Revision<'_>| {
@@ -394,11 +405,14 @@ pub(super) fn existing(revisions: &Revisions<'_>) -> String {
 fn print_template(
     revisions: &Revisions<'_>,
     address: Address,
+    snapshot: &Snapshot,
     output: Option<Output>,
     view: &View,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let (side, template) = side(revisions, address).map_err(|unknown| not_there(revisions, address, unknown))?;
+    let (side, template) = side(revisions, address).map_err(|unknown| {
+        revisions_unknown(revisions, snapshot).unwrap_or_else(|| not_there(revisions, address, unknown))
+    })?;
     let object = manifest_with(revisions.daemon_set, template);
     if output::print_data(output, &object, out)? {
         return Ok(());

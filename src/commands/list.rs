@@ -122,13 +122,13 @@ pub async fn run(
     let session = target.open(io).await?;
     let query = Query { names, ..Query::default() };
     let wide = output == Some(Output::Wide);
-    let view = View::new(io.width(), target.ascii);
+    let view = target.view(io.width());
     let view = if wide { view.unlimited() } else { view };
     let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
     let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
     let choice = Choice { problems, reason, sort_by, shown };
     if watch {
-        let display = progress.display(output, target.color, target.ascii, io)?;
+        let display = progress.display(output, target.color, view, io)?;
         return watch::follow(&choice, display, query, &view, &session, io, out).await;
     }
     let needs_all_pods_on = |snapshot: &Snapshot| match output {

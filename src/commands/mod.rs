@@ -8,6 +8,7 @@ mod change;
 mod child;
 mod complete;
 mod completion;
+mod connection_args;
 mod coverage;
 mod explain;
 mod external_diff;

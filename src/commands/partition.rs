@@ -249,7 +249,7 @@ pub async fn run(
             .into());
     }
     let session = target.open(io).await?;
-    let view = View::new(io.width(), target.ascii);
+    let view = target.view(io.width());
     let mut request = settings.request.clone();
     for (number, amount) in settings.stages.iter().enumerate() {
         request.amount = *amount;

@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Failure;
-use super::parse::{parse_duration, parse_selector};
+use super::connection_args::ConnectionArgs;
+use super::parse::parse_selector;
 use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
 use crate::cluster::live::{self, ConnectOptions, Watch};
@@ -23,6 +24,7 @@ use crate::io::Io;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::render::progress::{Progress, ProgressLine};
+use crate::render::view::View;
 
 /// When output is colored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -76,73 +78,6 @@ pub struct GlobalArgs {
     _ignored: IgnoredArgs,
 }
 
-/// The flags about the connection, as kubectl names them.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Connection")]
-struct ConnectionArgs {
-    /// The kubeconfig file to use
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
-    kubeconfig: Option<String>,
-    /// The file of kubectl's preferences, whose policy for credential plugins applies
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
-    kuberc: Option<String>,
-    /// The context of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
-    context: Option<String>,
-    /// The cluster of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
-    cluster: Option<String>,
-    /// The user of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
-    user: Option<String>,
-    /// The address of the API server
-    #[arg(short, long, global = true, value_name = "URL", conflicts_with = "from")]
-    server: Option<String>,
-    /// The bearer token to authenticate with
-    #[arg(long, global = true, value_name = "TOKEN", conflicts_with = "from")]
-    token: Option<String>,
-    /// The user name for basic authentication
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
-    username: Option<String>,
-    /// The password for basic authentication
-    #[arg(long, global = true, value_name = "PASSWORD", conflicts_with = "from")]
-    password: Option<String>,
-    /// A client certificate file
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
-    client_certificate: Option<String>,
-    /// The key file of the client certificate
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
-    client_key: Option<String>,
-    /// The user to act as
-    #[arg(long = "as", global = true, value_name = "USER", conflicts_with = "from")]
-    as_: Option<String>,
-    /// A group to act as; can be given more than once
-    #[arg(long, global = true, value_name = "GROUP", conflicts_with = "from")]
-    as_group: Vec<String>,
-    /// The uid to act as
-    #[arg(long, global = true, value_name = "UID", conflicts_with = "from")]
-    as_uid: Option<String>,
-    /// An extra field to act with; can be given more than once
-    #[arg(long, global = true, value_name = "KEY=VALUE", conflicts_with = "from")]
-    as_user_extra: Vec<String>,
-    /// A file of certificates to trust
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
-    certificate_authority: Option<String>,
-    /// Trust any server; the connection is then not secure
-    #[arg(
-        long, global = true, conflicts_with = "from", num_args = 0..=1, require_equals = true,
-        action = ArgAction::Set, value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true",
-        hide_default_value = true, hide_possible_values = true, value_name = "BOOL",
-    )]
-    insecure_skip_tls_verify: bool,
-    /// The name that the server's certificate must have
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
-    tls_server_name: Option<String>,
-    /// How long one request may take, such as `30s`; 0 is no limit
-    #[arg(long, global = true, value_name = "DURATION", conflicts_with = "from", value_parser = parse_duration)]
-    request_timeout: Option<Duration>,
-}
-
 /// Flags of kubectl that scripts pass to every command and that have no effect here; docs/kubectl-differences.md says why.
 #[derive(Debug, Clone, Args)]
 struct IgnoredArgs {
@@ -166,9 +101,11 @@ pub struct Target {
     /// Labels that the DaemonSets must have.
     pub selector: LabelSelector,
     /// Whether only ASCII characters are printed.
-    pub ascii: bool,
+    ascii: bool,
     /// When output is colored.
     pub(super) color: Color,
+    /// The flags that lead a suggested command to the same cluster, for as long as the process lives.
+    connection_flags: &'static [String],
     verbosity: i32,
 }
 
@@ -224,65 +161,22 @@ impl GlobalArgs {
             Some(namespace) if !namespace.is_empty() => Scope::One(namespace),
             _ => Scope::Default,
         };
+        let connection_flags = connection.repeated().leak();
         let place = match from {
             Some(path) => Place::Dump { path, now },
             None => Place::Live(Box::new(connection.resolve(io))),
         };
         let selector = parse_selector("--selector", selector.as_deref())?;
-        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, verbosity })
-    }
-}
-
-impl ConnectionArgs {
-    fn resolve(self, io: &Io<'_>) -> ConnectOptions {
-        let ConnectionArgs {
-            kubeconfig,
-            kuberc,
-            context,
-            cluster,
-            user,
-            server,
-            token,
-            username,
-            password,
-            client_certificate,
-            client_key,
-            as_,
-            as_group,
-            as_uid,
-            as_user_extra,
-            certificate_authority,
-            insecure_skip_tls_verify,
-            tls_server_name,
-            request_timeout,
-        } = self;
-        ConnectOptions {
-            kubeconfig,
-            kuberc,
-            context,
-            cluster,
-            user,
-            server,
-            token,
-            username,
-            password,
-            client_certificate,
-            client_key,
-            as_,
-            as_group,
-            as_uid,
-            as_user_extra,
-            certificate_authority,
-            insecure_skip_tls_verify,
-            tls_server_name,
-            request_timeout,
-            environment: io.environment.clone(),
-            input_is_terminal: io.input_is_terminal,
-        }
+        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, connection_flags, verbosity })
     }
 }
 
 impl Target {
+    /// Returns the view of a terminal with a width in columns, if known.
+    pub fn view(&self, width: Option<usize>) -> View {
+        View { connection_flags: self.connection_flags, ..View::new(width, self.ascii) }
+    }
+
     /// Opens the source; of a live cluster nothing is read yet.
     ///
     /// # Errors

@@ -18,7 +18,6 @@ use crate::io::Io;
 use crate::model::selector::is_label_key;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
-use crate::render::view::View;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
 use crate::rollout::revisions::Revisions;
 use crate::rollout::status::{rollout_status, rollout_status_with_map};
@@ -108,10 +107,10 @@ pub async fn run(
     let session = target.open(io).await?;
     let is_named = names.len() == 1;
     let query = Query { names, ..Query::default() };
-    let view = View::new(io.width(), target.ascii);
+    let view = target.view(io.width());
     let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
     if let Some(settings) = watch {
-        let display = settings.progress.display(output, target.color, target.ascii, io)?;
+        let display = settings.progress.display(output, target.color, view, io)?;
         let followed = Followed { query, is_named, to_revision, output, view, display, map };
         return status_watch::run(settings, followed, &session, io, out).await;
     }
@@ -155,13 +154,15 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
     }
     let is_unknown = |verdict: Verdict| verdict == Verdict::Unknown;
     let is_no = |verdict: Verdict| !matches!(verdict, Verdict::Unknown | Verdict::Complete);
-    let is_another = |rollout: &RolloutStatus| rollout.requested.is_some_and(|requested| !requested.current);
+    let requested = |rollout: &RolloutStatus| rollout.requested.map(|requested| requested.current);
+    let is_another = |rollout: &RolloutStatus| requested(rollout) == Some(Some(false));
     if rollouts.iter().any(|rollout| is_no(rollout.verdict) || is_another(rollout)) {
         return Ok(Exit::No);
     }
     let gaps: Vec<&str> =
         report.incomplete.iter().filter(|gap| gap.affects_counts).map(|gap| gap.message.as_str()).collect();
-    if rollouts.iter().any(|rollout| is_unknown(rollout.verdict)) || !gaps.is_empty() {
+    let is_unknown = |rollout: &RolloutStatus| is_unknown(rollout.verdict) || requested(rollout) == Some(None);
+    if rollouts.iter().any(is_unknown) || !gaps.is_empty() {
         let error = CommandError::new("the answer is partial: whether every rollout is complete is not known");
         return Err(gaps
             .into_iter()

@@ -254,7 +254,7 @@ fn check_identities(
 }
 
 fn is_done(rollout: &RolloutStatus, until: Until) -> bool {
-    if rollout.requested.is_some_and(|requested| !requested.current) {
+    if rollout.requested.is_some_and(|requested| requested.current != Some(true)) {
         return false;
     }
     let is_observed = !matches!(rollout.verdict, Verdict::NotObserved | Verdict::Deleting | Verdict::Unknown);

@@ -6,13 +6,11 @@ use clap::Args;
 
 use super::Failure;
 use super::change::{self, ChangeArgs};
-use super::history::existing;
+use super::history::{existing, revisions_unknown};
 use super::session::GlobalArgs;
 use crate::cluster::{PodsOf, Wanted};
-use crate::coverage::gaps::incomplete_for_history;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::snapshot::Kind;
 use crate::rollout::revisions::{Revisions, name_of};
 use crate::rollout::undo::{NoTarget, undo};
 
@@ -73,18 +71,8 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let Settings { to_revision, change } = arguments.resolve()?;
     change::run(&change, target, io, out, Wanted::History(PodsOf::OnDelete), |revisions, snapshot| {
-        let namespace = &revisions.daemon_set.metadata.namespace;
-        let gaps = incomplete_for_history(snapshot, namespace);
-        match undo(revisions, to_revision, snapshot) {
-            Ok(planned) => Ok(planned),
-            // What cannot be read may be there.
-            Err(_) if snapshot.gap(Kind::ControllerRevisions, namespace).is_some() => {
-                let name = name_of(revisions.daemon_set).title();
-                let error = CommandError::new(format!("the revisions of {name} are not known"));
-                Err(gaps.into_iter().fold(error, |error, gap| error.hint(gap.message)))
-            }
-            Err(none) => Err(no_target(revisions, none)),
-        }
+        undo(revisions, to_revision, snapshot)
+            .map_err(|none| revisions_unknown(revisions, snapshot).unwrap_or_else(|| no_target(revisions, none)))
     })
     .await
 }

@@ -71,7 +71,7 @@ impl Progress {
         self,
         output: Option<Output>,
         color: Color,
-        ascii: bool,
+        view: View,
         io: &Io<'_>,
     ) -> Result<Display, CommandError> {
         let is_json = output == Some(Output::Json);
@@ -79,7 +79,7 @@ impl Progress {
         let size = size_of(io.terminal_size).filter(|_| is_terminal);
         let screen = |size| {
             let colored = is_colored(color, io.err_is_terminal, io);
-            Display::Screen(Screen { region: Region::default(), size, terminal_size: io.terminal_size, colored, ascii })
+            Display::Screen(Screen { region: Region::default(), size, terminal_size: io.terminal_size, colored, view })
         };
         match self {
             Progress::None => Ok(Display::None),
@@ -112,7 +112,7 @@ pub(super) struct Screen {
     size: Size,
     terminal_size: fn() -> Option<(usize, usize)>,
     colored: bool,
-    ascii: bool,
+    view: View,
 }
 
 impl Screen {
@@ -129,8 +129,7 @@ impl Screen {
             return Ok(());
         }
         // The region leaves out the last column and the last row.
-        let view = View::new(Some(size.columns), self.ascii);
-        let view = View { width: size.columns.saturating_sub(1), ..view };
+        let view = View { width: size.columns.saturating_sub(1), ..self.view };
         let view = View { limit: Some(view.width), ..view };
         let mut lines = lines(&view, size.rows.saturating_sub(1));
         if !self.colored {

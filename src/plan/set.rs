@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::DaemonSetPatch;
 use super::edits::Edits;
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
+use crate::model::hold;
 use crate::model::int_or_percent::IntOrPercent;
 
 /// The revisions that are kept if the field is absent: `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release
@@ -127,8 +128,15 @@ impl SpecFields {
 /// Sets those of the fields that the DaemonSet has other values in.
 pub(super) fn set(daemon_set: &DaemonSet, fields: SpecFields) -> Option<DaemonSetPatch> {
     let mut edits = Edits::of(daemon_set);
-    for (path, value) in fields.different_from(SpecFields::of(daemon_set)).entries() {
+    let changed = fields.different_from(SpecFields::of(daemon_set));
+    for (path, value) in changed.entries() {
         edits.set(path, value);
+    }
+    if changed.strategy_type.is_some() {
+        // Whoever changes the type has left a hold, which must not come back to life with it.
+        for key in hold::ANNOTATIONS {
+            edits.remove(&["metadata", "annotations", key]);
+        }
     }
     edits.into_patch()
 }
@@ -202,5 +210,22 @@ mod tests {
         ] {
             assert_eq!(operations(&spec, fields), expected, "{spec} {fields:?}");
         }
+    }
+
+    #[test]
+    fn what_is_left_of_a_hold_does_not_come_back_with_another_type() {
+        let object = json!({
+            "metadata": {"name": "agent", "namespace": "team", "resourceVersion": "7",
+                "annotations": {"kubectl-ds/original-update-strategy": "{}", "kubectl-ds/held-since": "", "other": ""}},
+            "spec": {"updateStrategy": {"type": "RollingUpdate"}},
+        });
+        let daemon_set = DaemonSet::from_object(object.clone()).unwrap();
+        let annotations = |fields| {
+            let changed = set(&daemon_set, fields).unwrap().applied_to(&object).unwrap();
+            changed["metadata"]["annotations"].as_object().unwrap().len()
+        };
+        let on_delete = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };
+        assert_eq!(annotations(on_delete), 1);
+        assert_eq!(annotations(SpecFields { min_ready_seconds: Some(3), ..SpecFields::default() }), 3);
     }
 }

@@ -9,6 +9,7 @@ use super::style;
 use super::text::{some_of, wrap};
 use super::view::View;
 use crate::report::change::Change;
+use crate::report::fix::Command;
 use crate::report::plan::{ChangePlan, PlanKind, PodLeft, Warning, WarningCode};
 
 /// Writes the plan.
@@ -21,12 +22,12 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
     let text = match plan.kind {
         PlanKind::UndoPlan => {
             let revision = plan.to_revision.unwrap_or_default();
-            format!("{name} goes back to revision {revision}{}{}", rolled_out(plan), from(plan))
+            format!("{name} will go back to revision {revision}{}{}", rolled_out(plan), from(plan))
         }
-        PlanKind::RestartPlan => format!("{name} restarts{}", from(plan)),
-        PlanKind::SetPlan => format!("{name} is updated"),
-        PlanKind::PausePlan => format!("{name} is paused"),
-        PlanKind::ResumePlan => format!("{name} is resumed"),
+        PlanKind::RestartPlan => format!("{name} will restart{}", from(plan)),
+        PlanKind::SetPlan => format!("{name} will be updated"),
+        PlanKind::PausePlan => format!("{name} will be paused"),
+        PlanKind::ResumePlan => format!("{name} will be resumed"),
     };
     writeln!(out, "{}", style::answer(view.show(&text)))?;
     if let Some(why) = &plan.why {
@@ -50,7 +51,7 @@ fn rolled_out(plan: &ChangePlan) -> String {
 fn from(plan: &ChangePlan) -> String {
     match (plan.kind, plan.from_revision) {
         (PlanKind::UndoPlan, Some(from)) => format!(" from revision {from}"),
-        (PlanKind::UndoPlan, None) => " from a template that is no revision yet".to_owned(),
+        (PlanKind::UndoPlan, None) => " from a template that has no revision yet".to_owned(),
         (PlanKind::RestartPlan, Some(from)) => format!(", now on revision {from}"),
         (PlanKind::RestartPlan, None) | (PlanKind::SetPlan | PlanKind::PausePlan | PlanKind::ResumePlan, _) => {
             String::new()
@@ -176,11 +177,13 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
     if !plan.outcome.made_by_server.is_empty() {
         made_by_server(plan, view, out)?;
     }
-    let (name, namespace) = (plan.daemon_set.short(), &plan.daemon_set.namespace);
+    let name = plan.daemon_set.short();
+    let on = |arguments: &[&str]| Command::kubectl(arguments).namespace(&plan.daemon_set.namespace);
     if plan.kind == PlanKind::UndoPlan {
         match plan.from_revision {
             Some(from) if outcome.can_return => {
-                hint("to return:", &format!("kubectl ds undo {name} -n {namespace} --to-revision={from}"), view, out)?;
+                let command = on(&["ds", "undo"]).flag("--to-revision", from.to_string()).name(&name);
+                hint("to return:", &command, view, out)?;
             }
             Some(from) => {
                 let text = format!("revision {from} is not kept any more (spec.revisionHistoryLimit)");
@@ -190,14 +193,13 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
         }
     }
     if let Some(pod) = plan.pods_left.first() {
-        let command = format!("kubectl delete pod {} -n {namespace}", pod.pod);
-        hint("to restart one:", &command, view, out)?;
+        hint("to restart one:", &on(&["delete", "pod"]).name(&pod.pod), view, out)?;
     }
     let waits = |warning: &Warning| warning.code == WarningCode::OnDelete;
     let watch = if plan.daemon_set.api_version == "apps/v1" && !plan.warnings.iter().any(waits) {
-        format!("kubectl ds status --watch {name} -n {namespace}")
+        on(&["ds", "status"]).switch("--watch").name(name)
     } else {
-        format!("kubectl ds history {name} -n {namespace}")
+        on(&["ds", "history"]).name(name)
     };
     hint("to watch:", &watch, view, out)
 }
@@ -208,9 +210,9 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
 ///
 /// Fails if the output cannot be written.
 pub fn revert(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    plan.revert.as_ref().map_or(Ok(()), |command| hint("to undo:", &command.to_string(), view, out))
+    plan.revert.as_ref().map_or(Ok(()), |command| hint("to undo:", command, view, out))
 }
 
-fn hint(what: &str, command: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{} {}", style::context(format!("{what:<15}")), view.show(command))
+fn hint(what: &str, command: &Command, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{} {}", style::context(format!("{what:<15}")), view.command(command))
 }

@@ -97,7 +97,11 @@ pub(super) fn styled(verdict: Verdict) -> fn(String) -> String {
 }
 
 fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    if let Some(requested) = rollout.requested.filter(|requested| !requested.current) {
+    if let Some(requested) = rollout.requested.filter(|requested| requested.current.is_none()) {
+        let text = format!("whether revision {} is the current revision is not known", requested.number);
+        writeln!(out, "{}", style::moving(text))?;
+    }
+    if let Some(requested) = rollout.requested.filter(|requested| requested.current == Some(false)) {
         let live = rollout.revision.as_ref().map(|live| format!("; revision {} is", live.number)).unwrap_or_default();
         let text = format!("revision {} is not the current revision{live}", requested.number);
         writeln!(out, "{}", style::trouble(text))?;
@@ -429,7 +433,7 @@ fn way_out(fixes: &[Fix], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let lines: Vec<(String, Option<String>)> = fixes
         .iter()
         .map(|fix| {
-            let command = fix.command.as_ref().map(|command| view.show(&command.to_string()));
+            let command = fix.command.as_ref().map(|command| view.command(command));
             (format!("{}:", view.show(&fix.advice)), command)
         })
         .collect();

@@ -31,7 +31,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 pub fn wrap_fix(fix: &Fix, view: &View, width: usize) -> Vec<String> {
     let advice = view.show(&fix.advice);
     let Some(command) = &fix.command else { return wrap(&advice, width) };
-    let command = view.show(&command.to_string());
+    let command = view.command(command);
     let line = format!("{advice}: {command}");
     if columns(&line) <= width {
         return vec![line];

@@ -1,4 +1,6 @@
-//! The width of the terminal, and which characters it can show.
+//! The width of the terminal, which characters it can show, and which flags suggested commands need.
+
+use crate::report::fix::Command;
 
 /// What a renderer must know about the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +11,8 @@ pub struct View {
     pub limit: Option<usize>,
     /// Whether only ASCII characters can be shown.
     pub ascii: bool,
+    /// The flags that lead a suggested command to the same cluster, as the same user.
+    pub connection_flags: &'static [String],
 }
 
 /// The width in columns if it is unknown, as in a pipe.
@@ -20,7 +24,7 @@ const LEAST_WIDTH: usize = 40;
 impl View {
     /// Creates a view with a width in columns, if known.
     pub fn new(width: Option<usize>, ascii: bool) -> Self {
-        View { width: width.unwrap_or(WIDTH_OF_A_PIPE).max(LEAST_WIDTH), limit: width, ascii }
+        View { width: width.unwrap_or(WIDTH_OF_A_PIPE).max(LEAST_WIDTH), limit: width, ascii, connection_flags: &[] }
     }
 
     /// Returns the same view without a limit, for wide tables.
@@ -37,6 +41,11 @@ impl View {
     /// Returns the arrow that marks the cause.
     pub fn back_arrow(&self) -> &'static str {
         if self.ascii { "<- this" } else { "← this" }
+    }
+
+    /// Returns a suggested command, sanitized.
+    pub fn command(&self, command: &Command) -> String {
+        self.show(&command.clone().switches(self.connection_flags).to_string())
     }
 
     /// Sanitizes text, and escapes non-ASCII characters if the terminal cannot show them.
@@ -58,5 +67,19 @@ impl View {
         } else {
             text
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::View;
+    use crate::report::fix::Command;
+
+    #[test]
+    fn a_suggested_command_goes_to_the_same_cluster() {
+        let flags = ["--context".to_owned(), "prod ctx".to_owned()].to_vec();
+        let view = View { connection_flags: flags.leak(), ..View::new(None, false) };
+        let command = Command::kubectl(&["ds", "undo"]).namespace("team").name("--agent");
+        assert_eq!(view.command(&command), "kubectl ds undo -n team --context 'prod ctx' -- --agent");
     }
 }

@@ -45,6 +45,13 @@ impl Command {
         self
     }
 
+    /// Adds flags with their values.
+    #[must_use]
+    pub fn switches(mut self, flags: &[String]) -> Self {
+        self.arguments.extend_from_slice(flags);
+        self
+    }
+
     /// Adds the namespace.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {

@@ -172,8 +172,9 @@ pub struct RolledOutRevision {
 pub struct RequestedRevision {
     /// The number.
     pub number: i64,
-    /// Whether it is the revision of the live template.
-    pub current: bool,
+    /// Whether it is the revision of the live template; absent if revisions could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<bool>,
 }
 
 /// Numbers of nodes. A number that could not be read is absent.

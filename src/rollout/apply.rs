@@ -185,7 +185,8 @@ async fn after_lost_answer<S: Server>(
     for pause in PAUSES {
         server.pause(pause).await;
         match server.read(patch).await {
-            Err(_) => {}
+            // It may have been applied since it was last read.
+            Err(_) => is_unchanged = false,
             Ok(None) => return Application::Refused(Refusal::Deleted),
             Ok(Some(now)) => match compare(before, patch, &now) {
                 Found::Change => return Application::Applied(now.object),
@@ -304,11 +305,23 @@ mod tests {
     use crate::model::pod::Pod;
     use crate::plan::{DaemonSetPatch, Plan, PodDeletion};
 
-    /// A server that answers as it was told, and then reads `now` again and again.
+    /// A server that answers as it was told; of what it reads, the last first, the first stays.
     struct Script {
         answers: RefCell<Vec<Result<Value, Failed<&'static str>>>>,
-        now: Result<Option<Value>, &'static str>,
+        now: RefCell<Vec<Result<Option<Value>, &'static str>>>,
         sent: Cell<usize>,
+    }
+
+    impl Script {
+        fn new(answer: Result<Value, Failed<&'static str>>, now: Vec<Result<Option<Value>, &'static str>>) -> Self {
+            Script { answers: RefCell::new(vec![answer]), now: RefCell::new(now), sent: Cell::new(0) }
+        }
+
+        fn read_now(&self) -> Result<Option<Value>, &'static str> {
+            let mut now = self.now.borrow_mut();
+            let read = if now.len() > 1 { now.pop() } else { now.last().cloned() };
+            read.unwrap()
+        }
     }
 
     impl Server for Script {
@@ -317,7 +330,8 @@ mod tests {
         async fn patch(&self, patch: &DaemonSetPatch) -> Result<Value, Failed<&'static str>> {
             self.sent.set(self.sent.get() + 1);
             let locked_on = patch.patch().0.first().map(|operation| serde_json::to_value(operation).unwrap());
-            let now = self.now.as_ref().ok().and_then(Option::as_ref);
+            let now = self.now.borrow().last().cloned().and_then(Result::ok).flatten();
+            let now = now.as_ref();
             match self.answers.borrow_mut().pop() {
                 Some(answer) => answer,
                 // As a real one: it compares the resource version.
@@ -329,7 +343,7 @@ mod tests {
         }
 
         async fn read(&self, _: &DaemonSetPatch) -> Result<Option<DaemonSet>, &'static str> {
-            self.now.clone().map(|object| object.map(|object| DaemonSet::from_object(object).unwrap()))
+            self.read_now().map(|object| object.map(|object| DaemonSet::from_object(object).unwrap()))
         }
 
         async fn delete_pod(&self, _: &PodDeletion) -> Result<Value, Failed<&'static str>> {
@@ -337,7 +351,7 @@ mod tests {
         }
 
         async fn read_pod(&self, _: &PodDeletion) -> Result<Option<Pod>, &'static str> {
-            self.now.clone().map(|object| object.map(|object| serde_json::from_value(object).unwrap()))
+            self.read_now().map(|object| object.map(|object| serde_json::from_value(object).unwrap()))
         }
 
         async fn pause(&self, _: Duration) {}
@@ -363,11 +377,22 @@ mod tests {
         now: Result<Option<Value>, &'static str>,
         is_dry_run: bool,
     ) -> (Application<&'static str>, usize) {
+        apply_to(&Script::new(answer, vec![now]), is_dry_run)
+    }
+
+    /// Applies a rollback of which an answer is lost, and returns what became of it.
+    fn reads(
+        answer: Result<Value, Failed<&'static str>>,
+        now: Vec<Result<Option<Value>, &'static str>>,
+    ) -> Application<&'static str> {
+        apply_to(&Script::new(answer, now), false).0
+    }
+
+    fn apply_to(script: &Script, is_dry_run: bool) -> (Application<&'static str>, usize) {
         let before = DaemonSet::from_object(object("agent:2", |_| {})).unwrap();
         let target = DaemonSet::from_object(object("agent:1", |_| {})).unwrap().template();
         let plan = Plan::undo(&before, 1, &target);
-        let script = Script { answers: RefCell::new(vec![answer]), now, sent: Cell::new(0) };
-        let application = pin!(apply(&script, &plan.steps[0], &before, is_dry_run));
+        let application = pin!(apply(script, &plan.steps[0], &before, is_dry_run));
         match application.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(application) => (application, script.sent.get()),
             Poll::Pending => panic!("nothing here waits"),
@@ -406,7 +431,7 @@ mod tests {
             (odd(json!({})), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("unexpected"))),
             (odd(pod("2", at)), Ok(None), Application::Applied(())),
         ] {
-            let script = Script { answers: RefCell::new(vec![answer]), now, sent: Cell::new(0) };
+            let script = Script::new(answer, vec![now]);
             let application = pin!(delete_pod(&script, &deletion));
             assert_eq!(application.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(expected));
         }
@@ -446,6 +471,8 @@ mod tests {
             let (application, _) = applied(failed(), Ok(Some(edited("kubectl-ds"))), false);
             assert!(matches!(application, Application::Unknown(_)), "{application:?}");
         }
+        // It may have been applied after it was last read.
+        assert_eq!(reads(lost(), vec![Err("down"), Ok(Some(status()))]), Application::Unknown("lost"));
         assert_eq!(applied(conflict(), Err("down"), false), (Application::Unknown("conflict"), 1));
         assert_eq!(applied(lost(), Err("down"), false), (Application::Unknown("lost"), 1));
         assert_eq!(applied(lost(), Ok(Some(status())), false), (not_applied("lost"), 1));

@@ -146,8 +146,12 @@ fn revisions_deleted(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Sn
     let old: Vec<&Revision<'_>> = revisions.all.iter().filter(|revision| !revision.is_current).collect();
     let surplus = usize::try_from(count(old.len()) - limit).unwrap_or(0);
     let hash = |pod: &'_ Pod| pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).cloned();
-    let counted = snapshot.pods.iter().filter(|pod| daemon_pods::is_counted(before, pod));
-    let live: BTreeSet<String> = counted.filter_map(hash).collect();
+    // `getNodesToDaemonPods` with `includeDeletedTerminal`.
+    let on_nodes = snapshot
+        .pods
+        .iter()
+        .filter(|pod| daemon_pods::claim(before, pod).is_claimed() && daemon_pods::target_node(pod).is_some());
+    let live: BTreeSet<String> = on_nodes.filter_map(hash).collect();
     let unused = old.into_iter().rev().filter(|revision| !live.contains(revision.object.hash()));
     Some(unused.take(surplus).map(Revision::number).collect())
 }

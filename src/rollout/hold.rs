@@ -124,7 +124,7 @@ fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Sna
         why: None,
         needed,
         changes: object::changes(&daemon_set.object, &object),
-        revert: needed.then(|| command(if plan.action == Action::Pause { "resume" } else { "pause" }, &name)),
+        revert: changes_strategy.then(|| command(if plan.action == Action::Pause { "resume" } else { "pause" }, &name)),
         effect,
         patch: patch_of(&plan),
         warnings,
@@ -152,14 +152,13 @@ pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
 
 /// Warns of everybody who may put the suspended strategy back, and of what follows from that.
 pub(super) fn who_puts_back(daemon_set: &DaemonSet) -> Vec<Warning> {
-    const STRATEGY: &[&str] = &["spec", "updateStrategy"];
     const TYPE: &[&str] = &["spec", "updateStrategy", "type"];
     const PAUSED: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "paused"];
     let written: (&[&str], Value) = match daemon_set.flavor() {
         Flavor::Apps => (TYPE, "OnDelete".into()),
         Flavor::Advanced => (PAUSED, true.into()),
     };
-    let mut warnings = change_warnings::managers(daemon_set, Written::Fields(&[STRATEGY]));
+    let mut warnings = change_warnings::managers(daemon_set, Written::Fields(&[written.0]));
     warnings.extend(change_warnings::last_applied_fields(daemon_set, &[written]));
     let Some(first) = warnings.first().map(|warning| warning.code) else { return warnings };
     let mut message =
@@ -273,6 +272,9 @@ mod tests {
         // The node with two pods counts against the limit.
         assert_eq!((after.allowed, after.in_use, after.replaced_now), (3, Some(1), Some(2)));
         assert_eq!(plan.revert.unwrap().to_string(), "kubectl ds pause -n default agent");
+        // Somebody else has put the strategy back: a pause would suspend what is not suspended.
+        let plan = resumed(world().daemon_set(json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}})));
+        assert_eq!((plan.needed, plan.revert), (true, None));
         let plan = resumed(rollout(&json!({"maxUnavailable": 1})));
         assert_eq!((plan.needed, plan.why.as_deref()), (false, Some("it is not paused")));
     }

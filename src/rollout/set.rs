@@ -149,11 +149,11 @@ pub(crate) fn command(daemon_set: &DaemonSetName, fields: SpecFields) -> Command
         ("--min-ready-seconds", min_ready_seconds.map(|seconds| seconds.to_string())),
         ("--revision-history-limit", revision_history_limit.map(|limit| limit.to_string())),
     ];
-    let command = Command::kubectl(&["ds", "set"]).name(daemon_set.short()).namespace(&daemon_set.namespace);
-    flags.into_iter().fold(command, |command, (flag, value)| match value {
+    let command = flags.into_iter().fold(Command::kubectl(&["ds", "set"]), |command, (flag, value)| match value {
         Some(value) => command.flag(flag, value),
         None => command,
-    })
+    });
+    command.namespace(&daemon_set.namespace).name(daemon_set.short())
 }
 
 /// Returns the command that restores the values before a change.
@@ -435,7 +435,7 @@ mod tests {
             let world = || rollout(&rolling, ["new"; 8]);
             let plan = planned(world(), &request).unwrap();
             let command = plan.revert.as_ref().unwrap().to_string();
-            assert_eq!(command, format!("kubectl ds set -n default {expected} agent"));
+            assert_eq!(command, format!("kubectl ds set {expected} -n default agent"));
         }
     }
 

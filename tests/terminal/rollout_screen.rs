@@ -133,7 +133,7 @@ fn shown(snapshot: &Snapshot, (columns, rows): (usize, usize), ascii: bool) -> S
     let events = events();
     let events: Vec<&NodeEvent> = events.iter().collect();
     let moment = Moment { report: &report, events: &events, notices: &[] };
-    let view = View { width: columns - 1, limit: Some(columns - 1), ascii };
+    let view = View { width: columns - 1, limit: Some(columns - 1), ..View::new(None, ascii) };
     let drawn = lines(&moment, &view, rows - 1);
     assert!(drawn.len() < rows, "{drawn:#?}");
     let mut terminal = Terminal::new(columns, rows);

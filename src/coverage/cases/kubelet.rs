@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Case, case, plain};
 use crate::coverage::test_support::{World, at, world};
-use crate::report::coverage::NodeState::{Failed, NotReady, Ready, Starting};
+use crate::report::coverage::NodeState::{Available, Failed, NotReady, Ready, Starting};
 use crate::report::reason::ReasonCode as R;
 
 fn failed(status: Value) -> World {
@@ -56,6 +56,23 @@ pub(super) fn cases() -> Vec<Case> {
         )
     };
     vec![
+        case(
+            "surge_pod_that_does_not_start",
+            plain()
+                .daemon_set(
+                    json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}),
+                )
+                .pod("agent-old", "n", json!({"metadata": {"labels": {"controller-revision-hash": "hash1"}}}))
+                .unready_pod(
+                    "agent-new",
+                    "n",
+                    json!({"state": {"waiting": {"reason": "ContainerCreating"}}}),
+                    json!({"metadata": {"creationTimestamp": at("11:40:00")}}),
+                ),
+            (Available, R::ContainersStarting),
+            &["surge pod"],
+            "kubectl describe pod -n default agent-new",
+        ),
         case(
             "silent_kubelet_comes_before_the_probe",
             world()

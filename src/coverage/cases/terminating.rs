@@ -50,6 +50,18 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl describe pod -n default agent-x",
         ),
         case(
+            "finalizer_holds_the_old_pod_beside_the_new_one",
+            plain().pod("agent-x", "n", json!({})).pod(
+                "agent-old",
+                "n",
+                json!({"metadata": {"deletionTimestamp": at("11:50:00"), "finalizers": ["example.com/hold"],
+                    "labels": {"controller-revision-hash": "hash1"}}}),
+            ),
+            (Available, R::StuckTerminating),
+            &["10m", "agent-old", "example.com/hold"],
+            "kubectl get pod -o yaml -n default agent-old",
+        ),
+        case(
             "second_pod_is_one_too_many",
             plain().pod("agent-x", "n", json!({})).pod(
                 "agent-y",

@@ -37,13 +37,18 @@ impl Creations {
 
 /// Returns whether the API server refuses a DaemonSet's pods: it refused one after the last one was created and after the
 /// revision was rolled out.
+///
+/// On many nodes client-go's spam filter drops events about created pods, so the pods count, too.
 pub(crate) fn creation_is_refused(index: &Index, daemon_set: &DaemonSet) -> bool {
     let events = index.events_about("DaemonSet", &daemon_set.metadata);
     let last = |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
     let revision = index.current_revision(daemon_set);
     let rolled_out =
         revision.and_then(|revision| revision.rolled_out_at().or_else(|| revision.metadata.creation_timestamp.get()));
-    last("FailedCreate").is_some_and(|refused| Some(refused) > last("SuccessfulCreate") && Some(refused) >= rolled_out)
+    let pods = index.pods_of(daemon_set);
+    let newest_pod = pods.iter().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
+    let created = last("SuccessfulCreate").max(newest_pod);
+    last("FailedCreate").is_some_and(|refused| Some(refused) > created && Some(refused) >= rolled_out)
 }
 
 /// Finds why the API server refused pods, newest refusal first.
@@ -68,4 +73,26 @@ fn refusals(index: &Index, daemon_set: &DaemonSet, events: &[&Event], created: O
         }
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::creation_is_refused;
+    use crate::coverage::index::Index;
+    use crate::coverage::test_support::{at, world};
+
+    #[test]
+    fn a_pod_that_was_created_since_shows_that_creation_works() {
+        let refused = |created: &str| {
+            let snapshot = world()
+                .node("n", json!({}))
+                .pod("agent-n", "n", json!({"metadata": {"creationTimestamp": at(created)}}))
+                .event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", "11:40:00")
+                .finish();
+            creation_is_refused(&Index::new(&snapshot), &snapshot.daemon_sets[0])
+        };
+        assert_eq!((refused("11:30:00"), refused("11:50:00")), (true, false));
+    }
 }

@@ -228,6 +228,9 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
     (state, bound_pod::findings(subject, Some(node), pod))
 }
 
+/// After how many seconds starting containers count as a problem: the default `progressDeadlineSeconds` of Deployments.
+pub(crate) const PROGRESS_DEADLINE: i64 = 600;
+
 /// Finds what is wrong with other pods beside one that is available.
 fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[&Pod]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = pods
@@ -237,7 +240,10 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
         .flat_map(|pod| {
             let mut findings = of_pod(subject, node, pod).1;
             // A pod that only takes its time is no trouble yet.
-            findings.retain(|finding| !finding.code.takes_time());
+            let age = pod.metadata.creation_timestamp.get().map(|at| seconds_between(at, subject.index.now()));
+            let is_late = age.is_some_and(|age| age > PROGRESS_DEADLINE);
+            let is_start = |code| matches!(code, ReasonCode::ContainersStarting | ReasonCode::WaitingForPreemption);
+            findings.retain(|finding| !finding.code.takes_time() || (is_late && is_start(finding.code)));
             findings.truncate(1);
             for finding in &mut findings {
                 let prefix = Sentence::from("the surge pod is not available: ");
@@ -246,6 +252,8 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
             findings
         })
         .collect();
+    let stuck = pods.iter().filter(|pod| terminating::is_overdue(subject, pod));
+    findings.extend(stuck.filter_map(|pod| terminating::terminating(subject, Some(node), pod)));
     findings.extend(duplicate_pod(subject, pods));
     findings
 }

@@ -51,7 +51,7 @@ fn the_command_that_ends_a_blocked_surge_deletes_the_surge_pods() {
         .pending_pod("agent-new", "a", "0/1 nodes are available: 1 node(s) didn't have free ports.", port);
     let blocked = status(blocked);
     assert_eq!(blocked.verdict, Verdict::Blocked);
-    assert_eq!(commands(&blocked), ["kubectl ds set --max-unavailable 1 --delete-surge-pods -n default agent"]);
+    assert_eq!(commands(&blocked), ["kubectl ds set --max-unavailable 1 -n default --delete-surge-pods agent"]);
 }
 
 /// `KUBECTL_DS_SEED=100`, rollout 16 of the random rollouts: `maxSurge` 1, `minReadySeconds` 1, 3 of 18 nodes updated, and

@@ -26,6 +26,8 @@ fn leaked(situation: &Situation<'_>, hold: &Hold) -> usize {
             let kept = usize::try_from(partition.scaled_down(desired).min(desired)).unwrap_or(0);
             kept.saturating_sub(eligible().filter(|node| node.old.is_some()).count())
         }
+        // Pods that were created after the end of a rollout have the template that all others have.
+        None if situation.rolled_out_at() <= hold.since && eligible().all(|node| node.old.is_none()) => 0,
         None => {
             let is_later = |node: &&RolloutNode<'_>| {
                 let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());
@@ -72,6 +74,8 @@ mod tests {
         assert_eq!((leaked(Some("50%"), 3, "11:40:00"), leaked(Some("50%"), 5, "11:40:00")), (0, 2));
         assert_eq!((leaked(Some("4"), 2, "11:40:00"), leaked(Some("4"), 3, "11:40:00")), (0, 1));
         assert_eq!((leaked(None, 2, "11:40:00"), leaked(None, 2, "11:20:00")), (2, 0));
+        // The rollout was complete before the pause.
+        assert_eq!(leaked(None, 6, "11:40:00"), 0);
     }
 
     #[test]

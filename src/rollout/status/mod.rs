@@ -29,7 +29,7 @@ use crate::coverage::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::pod::Pod;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::rollout_status::{
     NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutStatus,
     RolloutStatusReport, Verdict,
@@ -91,7 +91,9 @@ fn status<'a>(
         hold: held::hold(&situation),
         revision: revision(&situation, &revisions, &outdated),
         requested: requested.map(|number| {
-            let current = situation.current.is_some_and(|revision| revision.revision == number);
+            let is_current = situation.current.is_some_and(|revision| revision.revision == number);
+            let namespace = &daemon_set.metadata.namespace;
+            let current = index.knows(Kind::ControllerRevisions, namespace).then_some(is_current);
             RequestedRevision { number, current }
         }),
         counts: counts(&situation, is_known),

@@ -27,7 +27,7 @@ struct Model {
     created: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum UpdateBy {
     Unavailable(usize),
     Surge(usize),
@@ -183,7 +183,15 @@ impl Model {
                 self.strategy = UpdateBy::Unavailable(number.parse().unwrap());
             }
             ["kubectl", "ds", "set", "--type", "RollingUpdate", ..] => self.strategy = UpdateBy::Unavailable(1),
-            ["kubectl", "ds", "undo", "--to-revision", "1", ..] => self.current = OLD,
+            ["kubectl", "ds", "undo", "--to-revision", "1", ..] => {
+                self.current = OLD;
+                if self.strategy == UpdateBy::OnDelete {
+                    // As `undo` says then: these pods stay until somebody deletes them.
+                    for node in &mut self.nodes {
+                        node.pods.retain(|pod| pod.revision == OLD || pod.terminating);
+                    }
+                }
+            }
             ["kubectl", "delete", "pod", .., name] => {
                 for node in &mut self.nodes {
                     node.pods.retain(|pod| pod.name != *name);

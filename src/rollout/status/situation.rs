@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::next_step::{self, NextStep};
 use crate::coverage::index::Index;
 use crate::coverage::walk::{Detail, Options, daemon_set_coverage};
-use crate::coverage::{creation_is_refused, expired_lease};
+use crate::coverage::{PROGRESS_DEADLINE, creation_is_refused, expired_lease};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
@@ -17,9 +17,6 @@ use crate::report::age::seconds_between;
 use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::{self, NodePods};
-
-/// After how many seconds starting containers count as a problem: the default `progressDeadlineSeconds` of Deployments.
-const PROGRESS_DEADLINE: i64 = 600;
 
 /// For how many seconds a pod that was just created may be not ready without counting as a problem.
 const STARTUP: i64 = 60;
@@ -77,6 +74,8 @@ impl<'a> Situation<'a> {
         let node_pods = index.nodes_with_pods(daemon_set);
         let namespace = &daemon_set.metadata.namespace;
         let knows_pods = index.knows(Kind::Nodes, "") && index.knows(Kind::Pods, namespace);
+        // A list without any node, beside pods that are bound to nodes, is no list of all nodes.
+        let knows_pods = knows_pods && (!index.nodes.is_empty() || node_pods.is_empty());
         let is_known = knows_pods && (current.is_some() || daemon_set.template_generation().is_some());
         let mut situation = Situation {
             index,

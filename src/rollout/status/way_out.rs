@@ -5,16 +5,19 @@ use super::next_step::NextStep;
 use super::simulation;
 use super::situation::{RolloutNode, Situation};
 use super::suspect::{failing, is_about_the_pod, is_for_lack_of_room};
-use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::template::Template;
+use crate::plan::{SpecFields, StrategyType};
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::hold::command;
+use crate::rollout::planned::Planned;
 use crate::rollout::revisions::{Revision, Revisions, name_of};
+use crate::rollout::set;
 
 /// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
 pub(super) fn way_out(
@@ -32,17 +35,17 @@ pub(super) fn way_out(
         // Whoever looks may not know of the hold, whether anything is stuck or not.
         _ if hold.is_some() => {
             let undo = revision_fails.then(|| undo(situation, revisions, true)).flatten();
-            let leave = hold.iter().flat_map(|hold| leave(situation, hold));
+            let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
             undo.into_iter().chain(leave).map(Some).collect()
         }
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if revision_fails => vec![undo(situation, revisions, true)],
-        Verdict::Paused => vec![replace_one(situation), rolling_update(situation)],
+        Verdict::Paused => vec![replace_one(situation), rolling_update(situation, revisions)],
         _ => vec![
             orphan(situation, step),
-            without_surge(situation, step),
-            raise_budget(situation, step),
+            without_surge(situation, revisions, step),
+            raise_budget(situation, revisions, step),
             undo(situation, revisions, false),
         ],
     };
@@ -74,10 +77,13 @@ fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
 }
 
 /// Suggests how to leave a hold.
-fn leave(situation: &Situation<'_>, hold: &Hold) -> Vec<Fix> {
+fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fix> {
     let name = name_of(situation.daemon_set);
     let fix = |advice: &str, verb| Fix { advice: advice.to_owned(), command: Some(command(verb, &name)) };
     match hold.is_in_force {
+        true if revision_fails => {
+            vec![fix("once the template is one that works, to let the controller replace the pods", "resume")]
+        }
         true => vec![
             Fix {
                 advice: "to update the remaining nodes one by one".to_owned(),
@@ -90,12 +96,34 @@ fn leave(situation: &Situation<'_>, hold: &Hold) -> Vec<Fix> {
 }
 
 /// Suggests to let the controller replace the pods.
-fn rolling_update(situation: &Situation<'_>) -> Option<Fix> {
-    let changed = with_strategy(situation.daemon_set, UpdateStrategy::default());
-    continues(situation, &changed).then(|| Fix {
-        advice: "to let the controller update all nodes".to_owned(),
-        command: on(situation.daemon_set, &["ds", "set", "--type", "RollingUpdate"]),
-    })
+fn rolling_update(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Option<Fix> {
+    let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
+    set_fields(situation, revisions, fields, |_| true, "to let the controller update all nodes".to_owned())
+}
+
+/// Suggests other values beside the template, if `set` accepts them and the rollout then continues.
+fn set_fields(
+    situation: &Situation<'_>,
+    revisions: &Revisions<'_>,
+    fields: SpecFields,
+    stays: impl Fn(&RolloutNode<'_>) -> bool,
+    mut advice: String,
+) -> Option<Fix> {
+    let current = situation.current.filter(|_| !situation.creation_is_refused)?;
+    let daemon_set = situation.daemon_set;
+    let request = set::Request { fields, delete_surge_pods: true, force: false };
+    let Planned { plan, report } = set::set(revisions, &request, situation.index.snapshot).ok()?;
+    let changed = DaemonSet::from_object(plan.applied_to(&daemon_set.object).ok()?).ok()?;
+    let mut command = set::command(&name_of(daemon_set), fields);
+    match report.effect.map_or(0, |effect| effect.surge_pods_deleted.len()) {
+        0 => {}
+        pods => {
+            let which = if pods == 1 { "the newer pod of the node" } else { "the newer pod of each node" };
+            advice.push_str(&format!("; {which} with two pods is deleted"));
+            command = command.switch("--delete-surge-pods");
+        }
+    }
+    simulation::continues(situation, &changed, current.hash(), stays).then_some(Fix { advice, command: Some(command) })
 }
 
 /// Suggests to delete the pod of a deleted node that stops the rolling update.
@@ -107,32 +135,24 @@ fn orphan(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
 }
 
 /// Suggests not to surge, if the controller could then replace pods one by one.
-fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
+fn without_surge(situation: &Situation<'_>, revisions: &Revisions<'_>, step: &NextStep<'_>) -> Option<Fix> {
     step.update().filter(|update| update.surges)?;
-    let changed = with_strategy(situation.daemon_set, UpdateStrategy::RollingUpdate(RollingUpdate::default()));
+    let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
     // Without surge, a new pod takes the room of the old one.
     let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.reason.is_some_and(is_for_lack_of_room));
-    // The controller then keeps the older pod of each node; `set` deletes the newer one only if told to.
-    let has_two_pods = situation.nodes.iter().any(|node| node.updated.is_some() && node.old.is_some());
-    let arguments = ["ds", "set", "--max-unavailable", "1", "--delete-surge-pods"];
-    let arguments = if has_two_pods { &arguments[..] } else { &arguments[..4] };
-    simulation::continues(situation, &changed, situation.current?.hash(), stays).then(|| Fix {
-        advice: "to continue without surge, one node at a time".to_owned(),
-        command: on(situation.daemon_set, arguments),
-    })
+    set_fields(situation, revisions, fields, stays, "to continue without surge, one node at a time".to_owned())
 }
 
 /// Suggests the smallest `maxUnavailable` with which the controller replaces another pod.
-fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
+fn raise_budget(situation: &Situation<'_>, revisions: &Revisions<'_>, step: &NextStep<'_>) -> Option<Fix> {
     let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
-    let enough = i64::try_from(update.used_by.len()).ok()?.checked_add(1)?;
-    let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
-    let rolling = RollingUpdate { max_unavailable: IntOrPercent::Int(enough), ..rolling.clone() };
-    let changed = with_strategy(situation.daemon_set, UpdateStrategy::RollingUpdate(rolling));
-    (update.allowed < enough && continues(situation, &changed)).then(|| Fix {
-        advice: "to continue past the unavailable nodes".to_owned(),
-        command: on(situation.daemon_set, &["ds", "set", "--max-unavailable", &enough.to_string()]),
-    })
+    let enough = i64::try_from(update.used_by.len()).ok()?.checked_add(1).filter(|enough| update.allowed < *enough)?;
+    let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(enough)), ..SpecFields::default() };
+    let unavailable = match update.used_by.len() {
+        1 => "1 unavailable node".to_owned(),
+        number => format!("{number} unavailable nodes"),
+    };
+    set_fields(situation, revisions, fields, |_| true, format!("to continue despite {unavailable}"))
 }
 
 /// Suggests to roll back to the revision of most available old pods; if there are none, as `undo` does by default.
@@ -148,6 +168,10 @@ fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bo
     let mut changed = DaemonSet::from_object(object).ok()?;
     // The API server increments the template's generation, so that no pod counts as updated by it.
     changed.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
+    if changed.spec.update_strategy == UpdateStrategy::OnDelete {
+        // Pods are replaced only once the hold is left, or as they are deleted by hand.
+        changed.spec.update_strategy = Hold::of(daemon_set).map(|hold| hold.original_strategy()).unwrap_or_default();
+    }
     let stays = |node: &RolloutNode<'_>| !node.reason.is_some_and(is_about_the_pod);
     let number = target.number().to_string();
     simulation::continues(situation, &changed, target.object.hash(), stays).then(|| Fix {
@@ -168,18 +192,7 @@ fn proven<'r, 'a>(situation: &Situation<'_>, revisions: &'r Revisions<'a>) -> Op
         Some((revision, template))
     });
     let others = others.map(|(revision, template)| (available(revision.object.hash()), revision, template));
-    let (_, revision, template) = others.filter(|(pods, ..)| *pods > 0).max_by_key(|(pods, ..)| *pods)?;
+    let proven = others.filter(|(pods, ..)| *pods > 0);
+    let (_, revision, template) = proven.max_by_key(|(pods, revision, _)| (*pods, revision.number()))?;
     Some((revision, template))
-}
-
-fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet {
-    let mut changed = daemon_set.clone();
-    changed.spec.update_strategy = strategy;
-    changed
-}
-
-/// Returns whether the rollout of the same revision continues with a changed strategy.
-fn continues(situation: &Situation<'_>, changed: &DaemonSet) -> bool {
-    let Some(current) = situation.current.filter(|_| !situation.creation_is_refused) else { return false };
-    simulation::continues(situation, changed, current.hash(), |_| true)
 }

@@ -163,7 +163,10 @@ impl Query {
                 }
                 Vec::new()
             }
-            _ => suggestions::unknown_names(self, daemon_sets)?,
+            _ => {
+                let existing = daemon_sets.iter().chain(advanced_daemon_sets.iter());
+                suggestions::unknown_names(self, existing.filter(|existing| self.flavors.include(existing.flavor())))?
+            }
         };
         let flavors = if self.wanted == Wanted::Everything { Flavors::Any } else { self.flavors };
         for daemon_sets in [&mut *daemon_sets, &mut *advanced_daemon_sets] {

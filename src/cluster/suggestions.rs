@@ -78,9 +78,12 @@ pub fn unknown_node<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>)
 /// # Errors
 ///
 /// Fails if the query has one name, and that is unknown.
-pub fn unknown_names(query: &Query, existing: &[DaemonSet]) -> Result<Vec<UnknownName>, ClusterError> {
+pub fn unknown_names<'a>(
+    query: &Query,
+    existing: impl Iterator<Item = &'a DaemonSet> + Clone,
+) -> Result<Vec<UnknownName>, ClusterError> {
     let namespace = query.namespace.as_deref();
-    let metadata = || existing.iter().map(|daemon_set| &daemon_set.metadata);
+    let metadata = || existing.clone().map(|daemon_set| &daemon_set.metadata);
     let is_known = |name: &String| {
         metadata()
             .any(|metadata| metadata.name == *name && namespace.is_none_or(|namespace| namespace == metadata.namespace))

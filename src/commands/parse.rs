@@ -95,18 +95,38 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 ///
 /// Fails if they are in several namespaces, or one is not a DaemonSet of Kubernetes itself.
 pub(super) fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<String>), CommandError> {
-    let names = names.iter().map(|name| parse_name(name)).collect::<Result<Vec<Named>, _>>()?;
-    if let Some(advanced) = names.iter().find(|named| named.flavors == Flavors::Advanced) {
-        return Err(CommandError::usage(format!("ads/{} is an Advanced DaemonSet of OpenKruise", advanced.name))
-            .hint("only history, undo and restart support Advanced DaemonSets"));
+    for name in names {
+        let named = parse_name(name)?;
+        if named.flavors == Flavors::Advanced {
+            return Err(CommandError::usage(format!("ads/{} is an Advanced DaemonSet of OpenKruise", named.name))
+                .hint("coverage and list do not support Advanced DaemonSets; try status"));
+        }
     }
+    parse_names_of_any_flavor(names).map(|(_, namespace, names)| (namespace, names))
+}
+
+/// Returns the names, whose DaemonSets they are, and the namespace that they were given with.
+///
+/// # Errors
+///
+/// Fails if they are in several namespaces, or only some are Advanced DaemonSets.
+pub(super) fn parse_names_of_any_flavor(
+    names: &[String],
+) -> Result<(Flavors, Option<String>, Vec<String>), CommandError> {
+    let names = names.iter().map(|name| parse_name(name)).collect::<Result<Vec<Named>, _>>()?;
+    let flavors = names.first().map_or(Flavors::Apps, |named| named.flavors);
+    let is_mixed = names.iter().any(|named| named.flavors != flavors);
+    if is_mixed && names.iter().any(|named| named.flavors == Flavors::Advanced) {
+        return Err(CommandError::usage("name Advanced DaemonSets apart from others"));
+    }
+    let flavors = if is_mixed { Flavors::Apps } else { flavors };
     let namespaces: BTreeSet<Option<&String>> = names.iter().map(|named| named.namespace.as_ref()).collect();
     if namespaces.len() > 1 {
         return Err(CommandError::usage("the names are in several namespaces")
             .hint("name DaemonSets of one namespace at a time, or use -A with --selector"));
     }
     let namespace = namespaces.first().copied().flatten().cloned();
-    Ok((namespace, names.into_iter().map(|named| named.name).collect()))
+    Ok((flavors, namespace, names.into_iter().map(|named| named.name).collect()))
 }
 
 fn is_namespace(text: &str) -> bool {

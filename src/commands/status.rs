@@ -6,11 +6,11 @@ use clap::Args;
 
 use super::Failure;
 use super::output::{self, Output};
-use super::parse::parse_names;
+use super::parse::parse_names_of_any_flavor;
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs, ZONE};
 use super::watch::check_watch;
-use crate::cluster::Query;
+use crate::cluster::{Flavors, Query};
 use crate::coverage::walk::nodes_needing_all_pods;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -33,7 +33,8 @@ kubectl ds status half-way -n monitoring")]
     after_help = "Exit codes: 0 complete; 1 error; 2 usage; 3 not complete; 4 timed out; 5 not known; 130 interrupted."
 )]
 pub struct StatusArgs {
-    /// The DaemonSets; by default all in the namespace
+    /// The DaemonSets; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all of Kubernetes' own in the
+    /// namespace
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Ask about this revision: exit with 3 unless it is current and rolled out
@@ -55,6 +56,7 @@ pub struct StatusArgs {
 struct Settings {
     /// The namespace that the names were given with.
     namespace: Option<String>,
+    flavors: Flavors,
     names: Vec<String>,
     to_revision: Option<i64>,
     output: Option<Output>,
@@ -65,7 +67,7 @@ struct Settings {
 impl StatusArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
         let StatusArgs { names, to_revision, output, map, by, watch } = self;
-        let (namespace, names) = parse_names(&names)?;
+        let (flavors, namespace, names) = parse_names_of_any_flavor(&names)?;
         if !names.is_empty() && !target.selector.is_empty() {
             return Err(CommandError::usage("names and --selector cannot be given together"));
         }
@@ -86,7 +88,11 @@ impl StatusArgs {
                 .hint("give the key of a node label, such as topology.kubernetes.io/zone"));
         }
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
-        Ok(Settings { namespace, names, to_revision, output, map, watch: watch.watch.then_some(watch) })
+        if watch.watch && flavors == Flavors::Advanced {
+            return Err(CommandError::usage("--watch does not support Advanced DaemonSets"));
+        }
+        let flavors = if watch.watch { Flavors::Apps } else { flavors };
+        Ok(Settings { namespace, flavors, names, to_revision, output, map, watch: watch.watch.then_some(watch) })
     }
 }
 
@@ -102,11 +108,11 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let Settings { namespace, names, to_revision, output, map, watch } = arguments.resolve(&target)?;
+    let Settings { namespace, flavors, names, to_revision, output, map, watch } = arguments.resolve(&target)?;
     target.enter(namespace)?;
     let session = target.open(io).await?;
     let is_named = names.len() == 1;
-    let query = Query { names, ..Query::default() };
+    let query = Query { names, flavors, ..Query::default() };
     let view = target.view(io.width());
     let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
     if let Some(settings) = watch {
@@ -133,7 +139,8 @@ pub async fn run(
 
 /// Checks that a revision exists.
 fn check_revision(snapshot: &Snapshot, number: i64) -> Result<(), CommandError> {
-    let [daemon_set] = snapshot.daemon_sets.as_slice() else { return Ok(()) };
+    let mut daemon_sets = snapshot.daemon_sets_of_any_flavor();
+    let (Some(daemon_set), None) = (daemon_sets.next(), daemon_sets.next()) else { return Ok(()) };
     let revisions = Revisions::of(daemon_set, snapshot);
     // A revision that could not be read may exist.
     let is_known = snapshot.gap(Kind::ControllerRevisions, &daemon_set.metadata.namespace).is_none();

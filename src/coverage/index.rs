@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 
 use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
@@ -45,6 +45,12 @@ pub struct DaemonSetPods<'a> {
     pub elsewhere: BTreeMap<&'a str, Vec<&'a Pod>>,
 }
 
+fn sorted<'a>(daemon_sets: impl Iterator<Item = &'a DaemonSet>) -> Vec<&'a DaemonSet> {
+    let mut daemon_sets: Vec<&DaemonSet> = daemon_sets.collect();
+    daemon_sets.sort_by_key(|daemon_set| (&daemon_set.metadata.namespace, &daemon_set.metadata.name));
+    daemon_sets
+}
+
 impl<'a> Index<'a> {
     /// Indexes a snapshot.
     pub fn new(snapshot: &'a Snapshot) -> Self {
@@ -52,8 +58,10 @@ impl<'a> Index<'a> {
         nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let numbers = nodes.iter().enumerate().map(|(number, node)| (node.metadata.name.as_str(), number)).collect();
 
-        let mut owned: HashMap<&str, Vec<&Pod>> =
-            snapshot.daemon_sets.iter().map(|daemon_set| (daemon_set.metadata.uid.as_str(), Vec::new())).collect();
+        let mut owned: HashMap<&str, Vec<&Pod>> = snapshot
+            .daemon_sets_of_any_flavor()
+            .map(|daemon_set| (daemon_set.metadata.uid.as_str(), Vec::new()))
+            .collect();
         let mut orphans: HashMap<&str, Vec<&Pod>> = HashMap::new();
         for pod in &snapshot.pods {
             match pod.metadata.controller() {
@@ -81,9 +89,12 @@ impl<'a> Index<'a> {
 
     /// Returns the DaemonSets, by namespace and name.
     pub fn daemon_sets(&self) -> Vec<&'a DaemonSet> {
-        let mut daemon_sets: Vec<&DaemonSet> = self.snapshot.daemon_sets.iter().collect();
-        daemon_sets.sort_by_key(|daemon_set| (&daemon_set.metadata.namespace, &daemon_set.metadata.name));
-        daemon_sets
+        sorted(self.snapshot.daemon_sets.iter())
+    }
+
+    /// Returns Kubernetes' own DaemonSets and OpenKruise's, by namespace and name.
+    pub fn daemon_sets_of_any_flavor(&self) -> Vec<&'a DaemonSet> {
+        sorted(self.snapshot.daemon_sets_of_any_flavor())
     }
 
     /// Returns the node of that name.
@@ -119,13 +130,19 @@ impl<'a> Index<'a> {
     pub fn nodes_with_pods(&self, daemon_set: &DaemonSet) -> Vec<NodePods<'a>> {
         let (pods, daemon_pod) = (self.pods_of(daemon_set), DaemonPod::new(&daemon_set.spec.template));
         let mut cursor = pods.cursor();
+        let selector = match &daemon_set.spec.update_strategy {
+            UpdateStrategy::RollingUpdate(rolling) => rolling.selector.as_ref(),
+            UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => None,
+        };
         let existing = self.nodes.iter().enumerate().map(|(number, node)| NodePods {
             node: &node.metadata.name,
             decision: Some(daemon_pod.decide(node)),
             pods: cursor.pods_on(number).iter().map(|(_, pod)| *pod).collect(),
+            selected: selector.is_none_or(|selector| selector.matches(&node.metadata.labels)),
         });
         let mut nodes: Vec<NodePods<'a>> = existing.collect();
-        nodes.extend(pods.elsewhere.into_iter().map(|(node, pods)| NodePods { node, decision: None, pods }));
+        let elsewhere = pods.elsewhere.into_iter();
+        nodes.extend(elsewhere.map(|(node, pods)| NodePods { node, decision: None, pods, selected: false }));
         nodes
     }
 

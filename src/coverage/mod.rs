@@ -24,3 +24,4 @@ pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::create_events::creation_is_refused;
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::daemon_set_findings::expired_lease;
+pub(crate) use verdict::fit::fits_without_terminating;

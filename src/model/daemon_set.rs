@@ -113,6 +113,8 @@ pub struct RollingUpdate {
     pub partition: Option<IntOrPercent>,
     /// Advanced DaemonSets only: whether the rolling update is suspended.
     pub paused: bool,
+    /// Advanced DaemonSets only: the labels of the nodes that are updated; all if absent.
+    pub selector: Option<LabelSelector>,
     /// Advanced DaemonSets only: `Standard` or `InPlaceIfPossible`; empty if not set.
     pub rolling_update_type: String,
 }
@@ -125,6 +127,7 @@ impl Default for RollingUpdate {
             max_surge: IntOrPercent::Int(0),
             partition: None,
             paused: false,
+            selector: None,
             rolling_update_type: String::new(),
         }
     }

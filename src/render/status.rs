@@ -208,8 +208,11 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name} is blocked: {updated}{not_available}{why}")
         }
         Verdict::Paused => {
+            let retained = count(rollout.retained.len(), "old pod");
             let why = if rollout.hold.is_some() {
                 ""
+            } else if !rollout.retained.is_empty() {
+                &format!("; the partition or the selector of the update strategy retains {retained}")
             } else if rollout.strategy == "OnDelete" {
                 "; the strategy is OnDelete, so pods are updated only when they are deleted"
             } else {
@@ -388,12 +391,16 @@ fn other_troubles(rollout: &RolloutStatus) -> Option<String> {
     let troubles: Vec<String> =
         rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)).collect();
     let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace).name(&rollout.name);
-    (!troubles.is_empty()).then(|| format!("Other problems: {} (see {coverage})", troubles.join(", ")))
+    // It takes no Advanced DaemonSets.
+    let see = if rollout.api_version == "apps/v1" { format!(" (see {coverage})") } else { String::new() };
+    (!troubles.is_empty()).then(|| format!("Other problems: {}{see}", troubles.join(", ")))
 }
 
 /// Returns what the controller does next.
 fn next(rollout: &RolloutStatus, view: &View) -> Option<String> {
-    let NextActions { create_on, delete, replace, candidates } = &rollout.next;
+    let NextActions { create_on, delete, replace, candidates, in_place } = &rollout.next;
+    let (delete_verb, replace_verb) =
+        if *in_place { ("update in place or delete", "update in place or replace") } else { ("delete", "replace") };
     if rollout.verdict != Verdict::Progressing {
         return None;
     }
@@ -403,16 +410,16 @@ fn next(rollout: &RolloutStatus, view: &View) -> Option<String> {
         parts.push(format!("create pods on {} ({})", count(create_on.len(), "node"), some_of(create_on, width)));
     }
     if !delete.is_empty() {
-        parts.push(format!("delete {} ({})", count(delete.len(), "pod"), some_of(delete, width)));
+        parts.push(format!("{delete_verb} {} ({})", count(delete.len(), "pod"), some_of(delete, width)));
     }
     match (replace, candidates.len()) {
         (0, 0) => {}
         (0, left) if parts.is_empty() => {
             let allowed = rollout.budget.as_ref().map_or(1, |budget| budget.allowed);
-            parts.push(format!("replace {left} more, {allowed} at a time, as pods become available"));
+            parts.push(format!("{replace_verb} {left} more, {allowed} at a time, as pods become available"));
         }
         (0, _) => {}
-        (now, left) => parts.push(format!("replace {now} of {left} ({})", some_of(candidates, width))),
+        (now, left) => parts.push(format!("{replace_verb} {now} of {left} ({})", some_of(candidates, width))),
     }
     (!parts.is_empty()).then(|| format!("Next: {}", parts.join("; ")))
 }

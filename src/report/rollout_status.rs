@@ -63,6 +63,8 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatus {
+    /// The group and version, such as `apps/v1`.
+    pub api_version: String,
     /// The namespace.
     pub namespace: String,
     /// The name.
@@ -107,6 +109,8 @@ pub struct RolloutStatus {
     /// How many old pods are unavailable, if they are more than the budget: RollingUpdate replaces them all at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_at_once: Option<usize>,
+    /// Nodes whose old pods the partition or the selector of an Advanced DaemonSet retains.
+    pub retained: Vec<String>,
     /// What the controller does next.
     pub next: NextActions,
     /// Nodes with a pod of an older revision, by revision, the newest first.
@@ -310,6 +314,9 @@ pub struct NextActions {
     pub replace: usize,
     /// Nodes with an available pod of an older revision. The controller takes them in no order.
     pub candidates: Vec<String>,
+    /// Whether pods are updated in place if possible, instead of being deleted: of an Advanced DaemonSet with
+    /// `InPlaceIfPossible`.
+    pub in_place: bool,
 }
 
 /// Nodes that still have a pod of an older revision.

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::rolling_update::allows_surge;
 use super::should_run::Decision;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, OwnerReference, POD_TEMPLATE_GENERATION_LABEL};
 use crate::model::pod::Pod;
 
@@ -165,6 +165,8 @@ pub struct NodePods<'a> {
     pub decision: Option<Decision>,
     /// The claimed pods, without the [deleted terminal](is_deleted_terminal) ones.
     pub pods: Vec<&'a Pod>,
+    /// Whether the selector of the update strategy matches the node; only Advanced DaemonSets have one.
+    pub selected: bool,
 }
 
 /// Decides what happens to a DaemonSet's pods on a node.
@@ -192,7 +194,8 @@ pub fn pods_should_be_on_node(context: &NodeContext<'_>, pods: &[&Pod]) -> PodsO
                 in_backoff = true;
                 result.delete.push(index);
             }
-            "Succeeded" => result.delete.push(index),
+            // OpenKruise leaves it alone.
+            "Succeeded" if context.daemon_set.flavor() == Flavor::Apps => result.delete.push(index),
             _ => running.push(index),
         }
     }
@@ -252,7 +255,7 @@ pub fn manage<'a>(
     now: Timestamp,
 ) -> Upkeep<'a> {
     let mut upkeep = Upkeep::default();
-    for NodePods { node, decision, pods } in nodes {
+    for NodePods { node, decision, pods, .. } in nodes {
         let Some(decision) = *decision else {
             upkeep.delete.extend(pods.iter().copied().filter(|pod| is_without_node(pod, |_| false)));
             continue;

@@ -6,6 +6,7 @@
 //! ([`resources`], [`ports`]). Every rule names the function upstream that it was ported from; the
 //! differential test holds them against those functions themselves.
 
+pub mod advanced_update;
 pub mod affinity;
 pub mod daemon_pods;
 pub mod ports;

@@ -80,6 +80,8 @@ pub struct UpdateStep<'a> {
     pub not_eligible: Vec<Candidate<'a>>,
     /// How many of `not_eligible` are deleted now.
     pub not_eligible_deleted_now: usize,
+    /// Of an Advanced DaemonSet: the nodes whose old pods the partition or the selector retains.
+    pub retained: Vec<&'a str>,
 }
 
 /// An old pod that may be replaced.
@@ -170,7 +172,7 @@ pub fn rolling_update<'a>(
 
 /// The pods of one node that are not being deleted, by revision.
 #[derive(Debug, Clone, Copy)]
-enum UpdatedPods<'a> {
+pub(super) enum UpdatedPods<'a> {
     None,
     New(&'a Pod),
     Old(&'a Pod),
@@ -184,7 +186,7 @@ enum UpdatedPods<'a> {
 
 impl<'a> UpdatedPods<'a> {
     /// Ported from `findUpdatedPodsOnNode`, pkg/controller/daemon/update.go, release 1.36.3.
-    fn on(daemon_set: &DaemonSet, current_hash: &str, pods: &[&'a Pod]) -> Self {
+    pub(super) fn on(daemon_set: &DaemonSet, current_hash: &str, pods: &[&'a Pod]) -> Self {
         let (mut new, mut old) = (None, None);
         for pod in pods.iter().copied().filter(|pod| !pod.metadata.is_terminating()) {
             let updated = daemon_pods::is_updated(daemon_set, Some(current_hash), pod);

@@ -322,11 +322,11 @@ fn rollout(case: &Value) -> Result<Rollout, serde_json::Error> {
     let mut on_nodes: BTreeMap<&str, NodePods<'_>> = BTreeMap::new();
     for node in &nodes {
         let (name, decision) = (node.metadata.name.as_str(), Some(daemon_pod.decide(node)));
-        on_nodes.insert(name, NodePods { node: name, decision, pods: Vec::new() });
+        on_nodes.insert(name, NodePods { node: name, decision, pods: Vec::new(), selected: true });
     }
     for pod in pods.iter().filter(|pod| claim(&daemon_set, pod).is_claimed() && !is_deleted_terminal(pod)) {
         if let Some(node) = target_node(pod) {
-            let missing = NodePods { node, decision: None, pods: Vec::new() };
+            let missing = NodePods { node, decision: None, pods: Vec::new(), selected: true };
             on_nodes.entry(node).or_insert(missing).pods.push(pod);
         }
     }

@@ -34,14 +34,13 @@ impl Reader<'_> {
         let of_daemon_sets = async {
             let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods(scope))?;
             let (own, advanced) = &daemon_sets;
-            let own: Vec<&DaemonSet> = own.iter().collect();
-            let all: Vec<&DaemonSet> = own.iter().copied().chain(advanced).collect();
-            let (own_matcher, matcher) = (DaemonSetMatcher::new(&own, whole), DaemonSetMatcher::new(&all, whole));
+            let all: Vec<&DaemonSet> = own.iter().chain(advanced).collect();
+            let matcher = DaemonSetMatcher::new(&all, whole);
             let (pods, revisions, events, limit_ranges) = futures::try_join!(
-                self.pods(&own, &own_matcher, pods, scope),
+                self.pods(&all, &matcher, pods, scope),
                 self.controller_revisions(&all, &matcher),
-                self.events(&own_matcher, scope),
-                self.limit_ranges(&own_matcher, scope),
+                self.events(&matcher, scope),
+                self.limit_ranges(&matcher, scope),
             )?;
             Ok((daemon_sets, pods, revisions, events, limit_ranges))
         };

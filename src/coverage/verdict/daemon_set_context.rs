@@ -92,9 +92,20 @@ pub fn strategy(strategy: &UpdateStrategy) -> String {
         UpdateStrategy::OnDelete => return "OnDelete".to_owned(),
         UpdateStrategy::Unknown(name) => return name.clone(),
     };
-    match (rolling.max_unavailable, rolling.max_surge) {
+    let mut text = match (rolling.max_unavailable, rolling.max_surge) {
         (unavailable, Int(0)) => format!("RollingUpdate {unavailable}"),
         (Int(0), surge) => format!("RollingUpdate surge {surge}"),
         (unavailable, surge) => format!("RollingUpdate {unavailable} surge {surge}"),
+    };
+    if let Some(partition) = rolling.partition {
+        text += &format!(" partition {partition}");
     }
+    for (is_set, word) in [
+        (rolling.selector.is_some(), " with selector"),
+        (rolling.rolling_update_type == "InPlaceIfPossible", " in place"),
+        (rolling.paused, " paused"),
+    ] {
+        text += if is_set { word } else { "" };
+    }
+    text
 }

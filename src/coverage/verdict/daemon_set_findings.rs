@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::finding::Finding;
+use super::finding::{Finding, resource};
 use super::sentence::Sentence;
 use crate::coverage::index::Index;
 use crate::model::daemon_set::DaemonSet;
@@ -54,7 +54,9 @@ fn daemon_set_deleting(index: &Index, daemon_set: &DaemonSet) -> Option<Finding>
     } else {
         format!("check the controller that owns finalizer {}: it removes the finalizer when it is done", own.join(", "))
     };
-    let get = Command::kubectl(&["get", "ds", "-o", "yaml"]).namespace(&metadata.namespace).name(&metadata.name);
+    let get = Command::kubectl(&["get", resource(daemon_set), "-o", "yaml"])
+        .namespace(&metadata.namespace)
+        .name(&metadata.name);
     Some(Finding::new(ReasonCode::DaemonSetDeleting, message, advice).with_command(get))
 }
 

@@ -1,7 +1,7 @@
 //! What a rule finds wrong: a reason whose sentences can still be merged with those of other nodes.
 
 use super::sentence::Sentence;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::fix::{Command, Fix};
@@ -57,7 +57,15 @@ impl Finding {
 /// Returns the command that opens a DaemonSet in an editor.
 pub fn edit(daemon_set: &DaemonSet) -> Command {
     let metadata = &daemon_set.metadata;
-    Command::kubectl(&["edit", "ds"]).namespace(&metadata.namespace).name(&metadata.name)
+    Command::kubectl(&["edit", resource(daemon_set)]).namespace(&metadata.namespace).name(&metadata.name)
+}
+
+/// Returns how kubectl names the resource of a DaemonSet.
+pub fn resource(daemon_set: &DaemonSet) -> &'static str {
+    match daemon_set.flavor() {
+        Flavor::Apps => "ds",
+        Flavor::Advanced => "daemonsets.apps.kruise.io",
+    }
 }
 
 /// Returns the command that describes a pod.

@@ -6,6 +6,7 @@ use super::finding::Finding;
 use super::sentence::Sentence;
 use super::workload::{full_name, workload};
 use crate::coverage::index::Index;
+use crate::model::daemon_set::ADVANCED_GROUP;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerPort, Pod, PodSpec};
 use crate::report::fix::Command;
@@ -92,6 +93,14 @@ impl<'a> Room<'a> {
     }
 }
 
+/// Returns whether a pod that is not bound fits on a node as soon as the terminating pods have left it; `None` if not all
+/// pods of the node were read.
+pub(crate) fn fits_without_terminating(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
+    let room = Room::without(index, node, |other| other.metadata.is_terminating())?;
+    let has_conflicts = !port_conflicts(&room.pods, &pod.spec, false, |_| false).is_empty();
+    Some(!has_conflicts && room.shortages(&pod_requests(pod)).is_empty())
+}
+
 /// Finds each host port that one of these pods of the node uses; `kin` tells the pods of the same DaemonSet.
 pub fn port_conflicts(pods: &[&Pod], spec: &PodSpec, surges: bool, kin: impl Fn(&Pod) -> bool) -> Vec<Finding> {
     let is_surged = |pod: &Pod| surges && kin(pod) && !pod.metadata.is_terminating();
@@ -154,11 +163,15 @@ fn surge_host_port_deadlock(wanted: &ContainerPort, holder: &Pod) -> Finding {
     // The new pod never ran, so that nothing is lost with it.
     let strategy = r#"{"spec":{"updateStrategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}"#;
     match holder.metadata.controller() {
-        Some(owner) => finding.with_command(
-            Command::kubectl(&["patch", "ds", "--type", "merge", "-p", strategy])
-                .namespace(&holder.metadata.namespace)
-                .name(&owner.name),
-        ),
+        Some(owner) => {
+            let resource =
+                if owner.api_version.starts_with(ADVANCED_GROUP) { "daemonsets.apps.kruise.io" } else { "ds" };
+            finding.with_command(
+                Command::kubectl(&["patch", resource, "--type", "merge", "-p", strategy])
+                    .namespace(&holder.metadata.namespace)
+                    .name(&owner.name),
+            )
+        }
         None => finding,
     }
 }

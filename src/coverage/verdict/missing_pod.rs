@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::daemon_set_context::Subject;
 use super::daemon_set_findings;
-use super::finding::Finding;
+use super::finding::{Finding, resource};
 use super::sentence::Sentence;
 use crate::model::node::Node;
 use crate::model::snapshot::{GapCause, Kind};
@@ -74,7 +74,7 @@ fn unexplained(subject: &Subject) -> Finding {
              has none)",
             "check the namespace and the events of the DaemonSet",
         )
-        .with_command(Command::kubectl(&["describe", "ds"]).namespace(namespace).name(name)),
+        .with_command(Command::kubectl(&["describe", resource(subject.daemon_set)]).namespace(namespace).name(name)),
         Some(gap) => {
             let message = match gap.cause {
                 GapCause::NotInDump => "no pod was created; the dump has no events that would explain why",

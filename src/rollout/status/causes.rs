@@ -111,7 +111,8 @@ pub(super) fn replaced_at_once(situation: &Situation<'_>, step: &NextStep<'_>) -
             (node.old.is_some() || node.updated.is_some()) && !node.old_is_available && !node.updated_is_available
         }
     };
-    let unavailable = situation.nodes.iter().filter(is_old).count();
+    let retained: &[&str] = step.update().map_or(&[], |update| &update.retained);
+    let unavailable = situation.nodes.iter().filter(is_old).filter(|node| !retained.contains(&node.name)).count();
     let budget = pace(situation.daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
     let allowed = allowed.max(budget.max_unavailable);
     (i64::try_from(unavailable).unwrap_or(i64::MAX) > allowed).then_some(unavailable)

@@ -26,7 +26,7 @@ use super::difference::difference;
 use super::revisions::{Revision, Revisions};
 use crate::coverage::gaps;
 use crate::coverage::index::Index;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
@@ -55,7 +55,7 @@ fn report(snapshot: &Snapshot, requested: Option<i64>, map_label: Option<&str>) 
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
         daemon_sets: index
-            .daemon_sets()
+            .daemon_sets_of_any_flavor()
             .into_iter()
             .map(|daemon_set| status(&index, daemon_set, requested, map_label))
             .collect(),
@@ -84,6 +84,7 @@ fn status<'a>(
     let causes = if replaces { causes::causes(&situation, &step) } else { Vec::new() };
     let suspect = suspect::suspect(&situation).filter(|_| is_known);
     RolloutStatus {
+        api_version: daemon_set.api_version().to_owned(),
         namespace: daemon_set.metadata.namespace.clone(),
         name: daemon_set.metadata.name.clone(),
         verdict,
@@ -103,7 +104,11 @@ fn status<'a>(
         controller_silent_since: situation.controller_silent_since,
         stalled_since: situation.stalled_since(&step).filter(|_| replaces),
         replaced_at_once: causes::replaced_at_once(&situation, &step).filter(|_| replaces),
-        next: if replaces { next(&step) } else { NextActions::default() },
+        retained: step
+            .update()
+            .map(|update| update.retained.iter().map(|&node| node.to_owned()).collect())
+            .unwrap_or_default(),
+        next: if replaces { next(&step, is_in_place(daemon_set)) } else { NextActions::default() },
         eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation)).flatten(),
         way_out: way_out::way_out(&situation, &revisions, verdict, &step, suspect.as_ref()),
         status_differences: situation.coverage.status.differences.clone(),
@@ -187,7 +192,15 @@ fn outdated(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Vec<Outdate
     by_revision.into_iter().rev().map(|(revision, nodes)| OutdatedNodes { revision, nodes }).collect()
 }
 
-fn next(step: &NextStep<'_>) -> NextActions {
+/// Returns whether the controller updates pods in place if only their images or metadata change.
+fn is_in_place(daemon_set: &DaemonSet) -> bool {
+    match &daemon_set.spec.update_strategy {
+        UpdateStrategy::RollingUpdate(rolling) => rolling.rolling_update_type == "InPlaceIfPossible",
+        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => false,
+    }
+}
+
+fn next(step: &NextStep<'_>, in_place: bool) -> NextActions {
     let names = |nodes: &[&str]| -> Vec<String> { nodes.iter().map(|node| (*node).to_owned()).collect() };
     let pods = |pods: &[&Pod]| -> Vec<String> { pods.iter().map(|pod| pod.metadata.name.clone()).collect() };
     let candidates = step.update().map(|update| {
@@ -201,12 +214,14 @@ fn next(step: &NextStep<'_>) -> NextActions {
             delete: pods(&update.delete),
             replace: update.replaced_now + update.not_eligible_deleted_now,
             candidates,
+            in_place,
         },
         _ => NextActions {
             create_on: names(&step.upkeep.create),
             delete: pods(&step.upkeep.delete),
             replace: 0,
             candidates,
+            in_place,
         },
     }
 }

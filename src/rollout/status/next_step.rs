@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::scheduling::advanced_update;
 use crate::scheduling::daemon_pods::{NodePods, Upkeep, manage};
 use crate::scheduling::rolling_update::{NodeNotFound, UpdateStep, rolling_update};
 
@@ -26,7 +27,11 @@ pub(crate) fn next_step<'a>(
     now: Timestamp,
 ) -> NextStep<'a> {
     let upkeep = manage(daemon_set, current_hash, nodes, |_| true, now);
-    let update = match daemon_set.spec.update_strategy {
+    let update = match &daemon_set.spec.update_strategy {
+        UpdateStrategy::RollingUpdate(rolling) if daemon_set.flavor() == Flavor::Advanced => {
+            let update = || advanced_update::rolling_update(daemon_set, rolling, current_hash, nodes, now);
+            (!rolling.paused).then(|| Ok(update()))
+        }
         UpdateStrategy::RollingUpdate(_) => Some(rolling_update(daemon_set, current_hash, nodes, now)),
         UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => None,
     };

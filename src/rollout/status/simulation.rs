@@ -19,6 +19,8 @@ struct SimulatedNode<'s> {
     name: &'s str,
     decision: Option<Decision>,
     pods: Vec<Pod>,
+    /// Whether the selector of the update strategy matches it.
+    selected: bool,
     /// Whether new pods become available there.
     works: bool,
     /// Whether deleted pods are gone at once.
@@ -35,6 +37,28 @@ pub(super) fn continues(
     hash: &str,
     stays: impl Fn(&RolloutNode<'_>) -> bool,
 ) -> bool {
+    advances(situation, changed, hash, stays, false)
+}
+
+/// Returns whether some node becomes updated like [`continues`], or loses the pod of another revision beside an available
+/// one: all that rolling back does while a surge fails.
+pub(super) fn recovers(
+    situation: &Situation<'_>,
+    changed: &DaemonSet,
+    hash: &str,
+    stays: impl Fn(&RolloutNode<'_>) -> bool,
+) -> bool {
+    advances(situation, changed, hash, stays, true)
+}
+
+/// Returns whether more nodes become updated; `alone` tells whether only those without other pods count.
+fn advances(
+    situation: &Situation<'_>,
+    changed: &DaemonSet,
+    hash: &str,
+    stays: impl Fn(&RolloutNode<'_>) -> bool,
+    alone: bool,
+) -> bool {
     let daemon_pod = DaemonPod::new(&changed.spec.template);
     let mut nodes: Vec<SimulatedNode<'_>> = situation
         .nodes
@@ -50,13 +74,15 @@ pub(super) fn continues(
                 name: node.name,
                 decision: object.map(|node| daemon_pod.decide(node)),
                 pods: pods.pods.iter().map(|pod| (*pod).clone()).collect(),
+                selected: pods.selected,
                 works: !(has_problem && stays(node)),
                 lets_go: !keeps_pods,
             }
         })
         .collect();
     let updated = |nodes: &[SimulatedNode<'_>]| {
-        nodes.iter().filter(|node| node.pods.iter().any(|pod| is_available_and_of(pod, hash))).count()
+        let of = |node: &SimulatedNode<'_>| node.pods.iter().filter(|pod| is_available_and_of(pod, hash)).count();
+        nodes.iter().filter(|node| of(node) > 0 && (!alone || of(node) == node.pods.len())).count()
     };
     let before = updated(&nodes);
     (0..STEPS).any(|_| {
@@ -75,7 +101,10 @@ fn advance(nodes: &mut [SimulatedNode<'_>], daemon_set: &DaemonSet, hash: &str, 
     let (create, delete) = {
         let node_pods: Vec<NodePods<'_>> = nodes
             .iter()
-            .map(|node| NodePods { node: node.name, decision: node.decision, pods: node.pods.iter().collect() })
+            .map(|node| {
+                let pods = node.pods.iter().collect();
+                NodePods { node: node.name, decision: node.decision, pods, selected: node.selected }
+            })
             .collect();
         let step = next_step(daemon_set, hash, &node_pods, now);
         if !step.acts(false) {

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::next_step::{self, NextStep};
+use super::suspect::is_for_lack_of_room;
 use crate::coverage::index::Index;
 use crate::coverage::walk::{Detail, Options, daemon_set_coverage};
-use crate::coverage::{PROGRESS_DEADLINE, creation_is_refused, expired_lease};
+use crate::coverage::{PROGRESS_DEADLINE, creation_is_refused, expired_lease, fits_without_terminating};
 use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
@@ -84,7 +85,8 @@ impl<'a> Situation<'a> {
             nodes: Vec::new(),
             is_known,
             creation_is_refused: creation_is_refused(index, daemon_set),
-            controller_silent_since: expired_lease(index.snapshot),
+            // The lease is not that of OpenKruise's controller.
+            controller_silent_since: expired_lease(index.snapshot).filter(|_| daemon_set.flavor() == Flavor::Apps),
             node_pods: Vec::new(),
             coverage,
         };
@@ -157,7 +159,9 @@ impl<'a> Situation<'a> {
         let min_ready = self.daemon_set.spec.min_ready_seconds;
         let deletes: Vec<&Pod> =
             step.upkeep.delete.iter().copied().filter(|pod| !pod.metadata.is_terminating()).collect();
-        if min_ready == 0 || deletes.is_empty() || !step.upkeep.create.is_empty() {
+        // OpenKruise's controller notes the time of each pod.
+        let is_advanced = self.daemon_set.flavor() == Flavor::Advanced;
+        if is_advanced || min_ready == 0 || deletes.is_empty() || !step.upkeep.create.is_empty() {
             return None;
         }
         let is_replaced = |node: &&RolloutNode<'_>| {
@@ -181,10 +185,19 @@ impl<'a> Situation<'a> {
     /// Returns whether a node is about to become available, or to stop counting against the budget.
     pub(in crate::rollout) fn is_passing(&self, node: &RolloutNode<'_>) -> bool {
         match node.reason {
+            Some(code) if is_for_lack_of_room(code) && self.has_room(node) => true,
             Some(code) => self.passes(code, node.since),
             // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
             None => (node.updated.is_some() || node.is_terminating) && !node.is_done,
         }
+    }
+
+    /// Returns whether the pod that waits for room gets it as soon as others have terminated; the scheduler may still have
+    /// to notice.
+    fn has_room(&self, node: &RolloutNode<'_>) -> bool {
+        let pod = node.updated.or(node.old).filter(|pod| pod.spec.node_name.is_empty());
+        let object = self.index.node(node.name);
+        pod.zip(object).and_then(|(pod, object)| fits_without_terminating(self.index, object, pod)).unwrap_or(false)
     }
 
     /// Returns whether a reason is expected to pass by itself.

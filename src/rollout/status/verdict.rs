@@ -32,10 +32,14 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict
         return Verdict::Progressing;
     }
     let has_old_pods = situation.nodes.iter().any(|node| node.old.is_some());
-    match daemon_set.spec.update_strategy {
-        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) if has_old_pods => Verdict::Paused,
-        _ => Verdict::Blocked,
-    }
+    let is_suspended = match &daemon_set.spec.update_strategy {
+        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => true,
+        UpdateStrategy::RollingUpdate(_) => {
+            step.update.is_none()
+                || step.update().is_some_and(|update| !update.retained.is_empty() && update.candidates.is_empty())
+        }
+    };
+    if has_old_pods && is_suspended { Verdict::Paused } else { Verdict::Blocked }
 }
 
 fn is_complete(situation: &Situation<'_>) -> bool {

@@ -5,7 +5,7 @@ use super::next_step::NextStep;
 use super::simulation;
 use super::situation::{RolloutNode, Situation};
 use super::suspect::{failing, is_about_the_pod, is_for_lack_of_room};
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
@@ -53,8 +53,7 @@ pub(super) fn way_out(
 }
 
 fn on(daemon_set: &DaemonSet, arguments: &[&str]) -> Option<Command> {
-    let metadata = &daemon_set.metadata;
-    Some(Command::kubectl(arguments).namespace(&metadata.namespace).name(&metadata.name))
+    Some(Command::kubectl(arguments).namespace(&daemon_set.metadata.namespace).name(name_of(daemon_set).short()))
 }
 
 fn delete(pod: &Pod) -> Option<Command> {
@@ -97,6 +96,9 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
 
 /// Suggests to let the controller replace the pods.
 fn rolling_update(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Option<Fix> {
+    if let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy {
+        return without_retaining(situation, rolling);
+    }
     let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
     set_fields(situation, revisions, fields, |_| true, "to let the controller update all nodes".to_owned())
 }
@@ -124,6 +126,22 @@ fn set_fields(
         }
     }
     simulation::continues(situation, &changed, current.hash(), stays).then_some(Fix { advice, command: Some(command) })
+}
+
+/// Suggests to resume an Advanced DaemonSet, or to give up its partition or selector.
+fn without_retaining(situation: &Situation<'_>, rolling: &RollingUpdate) -> Option<Fix> {
+    let (daemon_set, name) = (situation.daemon_set, name_of(situation.daemon_set));
+    if rolling.paused {
+        let advice = "to let the controller finish at its own pace".to_owned();
+        return Some(Fix { advice, command: Some(command("resume", &name)) });
+    }
+    let changed = RollingUpdate { partition: None, selector: None, ..rolling.clone() };
+    let patch = r#"{"spec":{"updateStrategy":{"rollingUpdate":{"partition":null,"selector":null}}}}"#;
+    let patch = Command::kubectl(&["patch", "daemonsets.apps.kruise.io", "--type", "merge", "-p", patch]);
+    continues(situation, &with_strategy(daemon_set, UpdateStrategy::RollingUpdate(changed))).then(|| Fix {
+        advice: "to let the controller update all nodes".to_owned(),
+        command: Some(patch.namespace(&daemon_set.metadata.namespace).name(&daemon_set.metadata.name)),
+    })
 }
 
 /// Suggests to delete the pod of a deleted node that stops the rolling update.
@@ -174,7 +192,7 @@ fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bo
     }
     let stays = |node: &RolloutNode<'_>| !node.reason.is_some_and(is_about_the_pod);
     let number = target.number().to_string();
-    simulation::continues(situation, &changed, target.object.hash(), stays).then(|| Fix {
+    simulation::recovers(situation, &changed, target.object.hash(), stays).then(|| Fix {
         advice: "to roll back".to_owned(),
         command: on(daemon_set, &["ds", "undo", "--to-revision", &number]),
     })
@@ -195,4 +213,16 @@ fn proven<'r, 'a>(situation: &Situation<'_>, revisions: &'r Revisions<'a>) -> Op
     let proven = others.filter(|(pods, ..)| *pods > 0);
     let (_, revision, template) = proven.max_by_key(|(pods, revision, _)| (*pods, revision.number()))?;
     Some((revision, template))
+}
+
+fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet {
+    let mut changed = daemon_set.clone();
+    changed.spec.update_strategy = strategy;
+    changed
+}
+
+/// Returns whether the rollout of the same revision continues with a changed strategy.
+fn continues(situation: &Situation<'_>, changed: &DaemonSet) -> bool {
+    let Some(current) = situation.current.filter(|_| !situation.creation_is_refused) else { return false };
+    simulation::continues(situation, changed, current.hash(), |_| true)
 }

@@ -39,7 +39,13 @@ struct Bed {
 impl Bed {
     fn start() -> Self {
         let audit = Audit::new();
-        let control_plane = ControlPlane::start(Options { api_server_flags: audit.flags(), ..Options::whole() });
+        // On a busy machine, the controller manager must not lose its lease, for it would end.
+        let lease = ["--leader-elect-lease-duration=300s", "--leader-elect-renew-deadline=250s"];
+        let control_plane = ControlPlane::start(Options {
+            api_server_flags: audit.flags(),
+            controller_manager_flags: lease.map(str::to_owned).to_vec(),
+            ..Options::whole()
+        });
         let api = Api::start(&control_plane);
         let recorder = Recorder::start(api);
         Bed { cluster: Cluster { control_plane, api }, recorder, audit }

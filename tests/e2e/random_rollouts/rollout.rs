@@ -12,16 +12,11 @@ use super::Bed;
 use super::judge::{Compared, Judge, State, brief};
 use super::recorder::ROLLOUT;
 use crate::e2e::rollouts::program::run_on;
-use crate::e2e::rollouts::workload::{Api, FATE, Workload};
+use crate::e2e::rollouts::workload::{Api, CRASHING, FATE, Workload};
 use crate::oracle::generator::Random;
 use crate::support::api::Patch;
 use crate::support::objects::condition;
 use crate::support::say;
-
-/// What crashes again and again.
-const CRASHING: &str = "phase: Running\ncontainerStatuses:\n- name: agent\n  image: agent\n  imageID: ''\n  ready: false\n  \
-     restartCount: 5\n  state:\n    waiting:\n      reason: CrashLoopBackOff\n  lastState:\n    terminated:\n      \
-     exitCode: 1\n      reason: Error\n      startedAt: NOW\n      finishedAt: NOW\n";
 
 /// What the kubelet has rejected.
 const FAILED: &str = "phase: Failed\nreason: OutOfcpu\nmessage: Pod was rejected\n";

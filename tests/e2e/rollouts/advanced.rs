@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use super::agreement::{nothing_is_sent, unknown_revision_is_refused, was_rolled_back};
-use super::program::run;
-use super::workload::{Api, Workload, hash, hash_of_pod};
-use super::{Cluster, cluster, sequence};
+use super::program::{run, run_on};
+use super::workload::{Api, CRASHING, FATE, Workload, hash, hash_of_pod};
+use super::{Cluster, NODES, cluster, sequence};
 use crate::support::interceptor::{Interceptor, Moment};
 use crate::support::kruise;
 
@@ -191,4 +191,106 @@ fn a_restart_makes_pods_anew_that_were_made_before_updates_were_in_place() {
     workload.settle();
     let now = uids(&workload);
     assert!(now.iter().all(|uid| !running.contains(uid)), "{running:?} {now:?}");
+}
+
+/// Returns what `status` says once the controller has nothing more to do.
+fn settled_status(workload: &Workload) -> Value {
+    workload.settle();
+    workload.run(&["status", "-o", "json"]).json()["daemonSets"][0].take()
+}
+
+/// Runs a command of the way out.
+fn take_way_out(workload: &Workload, command: &Value) {
+    let words = shlex::split(command.as_str().expect("a command")).unwrap();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let control_plane = &workload.cluster.control_plane;
+    match words.as_slice() {
+        ["kubectl", "ds", rest @ ..] => {
+            run_on(control_plane, rest).expect(0);
+        }
+        ["kubectl", rest @ ..] => {
+            control_plane.kubectl(rest);
+        }
+        _ => panic!("unknown command: {command}"),
+    }
+}
+
+/// Returns the nodes with pods of older revisions.
+fn old_pods_on(workload: &Workload) -> Vec<Value> {
+    let newest = hash(workload.revisions().last().unwrap()).to_owned();
+    let pods = workload.pods();
+    let old = pods.iter().filter(|pod| hash_of_pod(pod) != newest);
+    let mut nodes: Vec<Value> = old.map(|pod| pod["spec"]["nodeName"].clone()).collect();
+    nodes.sort_by_key(ToString::to_string);
+    nodes
+}
+
+#[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+fn status_tells_what_a_partition_a_selector_and_a_pause_retain() {
+    let cluster = with_kruise();
+    for (rolling, retained) in [
+        (json!({"partition": 2}), 2),
+        (json!({"partition": "34%"}), 1),
+        (json!({"selector": {"matchLabels": {"kubernetes.io/hostname": "node-1"}}}), 2),
+        (json!({"partition": 1, "maxUnavailable": 0, "maxSurge": 2}), 1),
+        (json!({"paused": true}), 3),
+    ] {
+        let workload = Workload::create(cluster, Api::KruiseV1Beta1, &cluster.namespace(), "agent", &json!({}));
+        assert_eq!(settled_status(&workload)["verdict"], "Complete", "{rolling}");
+        set_rolling_update(&workload, &rolling);
+        workload.set_image("agent:2");
+        let status = settled_status(&workload);
+        assert_eq!(status["verdict"], "Paused", "{rolling}: {status:#}");
+        assert_eq!(old_pods_on(&workload).len(), retained, "{rolling}");
+        if rolling["paused"] != true {
+            assert_eq!(status["retained"], json!(old_pods_on(&workload)), "{rolling}");
+        }
+        workload.run(&["status"]).expect(3).must_say("paused");
+        take_way_out(&workload, &status["wayOut"][0]["command"]);
+        let status = settled_status(&workload);
+        assert_eq!(old_pods_on(&workload).len(), retained - 1, "{rolling}");
+        if let Some(all) = status["wayOut"].as_array().unwrap().last() {
+            take_way_out(&workload, &all["command"]);
+            assert_eq!(settled_status(&workload)["verdict"], "Complete", "{rolling}: {all}");
+        }
+        workload.run(&["status"]).expect(0);
+        workload.delete();
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+fn a_failing_revision_of_an_advanced_daemon_set_is_blocked_and_rolled_back() {
+    let cluster = with_kruise();
+    for rolling in [json!({"maxUnavailable": 1}), json!({"maxUnavailable": 0, "maxSurge": 1})] {
+        let workload = with_three_images(cluster, Api::KruiseV1Beta1);
+        set_rolling_update(&workload, &rolling);
+        let mut bad = workload.template();
+        bad["metadata"]["annotations"] = json!({FATE: CRASHING});
+        workload.set_template(&bad);
+        let status = settled_status(&workload);
+        let said = (&status["verdict"], &status["suspect"]["what"]);
+        assert_eq!(said, (&json!("Blocked"), &json!("Revision")), "{status:#}");
+        assert_eq!((&status["budget"]["allowed"], &status["budget"]["used"]), (&json!(1), &json!(1)), "{status:#}");
+        take_way_out(&workload, &status["wayOut"][0]["command"]);
+        assert_eq!(settled_status(&workload)["verdict"], "Complete");
+        workload.delete();
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+fn status_tells_that_pods_are_updated_in_place() {
+    let cluster = with_kruise();
+    let rolling_update = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "100%"});
+    let in_place = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling_update}});
+    let workload = Workload::create(cluster, Api::KruiseV1Beta1, &cluster.namespace(), "agent", &in_place);
+    let status = settled_status(&workload);
+    assert_eq!((&status["verdict"], &status["next"]["inPlace"]), (&json!("Complete"), &json!(true)), "{status:#}");
+    let running = uids(&workload);
+    workload.set_image("agent:2");
+    let status = settled_status(&workload);
+    assert_eq!((&status["counts"]["updated"], uids(&workload)), (&json!(NODES), running), "{status:#}");
+    workload.delete();
 }

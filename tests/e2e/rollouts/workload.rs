@@ -18,6 +18,11 @@ pub const FATE: &str = "kubelet.example.com/status";
 /// What runs and never becomes ready.
 pub const NEVER_READY: &str = "phase: Running\ncontainerStatuses: []\n";
 
+/// What crashes again and again.
+pub const CRASHING: &str = "phase: Running\ncontainerStatuses:\n- name: agent\n  image: agent\n  imageID: ''\n  ready: false\n  \
+     restartCount: 5\n  state:\n    waiting:\n      reason: CrashLoopBackOff\n  lastState:\n    terminated:\n      \
+     exitCode: 1\n      reason: Error\n      startedAt: NOW\n      finishedAt: NOW\n";
+
 /// The API groups that have DaemonSets, by the path of their API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Api {

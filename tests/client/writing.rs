@@ -119,6 +119,11 @@ fn run(server: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+/// Returns how a command ended, without the server's port.
+fn ended(server: &Server, code: Option<i32>, out: &str, err: String) -> Ended {
+    Ended { code, out: out.replace(&server.address.to_string(), "[SERVER]"), err }
+}
+
 /// Returns a command about the DaemonSet as it is suggested: it goes to the same server.
 fn suggested(command: &str, server: &Server) -> String {
     format!("{command} --server http://{} agent\n", server.address)
@@ -487,7 +492,7 @@ fn what_somebody_else_changes_meanwhile_is_shown_and_kept() {
         None
     });
     let (code, out, err) = run(&server, &["undo", "agent"]);
-    check("undo/concurrent-edit.txt", &Ended { code, out, err });
+    check("undo/concurrent-edit.txt", &ended(&server, code, &out, err));
     assert_eq!((patches(&server).len(), store.image()), (1, "agent:3".into()));
 }
 
@@ -566,7 +571,7 @@ fn several_fields_are_set_with_one_locked_patch() {
     let server = serve(store, |_| None);
     let arguments = ["set", "agent", "--max-surge=2", "--min-ready-seconds=30", "--revision-history-limit=5"];
     let (code, out, err) = run(&server, &arguments);
-    check("set/applied.txt", &Ended { code, out, err });
+    check("set/applied.txt", &ended(&server, code, &out, err));
     assert_eq!(
         patches(&server),
         [json!([
@@ -645,7 +650,7 @@ fn a_set_overwrites_no_edit_that_was_made_meanwhile() {
         None
     });
     let (code, out, err) = run(&server, &["set", "agent", "--max-unavailable=3"]);
-    check("set/concurrent-edit.txt", &Ended { code, out, err });
+    check("set/concurrent-edit.txt", &ended(&server, code, &out, err));
     assert_eq!(patches(&server).len(), 1);
     assert_eq!(store.object.lock().unwrap()["spec"]["updateStrategy"], json!({"type": "OnDelete"}));
 }
@@ -664,5 +669,5 @@ fn what_set_may_not_read_is_said_and_the_status_counts() {
         }
     });
     let (code, out, err) = run(&server, &["set", "agent", "--max-unavailable=50%"]);
-    check("set/forbidden.txt", &Ended { code, out, err });
+    check("set/forbidden.txt", &ended(&server, code, &out, err));
 }

@@ -26,7 +26,7 @@ use recorder::{ROLLOUT, Recorder};
 use rollout::{Outcome, Rollout};
 
 /// How many rollouts there are unless `KUBECTL_DS_ROLLOUTS` says otherwise, and how many of them go on at once.
-const ROLLOUTS: usize = 60;
+const ROLLOUTS: usize = 12;
 const AT_ONCE: usize = 10;
 
 /// The cluster, and what watches it.

@@ -166,14 +166,16 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
     if rollouts.iter().any(|rollout| is_no(rollout.verdict) || is_another(rollout)) {
         return Ok(Exit::No);
     }
-    let gaps: Vec<&str> =
-        report.incomplete.iter().filter(|gap| gap.affects_counts).map(|gap| gap.message.as_str()).collect();
     let is_unknown = |rollout: &RolloutStatus| is_unknown(rollout.verdict) || requested(rollout) == Some(None);
-    if rollouts.iter().any(is_unknown) || !gaps.is_empty() {
-        let error = CommandError::new("the answer is partial: whether every rollout is complete is not known");
-        return Err(gaps
-            .into_iter()
-            .fold(CommandError { exit: Exit::Partial, ..error }, |error, gap| error.hint(sanitize(gap))));
+    if rollouts.iter().any(is_unknown) || report.incomplete.iter().any(|gap| gap.affects_counts) {
+        return Err(partial(report));
     }
     Ok(Exit::Success)
+}
+
+/// Builds the error of an answer that what could not be read keeps open.
+pub(super) fn partial(report: &RolloutStatusReport) -> CommandError {
+    let error = CommandError::new("the answer is partial: whether every rollout is complete is not known");
+    let gaps = report.incomplete.iter().filter(|gap| gap.affects_counts);
+    gaps.fold(CommandError { exit: Exit::Partial, ..error }, |error, gap| error.hint(sanitize(&gap.message)))
 }

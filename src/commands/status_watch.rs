@@ -11,13 +11,14 @@ use super::Failure;
 use super::output::Output;
 use super::parse::parse_duration;
 use super::session::Session;
+use super::status::partial;
 use super::watch::{Display, Progress, notices, warn_once};
 use crate::cluster::Query;
 use crate::encode::json;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::render;
 use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
@@ -114,7 +115,10 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Followed { query, is_named, to_revision, output, view, mut display, map } = followed;
-    let deadline = settings.timeout.map(|timeout| Instant::now() + timeout);
+    // 0 is no limit, as in kubectl.
+    let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let names = query.names.clone();
     let mut watch = session.watch(query).await?;
     session.check_unknown_names(watch.snapshot().await)?;
     let mut lines = StatusLines::default();
@@ -125,8 +129,14 @@ pub(super) async fn run(
     let mut warned = Vec::new();
     let (report, end) = loop {
         let looked = Instant::now();
+        // What is out of date neither completes nor blocks a rollout.
+        let is_current = watch.failure().is_none();
         let snapshot = watch.snapshot().await;
-        check_identities(&mut identities, snapshot, is_named)?;
+        check_readable(snapshot)?;
+        check_identities(&mut identities, snapshot, &names)?;
+        if snapshot.daemon_sets.is_empty() {
+            return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into());
+        }
         // Maps of all DaemonSets of a big cluster would be as large as the cluster.
         let mut report = match snapshot.daemon_sets.len() {
             1 => rollout_status_with_map(snapshot, to_revision, &map.label),
@@ -135,7 +145,7 @@ pub(super) async fn run(
         };
         events.update(&report);
         let is_done = |rollout: &RolloutStatus| is_done(rollout, settings.until);
-        let is_over = !report.daemon_sets.is_empty() && report.daemon_sets.iter().all(is_done);
+        let is_over = is_current && report.daemon_sets.iter().all(is_done);
         let notices = notices(&watch);
         match &mut display {
             // The final report takes its place.
@@ -168,7 +178,15 @@ pub(super) async fn run(
         if is_over {
             break (report, End::Done);
         }
-        note_blocked(&report, &mut blocked_since, looked);
+        if is_current {
+            let is_unknown = report.daemon_sets.iter().any(|rollout| rollout.verdict == Verdict::Unknown);
+            if is_unknown && report.incomplete.iter().any(|gap| gap.affects_counts) {
+                return Err(partial(&report).into());
+            }
+            note_blocked(&report, &mut blocked_since, looked);
+        } else {
+            blocked_since.clear();
+        }
         let is_blocked = |since: &Instant| looked.duration_since(*since) >= settings.blocked_for;
         if settings.fail_fast && blocked_since.values().any(is_blocked) {
             break (report, End::Blocked);
@@ -222,11 +240,24 @@ pub(super) async fn run(
     }
 }
 
+/// Checks that DaemonSets can be listed: one that is read by its name need not be.
+fn check_readable(snapshot: &Snapshot) -> Result<(), CommandError> {
+    let gap = snapshot.gaps.iter().find(|gap| gap.kind == Kind::DaemonSets);
+    match gap.map(|gap| &gap.cause) {
+        Some(GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission)) => {
+            Err(CommandError::new("DaemonSets cannot be followed")
+                .hint(format!("it takes the permission to {permission}"))
+                .hint("without --watch, it is enough to get the DaemonSet"))
+        }
+        Some(GapCause::NotInDump | GapCause::Unreadable { .. }) | None => Ok(()),
+    }
+}
+
 /// Checks that the named DaemonSets are still the ones that were found first.
 fn check_identities(
     known: &mut Option<BTreeMap<String, String>>,
     snapshot: &Snapshot,
-    is_named: bool,
+    names: &[String],
 ) -> Result<(), CommandError> {
     let name = |namespace: &str, name: &str| format!("{namespace}/{name}");
     let now: BTreeMap<String, String> = snapshot
@@ -234,8 +265,16 @@ fn check_identities(
         .iter()
         .map(|one| (name(&one.metadata.namespace, &one.metadata.name), one.metadata.uid.clone()))
         .collect();
-    let Some(before) = known.as_ref().filter(|_| is_named) else {
-        known.get_or_insert(now);
+    if names.is_empty() {
+        return Ok(());
+    }
+    let Some(before) = known.as_ref() else {
+        let is_here = |name: &&String| snapshot.daemon_sets.iter().any(|one| one.metadata.name == **name);
+        if let Some(name) = names.iter().find(|name| !is_here(name)) {
+            let name = sanitize(name);
+            return Err(CommandError::new(format!("DaemonSet {name} was deleted while it was watched")));
+        }
+        *known = Some(now);
         return Ok(());
     };
     for (name, uid) in before {
@@ -265,8 +304,10 @@ fn is_done(rollout: &RolloutStatus, until: Until) -> bool {
 
 /// Notes since when each rollout has been blocked without a break.
 fn note_blocked(report: &RolloutStatusReport, since: &mut BTreeMap<String, Instant>, now: Instant) {
+    let name = |rollout: &RolloutStatus| format!("{}/{}", rollout.namespace, rollout.name);
+    since.retain(|known, _| report.daemon_sets.iter().any(|rollout| name(rollout) == *known));
     for rollout in &report.daemon_sets {
-        let name = format!("{}/{}", rollout.namespace, rollout.name);
+        let name = name(rollout);
         if rollout.verdict == Verdict::Blocked {
             since.entry(name).or_insert(now);
         } else {

@@ -244,6 +244,36 @@ fn a_daemon_set_that_is_recreated_ends_the_watch() {
     assert_eq!((code, err.as_str()), (Some(1), expected));
 }
 
+/// A DaemonSet can be read by its name, and the list that a watch begins with answers something else.
+#[test]
+fn a_daemon_set_that_cannot_be_followed_ends_the_watch() {
+    let with_list = |list: Reply| {
+        let answer = move |asked: &Asked| (asked.path() == DAEMON_SETS).then(|| list.clone());
+        let (code, lines, err) = Following::with("status", &["team/agent"], answer).start(&[]).end();
+        assert_eq!(lines, Vec::<String>::new());
+        (code, err)
+    };
+    let (code, err) = with_list(refusal(403, "Forbidden", "no"));
+    assert_eq!(code, Some(1), "{err}");
+    assert!(
+        err.starts_with("error: DaemonSets cannot be followed\nhint: it takes the permission to list daemonsets"),
+        "{err}"
+    );
+    let (code, err) = with_list(json_list(DAEMON_SETS, &[]));
+    assert_eq!((code, err.as_str()), (Some(1), "error: DaemonSet agent was deleted while it was watched\n"));
+}
+
+#[test]
+fn what_stays_unknown_ends_the_watch_with_a_code_of_its_own() {
+    let forbidden = |asked: &Asked| (asked.path() == "/api/v1/nodes").then(|| refusal(403, "Forbidden", "no"));
+    let (code, _, err) = Following::with("status", &["team/agent"], forbidden).start(&[]).end();
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("error: the answer is partial: whether every rollout is complete is not known"), "{err}");
+    let nothing = |asked: &Asked| (asked.path() == DAEMON_SETS).then(|| json_list(DAEMON_SETS, &[]));
+    let (code, _, err) = Following::with("status", &["-n", "team"], nothing).start(&[]).end();
+    assert_eq!((code, err.starts_with("error: no DaemonSets found")), (Some(1), true), "{err}");
+}
+
 #[test]
 fn what_may_not_be_watched_is_said_and_listed_again() {
     let lists = AtomicUsize::new(0);

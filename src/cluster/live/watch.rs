@@ -171,10 +171,13 @@ impl<'a> Watch<'a> {
 
     /// Returns the cluster as it is now, as far as it is known.
     ///
-    /// Waits if a change was begun but not finished, such as a new DaemonSet whose pods are not listed yet.
+    /// Waits if a change was begun but not finished, such as a new DaemonSet whose pods are not listed yet. While requests
+    /// fail, its time stands still: nothing becomes available or late that is only out of date.
     pub async fn snapshot(&mut self) -> &Snapshot {
         self.settle().await;
-        self.snapshot.now = (self.live.clock)();
+        if self.failure().is_none() {
+            self.snapshot.now = (self.live.clock)();
+        }
         &self.snapshot
     }
 

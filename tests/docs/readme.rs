@@ -1,10 +1,10 @@
-//! What the README shows is what the program prints.
+//! What the README and the documents show is what the program prints.
 
 use std::process::Command;
 
-/// Returns what a command of the README prints on a screen of 100 columns.
+/// Returns what a command prints on a screen of 100 columns.
 fn printed(command: &str) -> String {
-    let arguments = command.strip_prefix("kubectl ds ").expect("the README runs `kubectl ds`");
+    let arguments = command.strip_prefix("kubectl ds ").expect("the command is `kubectl ds`");
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
         .args(arguments.split(' '))
         .env_clear()
@@ -16,13 +16,13 @@ fn printed(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-#[test]
-fn its_output_is_real() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
-    let readme = std::fs::read_to_string(path).unwrap();
+/// Checks, or brings up to date, the output in a document with at least so many commands.
+fn check(name: &str, at_least: usize) {
+    let path = format!("{}/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap();
     let mut fresh = String::new();
     let mut shown = 0;
-    for (index, part) in readme.split("```console\n").enumerate() {
+    for (index, part) in text.split("```console\n").enumerate() {
         if index == 0 {
             fresh.push_str(part);
             continue;
@@ -32,13 +32,20 @@ fn its_output_is_real() {
         fresh.push_str(&format!("```console\n$ {command}\n{}```\n{rest}", printed(command)));
         shown += 1;
     }
-    assert!(shown >= 2, "the README shows no output");
+    assert!(shown >= at_least, "{name} shows too little output");
     if std::env::var_os("KUBECTL_DS_UPDATE").is_some() {
         std::fs::write(path, fresh).unwrap();
     } else {
-        assert!(
-            fresh == readme,
-            "README.md is stale: run `KUBECTL_DS_UPDATE=1 cargo test docs`, and look at what changed"
-        );
+        assert!(fresh == text, "{name} is stale: run `KUBECTL_DS_UPDATE=1 cargo test docs`, and look at what changed");
     }
+}
+
+#[test]
+fn its_output_is_real() {
+    check("README.md", 2);
+}
+
+#[test]
+fn the_output_about_alerts_is_real() {
+    check("docs/alerts.md", 3);
 }

@@ -20,6 +20,10 @@ const END: &str = "\x1b[?2026l";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
+/// Clears to the end of the screen in two steps: tmux takes a screen that is cleared from its first cell for one that is to
+/// be kept, and moves all of it to the scrollback.
+const ERASE: &str = "\x1b[2K\x1b[1B\x1b[J\x1b[1A";
+
 /// The size of a terminal in columns and rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
@@ -52,8 +56,8 @@ impl Region {
         }
         let mut frame = BEGIN.to_owned();
         self.move_to_top(size, &mut frame);
-        if is_resized {
-            frame.push_str(CLEAR_BELOW);
+        if is_resized || lines.is_empty() {
+            frame.push_str(self.erase());
             self.lines.clear();
         }
         for (index, line) in lines.iter().enumerate() {
@@ -63,7 +67,9 @@ impl Region {
             }
             frame.push_str("\r\n");
         }
-        frame.push_str(CLEAR_BELOW);
+        if !lines.is_empty() {
+            frame.push_str(CLEAR_BELOW);
+        }
         frame.push_str(END);
         (self.lines, self.size) = (lines, Some(size));
         terminal.write_all(frame.as_bytes())?;
@@ -86,10 +92,15 @@ impl Region {
         }
         let mut frame = String::new();
         self.move_to_top(size, &mut frame);
-        frame.push_str(CLEAR_BELOW);
+        frame.push_str(self.erase());
         *self = Region::default();
         terminal.write_all(frame.as_bytes())?;
         terminal.flush()
+    }
+
+    /// Returns what clears the region from its first line on. Without a line, there is no row below the cursor to go to.
+    fn erase(&self) -> &'static str {
+        if self.lines.is_empty() { CLEAR_BELOW } else { ERASE }
     }
 
     /// Moves the cursor to the first line. A terminal that has become narrower has wrapped the lines that no longer fit.
@@ -202,7 +213,7 @@ mod tests {
         assert_eq!(changed, "\x1b[?2026h\r\x1b[3A\r\n2\x1b[K\r\n\r\n\x1b[J\x1b[?2026l");
         // A narrower terminal has wrapped "three".
         let resized = draw(&mut region, &["one"], (4, 5));
-        assert!(resized.starts_with("\x1b[?2026h\r\x1b[4A\x1b[Jone"), "{resized:?}");
+        assert!(resized.starts_with("\x1b[?2026h\r\x1b[4A\x1b[2K\x1b[1B\x1b[J\x1b[1Aone"), "{resized:?}");
     }
 
     #[test]

@@ -213,6 +213,11 @@ pub fn revert(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result
     plan.revert.as_ref().map_or(Ok(()), |command| hint("to undo:", command, view, out))
 }
 
-fn hint(what: &str, command: &Command, view: &View, out: &mut dyn Write) -> io::Result<()> {
+/// Writes a command with what it is for.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn hint(what: &str, command: &Command, view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{} {}", style::context(format!("{what:<15}")), view.command(command))
 }

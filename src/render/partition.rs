@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::change::hint;
 use super::changes;
 use super::style;
 use super::text::{count, some_of, wrap};
@@ -140,8 +141,4 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
     }
     hint("to leave:", &command("resume"), view, out)?;
     hint("to go back:", &command("undo"), view, out)
-}
-
-fn hint(what: &str, command: &Command, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{} {}", style::context(format!("{what:<15}")), view.show(&command.to_string()))
 }

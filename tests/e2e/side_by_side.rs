@@ -427,9 +427,8 @@ fn answer(asked: &Asked) -> Reply {
                 },
             }))
         }
-        path if path.ends_with("/controllerrevisions") || path.ends_with("/pods") => {
-            json(json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []}))
-        }
+        path if path.ends_with("/controllerrevisions") => json(empty_list("ControllerRevisionList", "apps/v1")),
+        path if path.ends_with("/pods") => json(empty_list("PodList", "v1")),
         path => {
             let message = format!("{path} not found");
             let status =
@@ -437,6 +436,10 @@ fn answer(asked: &Asked) -> Reply {
             Reply::of(404, JSON, status.to_string())
         }
     }
+}
+
+fn empty_list(kind: &str, api_version: &str) -> Value {
+    json!({"kind": kind, "apiVersion": api_version, "metadata": {"resourceVersion": "1"}, "items": []})
 }
 
 /// Runs a program as a row sets it up, and returns what was observed.

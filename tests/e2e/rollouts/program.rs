@@ -50,13 +50,11 @@ impl std::fmt::Display for Run {
 /// Returns the program with arguments for the cluster of a kubeconfig.
 pub fn program(kubeconfig: &Path, arguments: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
-    command
-        .args(arguments)
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .env_remove("KUBECONFIG")
-        .env_remove("KUBECTL_EXTERNAL_DIFF")
-        .stdin(Stdio::null());
+    // A suggested command names it already.
+    if !arguments.iter().any(|argument| argument == "--kubeconfig") {
+        command.arg("--kubeconfig").arg(kubeconfig);
+    }
+    command.args(arguments).env_remove("KUBECONFIG").env_remove("KUBECTL_EXTERNAL_DIFF").stdin(Stdio::null());
     command
 }
 

@@ -5,14 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Seek, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use kubectl_ds::model::node::Node;
+use kubectl_ds::model::template_keys::Key;
 use kubectl_ds::model::template_types::{Kind, TYPES};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -75,39 +77,83 @@ fn rules_decide_as_kubernetes_does() {
     }
 }
 
+/// Writes the table with `KUBECTL_DS_UPDATE=1`. What is not in the Go types stays as it is: the order of fields, and the
+/// keys of lists. What is new comes last, and the keys of new lists are missing until somebody adds them.
 #[test]
-fn pod_templates_are_made_of_the_types_that_kubernetes_has() {
+fn the_table_of_template_types_is_generated_from_the_go_types() {
     type Schema = BTreeMap<String, BTreeMap<String, String>>;
     let output = run(&oracle(), &[json!({"schema": {}})]);
     let theirs: Value = serde_json::from_slice(&output).unwrap();
     let theirs = Schema::deserialize(&theirs["schema"]).unwrap();
-    let ours: Schema = TYPES
-        .iter()
-        .map(|of| {
-            (of.name.to_owned(), of.fields.iter().map(|field| (field.name.to_owned(), word(&field.kind))).collect())
-        })
-        .collect();
-    for (name, fields) in &theirs {
-        assert_eq!(ours.get(name), Some(fields), "{name}");
+
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/model/template_types/table.rs");
+    let found = fs::read_to_string(&path).unwrap();
+    let (head, _) = found.split_once("types! {").unwrap();
+    let mut table = format!("{head}types! {{\n");
+    let known = TYPES.iter().map(|of| of.name);
+    for name in in_order(known, theirs.keys()) {
+        let fields = &theirs[name];
+        let known = TYPES.iter().find(|of| of.name == name).map_or(&[][..], |of| of.fields);
+        let declared = in_order(known.iter().map(|field| field.name), fields.keys()).map(|field| {
+            let key = known.iter().find(|known| known.name == field).and_then(|known| match &known.kind {
+                Kind::List(_, key) => Some(*key),
+                _ => None,
+            });
+            format!("{field}: {}", declared(&fields[field], key))
+        });
+        table += &wrapped(name, &declared.collect::<Vec<_>>());
     }
-    assert_eq!(ours.len(), theirs.len());
+    table += "}\n";
+    if env::var_os("KUBECTL_DS_UPDATE").is_some() {
+        fs::write(path, table).unwrap();
+    } else {
+        assert!(table == found, "{} is stale: run this test with KUBECTL_DS_UPDATE=1", path.display());
+    }
 }
 
-/// Returns the oracle's word for the type of a field.
-fn word(kind: &Kind) -> String {
-    match kind {
-        Kind::Value => "value".to_owned(),
-        Kind::Pointer => "pointer".to_owned(),
-        Kind::IntOrString => "intOrString".to_owned(),
-        Kind::Quantity => "quantity".to_owned(),
-        Kind::OptionalQuantity => "*quantity".to_owned(),
-        Kind::Quantities => "quantities".to_owned(),
-        Kind::Texts => "texts".to_owned(),
-        Kind::Values => "values".to_owned(),
-        Kind::Struct(of) => of.name.to_owned(),
-        Kind::Optional(of) => format!("*{}", of.name),
-        Kind::List(of, _) => format!("[]{}", of.name),
+/// Returns all of `theirs`, the known ones first.
+fn in_order<'a>(
+    known: impl Iterator<Item = &'a str> + Clone,
+    theirs: impl Iterator<Item = &'a String> + Clone,
+) -> impl Iterator<Item = &'a str> {
+    let theirs = theirs.map(String::as_str);
+    let (all, before) = (theirs.clone(), known.clone());
+    let stays = known.filter(move |known| all.clone().any(|one| one == *known));
+    stays.chain(theirs.filter(move |new| before.clone().all(|known| known != *new)))
+}
+
+/// Returns how the table declares a field of which the oracle has this word for the type.
+fn declared(word: &str, key: Option<Key>) -> String {
+    match (word, key) {
+        ("value" | "pointer" | "quantity" | "quantities" | "texts" | "values", _) => word.to_owned(),
+        ("intOrString", _) => "int_or_string".to_owned(),
+        ("*quantity", _) => "optional_quantity".to_owned(),
+        (word, key) => match (word.strip_prefix('*'), word.strip_prefix("[]"), key) {
+            (Some(of), ..) => format!("(?{of})"),
+            (None, Some(of), Some(Key::Field(field))) => format!("[{of} by {field:?}]"),
+            (None, Some(of), Some(key)) => format!("[{of} as {key:?}]"),
+            (None, Some(of), None) => format!("[{of} by MISSING]"),
+            (None, None, _) => format!("({word})"),
+        },
     }
+}
+
+/// Returns the declaration of a type, with lines of at most 120 columns.
+fn wrapped(name: &str, fields: &[String]) -> String {
+    let line = format!("    {name} {{ {} }}\n", fields.join(", "));
+    if line.trim_end().len() <= 120 {
+        return line;
+    }
+    let mut lines = vec![String::new()];
+    for field in fields {
+        let line = lines.last_mut().unwrap();
+        match line.len() + field.len() < 112 {
+            true => *line += &format!(" {field},"),
+            false => lines.push(format!(" {field},")),
+        }
+    }
+    let lines: String = lines.iter().map(|line| format!("        {}\n", line.trim_start())).collect();
+    format!("    {name} {{\n{lines}    }}\n")
 }
 
 fn generate(random: &mut Random, size: &Size) -> (Vec<Value>, Vec<Value>) {

@@ -14,6 +14,8 @@ mod docs;
 mod dumps;
 #[cfg(feature = "e2e")]
 mod e2e;
+#[cfg(feature = "live")]
+mod fuzzing;
 #[cfg(unix)]
 mod interruption;
 #[cfg(feature = "live")]

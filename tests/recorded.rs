@@ -1,4 +1,4 @@
-//! The recorded faulty cluster, which `--from demo` shows: what is reported of it agrees with what
+//! The recorded faulty cluster: what is reported of it agrees with what
 //! the control plane had done when it was recorded. The e2e tests hold the same live.
 
 use std::io;
@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use kubectl_ds::cluster::file;
 use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
-use kubectl_ds::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
+use kubectl_ds::coverage::needed_pods::nodes_needing_all_pods;
+use kubectl_ds::coverage::options::{Detail, Options};
+use kubectl_ds::coverage::walk::coverage;
 use kubectl_ds::model::selector::LabelSelector;
 use serde_json::Value;
 
@@ -21,8 +23,9 @@ struct Recording {
     items: Vec<Value>,
 }
 
-fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/demo.json.gz")
+/// Returns where the recorded objects are.
+pub fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/faulty-cluster.json.gz")
 }
 
 /// Returns the recorded objects.

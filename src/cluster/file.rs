@@ -21,7 +21,7 @@ use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 /// The path that names the dump inside the program.
 pub const DEMO: &str = "demo";
 
-/// A faulty cluster, recorded from a real control plane by the end-to-end tests.
+/// A cluster with some problems, recorded from a real control plane by the end-to-end tests.
 const DEMO_BYTES: &[u8] = include_bytes!("../../tests/fixtures/demo.json.gz");
 
 /// How many unreadable objects are named.
@@ -282,6 +282,7 @@ impl Dump {
     }
 
     /// Makes the error for a change that is to be made to a dump.
+    #[cfg(feature = "live")]
     pub(super) fn refuse_write(&self) -> ClusterError {
         ClusterError::file(self.name(), "is a dump, which cannot be changed")
     }

@@ -1,57 +1,208 @@
-//! Reads the one DaemonSet of a manifest, for what-if questions.
+//! Reads the DaemonSets of manifests, for what-if questions.
 //!
-//! A manifest often also has the DaemonSet's ConfigMap and ServiceAccount; those are ignored.
+//! A manifest often also has a DaemonSet's ConfigMap and ServiceAccount; those are ignored.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::error::ClusterError;
+use super::manifest_decoding::{DecodingProblems, decoding_problems};
 use super::manifest_validation;
 use super::text::{self, Format, STANDARD_INPUT, Text};
 use super::yaml;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
+use crate::model::snapshot::Snapshot;
 
-/// Reads the DaemonSet of a manifest, from a file or, for `-`, from standard input.
+/// The release whose rules [`Manifest::validate`] applies: 1.36.
+const MINOR: u32 = 36;
+
+/// A DaemonSet as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// The file that it is in, or `standard input`.
+    file: String,
+    object: Value,
+}
+
+impl Manifest {
+    /// Returns the object, with its namespace.
+    pub fn object(&self) -> &Value {
+        &self.object
+    }
+
+    /// Returns the namespace.
+    pub fn namespace(&self) -> &str {
+        text_at(&self.object, "/metadata/namespace")
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        text_at(&self.object, "/metadata/name")
+    }
+
+    /// Returns the DaemonSet if the rules of Kubernetes 1.36 allow it, and warnings.
+    ///
+    /// Fields that 1.36 does not have are an error, unless the nodes are of a later release.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the API server would reject the DaemonSet.
+    pub fn validate(&self, snapshot: &Snapshot) -> Result<(DaemonSet, Vec<String>), ClusterError> {
+        let is_later = snapshot
+            .nodes
+            .iter()
+            .filter_map(|node| {
+                node.status.node_info.kubelet_version.strip_prefix("v1.")?.split('.').next()?.parse().ok()
+            })
+            .any(|minor: u32| minor > MINOR);
+        self.validate_for(is_later)
+    }
+
+    /// Validates the DaemonSet for a release that may have fields which Kubernetes 1.36 does not have.
+    fn validate_for(&self, is_later: bool) -> Result<(DaemonSet, Vec<String>), ClusterError> {
+        let DecodingProblems { mut errors, mut unknown_fields } =
+            match text_at(&self.object, "/apiVersion").starts_with(ADVANCED_GROUP) {
+                true => decoding_problems(&as_apps(&self.object)),
+                false => decoding_problems(&self.object),
+            };
+        if !is_later {
+            errors.append(&mut unknown_fields);
+        }
+        if !errors.is_empty() {
+            return Err(self.invalid(&errors));
+        }
+        let daemon_set = self.daemon_set(self.object.clone())?;
+        let problems = manifest_validation::problems(&daemon_set);
+        if !problems.is_empty() {
+            return Err(self.invalid(&problems));
+        }
+        let warnings = unknown_fields.iter().map(|field| format!("{}: {field}; it is ignored", self.file)).collect();
+        Ok((daemon_set, warnings))
+    }
+
+    /// Sets the namespace if there is none: the requested one, or else the default one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the DaemonSet has no name, and if another namespace is requested.
+    fn set_namespace(&mut self, requested: Option<&str>, default: &str) -> Result<(), ClusterError> {
+        let Manifest { file, object } = self;
+        if text_at(object, "/metadata/name").is_empty() {
+            return Err(ClusterError::file(&**file, "its DaemonSet has no metadata.name"));
+        }
+        let given = text_at(object, "/metadata/namespace");
+        if given.is_empty() {
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.insert("namespace".to_owned(), requested.unwrap_or(default).into());
+            }
+        } else if let Some(requested) = requested.filter(|requested| *requested != given) {
+            let problem = format!("its DaemonSet has namespace {given:?}, but {requested:?} is requested");
+            let hint = format!("use `-n {given}`, or omit -n");
+            return Err(ClusterError::file(&**file, problem).hint(hint));
+        }
+        Ok(())
+    }
+
+    /// Returns the DaemonSet of an object, for example of this one after the API server added its defaults.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a field has a value of the wrong type.
+    pub fn daemon_set(&self, object: Value) -> Result<DaemonSet, ClusterError> {
+        DaemonSet::from_object(object).map_err(|error| {
+            ClusterError::file(&*self.file, format!("DaemonSet {:?} cannot be read: {error}", self.name()))
+        })
+    }
+
+    fn invalid(&self, problems: &[String]) -> ClusterError {
+        ClusterError::file(&*self.file, format!("DaemonSet {:?} is invalid: {}", self.name(), problems.join("; ")))
+            .hint("the API server would reject it too")
+    }
+}
+
+/// Reads the DaemonSets of manifests: of files, of the JSON and YAML files of directories, or, for `-`, of standard
+/// input. Other objects are ignored.
 ///
-/// If it has no namespace, it gets the requested one, or else the default one.
+/// A DaemonSet without a namespace gets the requested one, or else the default one.
 ///
 /// # Errors
 ///
-/// Fails if the manifest cannot be read, has no DaemonSet of `apps/v1` or several, if another namespace is
-/// requested, and if the API server would reject the DaemonSet.
-pub fn read_daemon_set(
+/// Fails if a file cannot be read, if there is no DaemonSet of `apps/v1`, if one has no name, and if another namespace
+/// is requested.
+pub fn read_daemon_sets(
+    paths: &[String],
+    stdin: &mut dyn Read,
+    requested_namespace: Option<&str>,
+    default_namespace: &str,
+) -> Result<Vec<Manifest>, ClusterError> {
+    let mut manifests = Vec::new();
+    let mut others = BTreeMap::new();
+    for path in paths {
+        for file in files(path)? {
+            let (name, text) = read_text(&file, stdin)?;
+            let found = daemon_sets(objects(name, &text)?, false, &mut others);
+            manifests.extend(found.into_iter().map(|object| Manifest { file: name.to_owned(), object }));
+        }
+    }
+    if manifests.is_empty() {
+        let name = if paths == ["-"] { STANDARD_INPUT.to_owned() } else { paths.join(", ") };
+        return Err(no_daemon_set(&name, &others));
+    }
+    for manifest in &mut manifests {
+        manifest.set_namespace(requested_namespace, default_namespace)?;
+    }
+    Ok(manifests)
+}
+
+/// Reads the one DaemonSet or Advanced DaemonSet of a manifest, as [`read_daemon_sets`] does, and validates it with the rules
+/// of Kubernetes 1.36. Of an Advanced DaemonSet, the API server may reject more than its template and its selector.
+///
+/// # Errors
+///
+/// Fails for the same reasons, if there are several, and if the API server would reject the DaemonSet.
+pub fn read_daemon_set_of_any_flavor(
     path: &str,
     stdin: &mut dyn Read,
-    asked_namespace: Option<&str>,
+    requested_namespace: Option<&str>,
     default_namespace: &str,
 ) -> Result<DaemonSet, ClusterError> {
     let (name, text) = read_text(path, stdin)?;
-    let mut object = only_daemon_set(name, objects(name, &text)?, false)?;
-    let given = text_at(&object, "/metadata/namespace");
-    if given.is_empty() {
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("namespace".to_owned(), asked_namespace.unwrap_or(default_namespace).into());
+    let object = only_daemon_set(name, objects(name, &text)?)?;
+    let mut manifest = Manifest { file: name.to_owned(), object };
+    manifest.set_namespace(requested_namespace, default_namespace)?;
+    Ok(manifest.validate_for(false)?.0)
+}
+
+/// Returns the files that a path means: itself, or as for kubectl the JSON and YAML files of a directory, without those
+/// of directories in it.
+fn files(path: &str) -> Result<Vec<String>, ClusterError> {
+    if path == "-" || !Path::new(path).is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(|error| text::io_error(path, &error))? {
+        let entry = entry.map_err(|error| text::io_error(path, &error))?.path();
+        let is_manifest =
+            entry.extension().is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|one| extension == *one));
+        if is_manifest && entry.is_file() {
+            files.push(entry.to_string_lossy().into_owned());
         }
-    } else if let Some(asked) = asked_namespace.filter(|asked| *asked != given) {
-        let problem = format!("its DaemonSet has namespace {given:?}, but {asked:?} is requested");
-        return Err(ClusterError::file(name, problem).hint(format!("use `-n {given}`, or omit -n")));
     }
-    let label = text_at(&object, "/metadata/name").to_owned();
-    let refuse = |problems: &[String]| {
-        ClusterError::file(name, format!("DaemonSet {label:?} is invalid: {}", problems.join("; ")))
-            .hint("the API server would reject it too")
-    };
-    let problems = manifest_validation::decoding_problems(&object);
-    if !problems.is_empty() {
-        return Err(refuse(&problems));
+    files.sort();
+    Ok(files)
+}
+
+/// Returns what Advanced DaemonSets have in common with those of Kubernetes.
+fn as_apps(advanced: &Value) -> Value {
+    let mut common = advanced.clone();
+    if let Some(spec) = common.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.retain(|field, _| matches!(field.as_str(), "selector" | "template"));
     }
-    let daemon_set = DaemonSet::from_object(object)
-        .map_err(|error| ClusterError::file(name, format!("DaemonSet {label:?} cannot be read: {error}")))?;
-    let problems = manifest_validation::problems(&daemon_set);
-    if problems.is_empty() { Ok(daemon_set) } else { Err(refuse(&problems)) }
+    common
 }
 
 /// Reads the pod template of the one DaemonSet or Advanced DaemonSet in a manifest, from a file or, for `-`, from
@@ -62,7 +213,7 @@ pub fn read_daemon_set(
 /// Fails if the manifest cannot be read, or has no DaemonSet, several, or one without a template.
 pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<Value, ClusterError> {
     let (name, text) = read_text(path, stdin)?;
-    let mut object = only_daemon_set(name, objects(name, &text)?, true)?;
+    let mut object = only_daemon_set(name, objects(name, &text)?)?;
     match object.pointer_mut("/spec/template").map(Value::take) {
         Some(template @ Value::Object(_)) => Ok(template),
         _ => Err(ClusterError::file(name, "its DaemonSet has no spec.template")),
@@ -91,6 +242,7 @@ fn objects(name: &str, text: &str) -> Result<Vec<Value>, ClusterError> {
     };
     let mut objects = Vec::new();
     for mut document in documents {
+        convert_whole_numbers(&mut document);
         let items =
             (text_at(&document, "/kind") == "List").then(|| document.get_mut("items").map(Value::take)).flatten();
         match items {
@@ -101,12 +253,27 @@ fn objects(name: &str, text: &str) -> Result<Vec<Value>, ClusterError> {
     Ok(objects)
 }
 
+/// Writes numbers such as 30.0 as integers, as kubectl sends them.
+fn convert_whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|float| float.fract() == 0.0).map(|float| format!("{float:.0}"));
+            if let Some(whole) = whole.and_then(|digits| digits.parse::<i64>().ok()).filter(|_| !number.is_i64()) {
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(convert_whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(convert_whole_numbers),
+        _ => {}
+    }
+}
+
 fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Result<Value, ClusterError> {
-    let mut others: BTreeMap<String, usize> = BTreeMap::new();
+/// Retains the DaemonSets, and counts the other kinds.
+fn daemon_sets(objects: Vec<Value>, advanced_too: bool, others: &mut BTreeMap<String, usize>) -> Vec<Value> {
     let mut daemon_sets = Vec::new();
     for object in objects {
         let api_version = text_at(&object, "/apiVersion");
@@ -120,36 +287,48 @@ fn only_daemon_set(name: &str, objects: Vec<Value>, advanced_too: bool) -> Resul
             }
         }
     }
+    daemon_sets
+}
+
+fn only_daemon_set(name: &str, objects: Vec<Value>) -> Result<Value, ClusterError> {
+    let mut others = BTreeMap::new();
+    let mut daemon_sets = daemon_sets(objects, true, &mut others);
     match daemon_sets.as_slice() {
         [one] if text_at(one, "/metadata/name").is_empty() => {
             Err(ClusterError::file(name, "its DaemonSet has no metadata.name"))
         }
         [_] => Ok(daemon_sets.remove(0)),
-        [] => {
-            let old = others.keys().find(|kind| kind.ends_with("DaemonSet")).map(|kind| match kind.as_str() {
-                "extensions/v1beta1 DaemonSet" | "apps/v1beta2 DaemonSet" => {
-                    "that version is no longer served: write `apiVersion: apps/v1`"
-                }
-                "DaemonSet" => "write `apiVersion: apps/v1` into it",
-                _ => "only DaemonSets of `apps/v1` are understood",
-            });
-            let found: Vec<_> = others.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
-            let problem = match found.as_slice() {
-                [] => "has no Kubernetes object".to_owned(),
-                found => format!("holds no DaemonSet of apps/v1, only {}", found.join(", ")),
-            };
-            Err(ClusterError::file(name, problem).hint(old.unwrap_or("-f takes the manifest of one DaemonSet")))
-        }
+        [] => Err(no_daemon_set(name, &others)),
         several => {
             let label = |object| match (text_at(object, "/metadata/namespace"), text_at(object, "/metadata/name")) {
                 ("", name) => name.to_owned(),
                 (namespace, name) => format!("{namespace}/{name}"),
             };
             let names: Vec<_> = several.iter().map(label).collect();
-            Err(ClusterError::file(name, format!("holds {} DaemonSets: {}", names.len(), names.join(", ")))
-                .hint("give a manifest with one of them"))
+            Err(ClusterError::file(name, format!("has {} DaemonSets: {}", names.len(), names.join(", ")))
+                .hint("pass a manifest with one of them"))
         }
     }
+}
+
+/// Returns the error about manifests without a DaemonSet, given the number of objects of other kinds.
+fn no_daemon_set(name: &str, others: &BTreeMap<String, usize>) -> ClusterError {
+    let old = others.keys().find(|kind| kind.ends_with("DaemonSet")).map(|kind| match kind.as_str() {
+        "extensions/v1beta1 DaemonSet" | "apps/v1beta2 DaemonSet" => {
+            "that version is no longer served: write `apiVersion: apps/v1`"
+        }
+        "DaemonSet" => "write `apiVersion: apps/v1` into it",
+        _ => "only DaemonSets of `apps/v1` are understood",
+    });
+    let kustomization = others
+        .contains_key("Kustomization")
+        .then_some("for a kustomization: kubectl kustomize DIR | kubectl ds coverage -f -");
+    let found: Vec<_> = others.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
+    let problem = match found.as_slice() {
+        [] => "has no Kubernetes object".to_owned(),
+        found => format!("has no DaemonSet of apps/v1, only {}", found.join(", ")),
+    };
+    ClusterError::file(name, problem).hint(old.or(kustomization).unwrap_or("-f takes manifests of DaemonSets"))
 }
 
 /// Says what is wrong with JSON, and where.

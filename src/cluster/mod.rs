@@ -12,6 +12,7 @@ mod json_document;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod manifest;
+mod manifest_decoding;
 mod manifest_validation;
 mod newest_time;
 mod objects;
@@ -21,6 +22,7 @@ mod redact;
 mod replace_file;
 mod suggestions;
 pub mod text;
+#[cfg(feature = "live")]
 pub(crate) mod write;
 pub mod write_dump;
 pub mod yaml;
@@ -119,6 +121,15 @@ pub enum Flavors {
     Advanced,
     /// Both. A name means Kubernetes' own DaemonSet, or OpenKruise's if there is no other.
     Any,
+}
+
+impl From<Flavor> for Flavors {
+    fn from(flavor: Flavor) -> Self {
+        match flavor {
+            Flavor::Apps => Flavors::Apps,
+            Flavor::Advanced => Flavors::Advanced,
+        }
+    }
 }
 
 impl Flavors {

@@ -4,60 +4,39 @@ use serde_json::Value;
 
 use super::Source;
 use super::error::ClusterError;
+use super::live::Live;
+use super::manifest::Manifest;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
-use crate::plan::{DaemonSetPatch, PodDeletion};
+use crate::plan::{PodRef, Step};
 
 impl Source {
-    /// Sends a patch once, and returns the server's answer, unchecked. In a dry run the server does everything but
+    /// Returns the live cluster; a dump cannot be changed.
+    fn live(&self) -> Result<&Live, ClusterError> {
+        match self {
+            Source::Live(live) => Ok(live),
+            Source::File(dump) => Err(dump.refuse_write()),
+        }
+    }
+
+    /// Sends a step once, and returns the server's answer, unchecked. In a dry run the server does everything but
     /// persist it.
     ///
     /// # Errors
     ///
-    /// Fails if the object has another resource version (see [`ClusterError::is_conflict`]), if the server refuses the
-    /// patch or cannot be reached, and for a dump.
-    pub async fn patch_daemon_set(&self, patch: &DaemonSetPatch, is_dry_run: bool) -> Result<Value, ClusterError> {
-        match self {
-            #[cfg(feature = "live")]
-            Source::Live(live) => live.patch_daemon_set(patch, is_dry_run).await,
-            Source::File(dump) => {
-                let _ = (patch, is_dry_run);
-                Err(dump.refuse_write())
-            }
-        }
+    /// Fails if the object is another version than the step was made for (see [`ClusterError::is_conflict`]), if the
+    /// server refuses the step or cannot be reached, and for a dump.
+    pub async fn send(&self, step: &Step, is_dry_run: bool) -> Result<Value, ClusterError> {
+        self.live()?.send(step, is_dry_run).await
     }
 
-    /// Deletes a pod once, or evicts it, and returns the server's answer, unchecked.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the pod has another UID or resource version (see [`ClusterError::is_conflict`]), if the server or a
-    /// PodDisruptionBudget refuses, if the server cannot be reached, and for a dump.
-    pub async fn delete_pod(&self, pod: &PodDeletion, evicts: bool) -> Result<Value, ClusterError> {
-        match self {
-            #[cfg(feature = "live")]
-            Source::Live(live) => live.delete_pod(pod, evicts).await,
-            Source::File(dump) => {
-                let _ = (pod, evicts);
-                Err(dump.refuse_write())
-            }
-        }
-    }
-
-    /// Reads the pod that a deletion is for; `None` if it does not exist.
+    /// Reads a pod again; `None` if none of its name exists.
     ///
     /// # Errors
     ///
     /// Fails if the server refuses or cannot be reached, and for a dump.
-    pub async fn read_pod(&self, pod: &PodDeletion) -> Result<Option<Pod>, ClusterError> {
-        match self {
-            #[cfg(feature = "live")]
-            Source::Live(live) => live.read_pod(pod).await,
-            Source::File(dump) => {
-                let _ = pod;
-                Err(dump.refuse_write())
-            }
-        }
+    pub async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, ClusterError> {
+        self.live()?.read_pod(pod).await
     }
 
     /// Creates an event.
@@ -66,29 +45,27 @@ impl Source {
     ///
     /// Fails if the server refuses or cannot be reached, and for a dump.
     pub async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), ClusterError> {
-        match self {
-            #[cfg(feature = "live")]
-            Source::Live(live) => live.create_event(namespace, event).await,
-            Source::File(dump) => {
-                let _ = (namespace, event);
-                Err(dump.refuse_write())
-            }
-        }
+        self.live()?.create_event(namespace, event).await
     }
 
-    /// Reads the DaemonSet that a patch is for; `None` if it does not exist.
+    /// Reads a DaemonSet again; `None` if none of its name exists.
     ///
     /// # Errors
     ///
     /// Fails if the server refuses or cannot be reached, and for a dump.
-    pub async fn read_daemon_set(&self, patch: &DaemonSetPatch) -> Result<Option<DaemonSet>, ClusterError> {
+    pub async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, ClusterError> {
+        self.live()?.read_daemon_set(before).await
+    }
+
+    /// Returns what the server would store if a whole DaemonSet were applied, with its defaults; `None` for a dump.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server rejects the DaemonSet or cannot be reached.
+    pub async fn dry_run(&self, manifest: &Manifest) -> Result<Option<Value>, ClusterError> {
         match self {
-            #[cfg(feature = "live")]
-            Source::Live(live) => live.read_daemon_set(patch).await,
-            Source::File(dump) => {
-                let _ = patch;
-                Err(dump.refuse_write())
-            }
+            Source::Live(live) => live.dry_run(manifest).await.map(Some),
+            Source::File(_) => Ok(None),
         }
     }
 }

@@ -7,6 +7,8 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::api_server::ApiServer;
+use super::not_applied::{NotApplied, applied_or_not, not_shown};
+use super::out_after_change::OutAfterChange;
 use super::parse::{Named, parse_duration, parse_name};
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs, ZONE};
@@ -16,19 +18,18 @@ use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, Step};
 use crate::render;
 use crate::render::view::View;
-use crate::report::change::Change as FieldChange;
 use crate::report::fix::Command;
+use crate::report::history::Subcommand;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
-use crate::rollout::apply::{Application, Refusal, apply};
+use crate::rollout::apply::{Application, apply};
 use crate::rollout::difference::difference;
 use crate::rollout::difference::object::changes;
-use crate::rollout::hold;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::planned::Planned;
 use crate::rollout::revisions::Revisions;
@@ -133,9 +134,6 @@ pub async fn run(
     let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
     let snapshot = session.read_history(query, io).await?;
     let daemon_set = only_one(&snapshot, &settings.name)?;
-    if settings.watch && daemon_set.flavor() == Flavor::Advanced {
-        return Err(CommandError::usage("--watch cannot follow Advanced DaemonSets; leave it out").into());
-    }
     let revisions = Revisions::of(daemon_set, &snapshot);
     let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
     let mut change = Change { settings, session: &session, target: &target, before: &revisions, plan: &plan, report };
@@ -159,7 +157,7 @@ pub async fn run(
         }
         DryRun::Server => {
             let object = change.apply(step, io, out).await?;
-            change.note_applied(Stage::TriedOut, step, &object);
+            change.note_applied(Stage::TriedOut, &object);
             if settings.output.is_none() {
                 render::change::made_by_server(&change.report, &change.view(io), out)?;
             }
@@ -168,8 +166,8 @@ pub async fn run(
         }
         DryRun::Off => {
             let object = change.apply(step, io, out).await?;
-            change.note_applied(Stage::Applied, step, &object);
-            let mut out = OutAfterChange { out, failure: None };
+            change.note_applied(Stage::Applied, &object);
+            let mut out = OutAfterChange::new(out);
             let finished = change.finish(&snapshot, &object, io, &mut out).await;
             let OutAfterChange { out, failure } = out;
             let Some(error) = failure else {
@@ -203,7 +201,11 @@ async fn follow(
     let settings = WatchArgs::until_available();
     let display = settings.progress.display(None, target.color, target.view(io.width()), io)?;
     let followed = Followed {
-        query: Query { names: vec![daemon_set.metadata.name.clone()], ..Query::default() },
+        query: Query {
+            names: vec![daemon_set.metadata.name.clone()],
+            flavors: daemon_set.flavor().into(),
+            ..Query::default()
+        },
         is_named: true,
         to_revision: None,
         output: None,
@@ -212,94 +214,6 @@ async fn follow(
         map: Map { is_shown: false, label: ZONE.to_owned() },
     };
     Box::pin(status_watch::run(settings, followed, session, io, out)).await
-}
-
-/// Makes the error of a plan that could not be shown: it must not be carried out unseen.
-pub(super) fn not_shown(failure: Failure) -> Failure {
-    match failure {
-        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            CommandError::new("the output was closed before the change was shown; nothing was sent").into()
-        }
-        failure => failure,
-    }
-}
-
-/// Why a change was not applied.
-pub(super) struct NotApplied {
-    /// Whether it was refused, or its outcome is unknown.
-    pub(super) stage: Stage,
-    /// What others have changed.
-    pub(super) changes: Vec<FieldChange>,
-    pub(super) error: CommandError,
-}
-
-/// Returns the changed object, or the error of a change that was not applied or whose outcome is unknown.
-pub(super) fn applied_or_not(
-    application: Application<CommandError>,
-    title: &str,
-    repeat: &str,
-) -> Result<Value, Box<NotApplied>> {
-    let refused = |error| NotApplied { stage: Stage::Refused, changes: Vec::new(), error };
-    Err(Box::new(match application {
-        Application::Applied(object) => return Ok(object),
-        Application::Refused(Refusal::Changed { by, changes }) => {
-            let by = match by.is_empty() {
-                true => "somebody else".to_owned(),
-                false => by.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and "),
-            };
-            let message = format!("{title} was changed by {by} after it was read; this change was not applied");
-            let hint = "review that change, and run the command again if you still want yours";
-            NotApplied { changes, ..refused(CommandError::new(message).hint(hint)) }
-        }
-        Application::Refused(Refusal::Deleted) => {
-            refused(CommandError::new(format!("{title} was deleted after it was read")))
-        }
-        Application::Refused(Refusal::Contended | Refusal::Blocked) => {
-            let message = format!("{title} changes faster than it can be patched; this change was not applied");
-            refused(CommandError::new(message).hint("find out what keeps writing its status"))
-        }
-        Application::Refused(Refusal::ByServer(error)) => refused(error),
-        Application::Refused(Refusal::NotApplied(error)) => {
-            refused(error.hint(format!("{title} was read again, and the change was not applied; {repeat}")))
-        }
-        Application::Recreated => {
-            let message = format!("{title} was deleted and recreated after it was read; this change was not applied");
-            refused(CommandError::new(message).hint("review the new DaemonSet before you change it"))
-        }
-        Application::Unknown(error) => {
-            let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
-            let hint = format!("it is not known whether the change was applied; {repeat}");
-            NotApplied { stage: Stage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
-        }
-    }))
-}
-
-/// Standard output after a change was applied: that it cannot be written does not end the command.
-struct OutAfterChange<'a> {
-    out: &'a mut dyn Write,
-    failure: Option<io::Error>,
-}
-
-impl OutAfterChange<'_> {
-    fn note(&mut self, result: io::Result<()>) {
-        if let (Err(error), None) = (result, &self.failure) {
-            self.failure = Some(error);
-        }
-    }
-}
-
-impl Write for OutAfterChange<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write_all(bytes);
-        self.note(written);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let flushed = self.out.flush();
-        self.note(flushed);
-        Ok(())
-    }
 }
 
 /// Returns the one DaemonSet that was found.
@@ -350,7 +264,7 @@ impl Change<'_> {
         if !is_dry_run {
             interrupt.expect_changes();
         }
-        let server = ApiServer { source: &self.session.source, is_dry_run, evicts: false };
+        let server = ApiServer { source: &self.session.source, is_dry_run };
         let application = tokio::select! {
             biased;
             application = apply(&server, step, self.before.daemon_set, is_dry_run) => application,
@@ -388,8 +302,8 @@ impl Change<'_> {
                 )
             }
             Action::Set(fields) => format!("to repeat it: {}", view.command(&set::command(daemon_set, fields))),
-            Action::Pause => format!("to repeat it: {}", view.command(&hold::command("pause", daemon_set))),
-            Action::Resume => format!("to repeat it: {}", view.command(&hold::command("resume", daemon_set))),
+            Action::Pause => format!("to repeat it: {}", view.command(&daemon_set.command(Subcommand::Pause))),
+            Action::Resume => format!("to repeat it: {}", view.command(&daemon_set.command(Subcommand::Resume))),
             Action::Partition(_) => "run the command again".to_owned(),
             Action::Restart => format!(
                 "before you restart again, see whether the template was changed: {}",
@@ -400,10 +314,9 @@ impl Change<'_> {
 
     /// Notes that a step was applied, and how the server's result differs from the planned one, because of webhooks and
     /// defaults.
-    fn note_applied(&mut self, stage: Stage, step: &Step, object: &Value) {
+    fn note_applied(&mut self, stage: Stage, object: &Value) {
         self.report.outcome.stage = stage;
-        let Step::PatchDaemonSet(patch) = step;
-        let Ok(planned) = patch.applied_to(&self.before.daemon_set.object) else { return };
+        let Ok(planned) = self.plan.applied_to(&self.before.daemon_set.object) else { return };
         let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
         self.report.outcome.made_by_server = match (template(&planned), template(object)) {
             _ if !self.report.kind.changes_template() => changes(&planned, object),
@@ -508,14 +421,10 @@ impl Change<'_> {
     /// Waits until the controller has observed the change; returns `None` if it has not in time.
     async fn wait(&self, object: &Value, patience: Duration, io: &Io<'_>) -> Result<Option<Outcome>, CommandError> {
         let metadata = &self.before.daemon_set.metadata;
-        let flavors = match self.before.daemon_set.flavor() {
-            Flavor::Apps => Flavors::Apps,
-            Flavor::Advanced => Flavors::Advanced,
-        };
         let query = Query {
             namespace: Some(metadata.namespace.clone()),
             names: vec![metadata.name.clone()],
-            flavors,
+            flavors: self.before.daemon_set.flavor().into(),
             wanted: Wanted::History(PodsOf::None),
             ..Query::default()
         };

@@ -15,8 +15,8 @@ use crate::io::Io;
 /// The size in bytes of the largest piece of output that is passed on at once.
 const PIECE_SIZE: usize = 1 << 16;
 
-/// Runs a program and waits for it. On a terminal the program has the terminal to itself, so that it can color and
-/// page, and it handles Ctrl-C; otherwise its output is passed on, and Ctrl-C ends it.
+/// Runs a program and waits for it. A program that gets the terminal has it to itself, so that it can color and page,
+/// and it handles Ctrl-C from then on; the output of another one is passed on, and Ctrl-C ends it.
 ///
 /// # Errors
 ///
@@ -24,19 +24,20 @@ const PIECE_SIZE: usize = 1 << 16;
 /// written, and if this process has to end. The program has ended by then, too.
 pub(super) async fn run(
     mut command: Command,
+    gets_terminal: bool,
     io: &mut Io<'_>,
     out: &mut dyn Write,
     not_started: impl FnOnce(io::Error) -> CommandError,
 ) -> Result<ExitStatus, Failure> {
     out.flush()?;
     command.kill_on_drop(true).stdin(Stdio::null());
-    if !io.out_is_terminal {
+    if !gets_terminal {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     } else if io.input_is_terminal {
         command.stdin(Stdio::inherit());
     }
     let interrupt = io.interrupt.clone();
-    if io.out_is_terminal {
+    if gets_terminal {
         interrupt.leave_to_other_program();
     }
     let mut child = command.spawn().map_err(not_started)?;
@@ -71,7 +72,7 @@ pub(super) async fn run(
     // before the signal that this process received with it.
     let is_interrupted =
         is_ended_by_ctrl_c(status) || interrupt.was_left_to_other_program() && !matches!(status.code(), Some(0 | 1));
-    match io.out_is_terminal && is_interrupted {
+    match gets_terminal && is_interrupted {
         true => Err(interrupted().into()),
         false => Ok(status),
     }

@@ -11,10 +11,12 @@ use super::output::{self, Output};
 use super::parse::{node_states, parse_names, parse_node, parse_selector, reason_codes};
 use super::session::{GlobalArgs, Target};
 use super::watch::{self, Follow, Progress, check_watch};
-use crate::cluster::{CoverageScope, Query, Wanted, manifest};
+use super::what_if::{self, WhatIf};
+use crate::cluster::{CoverageScope, Query, Wanted};
 use crate::coverage::filter::Filter;
-use crate::coverage::walk::{Detail, Options, coverage, nodes_needing_all_pods};
-use crate::coverage::what_if::what_if;
+use crate::coverage::needed_pods::nodes_needing_all_pods;
+use crate::coverage::options::{Detail, Options};
+use crate::coverage::walk::coverage;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
@@ -37,10 +39,13 @@ kubectl ds coverage -A
 kubectl ds coverage node-exporter -n monitoring
 
 # Explain one node in full
-kubectl ds coverage node-exporter -n monitoring --node worker-a1
+kubectl ds coverage node-exporter -n monitoring --node general-c4
 
 # Show where the pods of a changed manifest would run, before applying it
 kubectl ds coverage -f daemonset.yaml
+
+# The same for the DaemonSets of a directory, with a row per node
+kubectl ds coverage -f . --nodes
 
 # Fail a pipeline if an eligible node lacks an available pod
 kubectl ds coverage node-exporter -n monitoring --exit-code")]
@@ -74,14 +79,15 @@ pub struct CoverageArgs {
     /// Show the counts by the value of this node label, such as topology.kubernetes.io/zone
     #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
     by: Option<String>,
-    /// What if: hold the DaemonSet of this manifest (`-` is standard input) against the cluster
-    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "node", "nodes", "details", "by", "reason", "state", "problems"])]
-    filename: Option<String>,
+    /// Preview a manifest: what would change if its DaemonSets were applied; a file, a directory, or - for standard
+    /// input; may be repeated
+    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "details", "reason", "state", "problems"])]
+    filename: Vec<String>,
     /// Exit with 3 if an eligible node lacks an available pod (with -f, if a pod would not fit), with 5 if that could
     /// not be determined, and with 1 if there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
-    /// How to print: wide, json, yaml or name
+    /// Output format. One of: (wide, json, yaml, name)
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
     /// Show the report again whenever it changes, until interrupted
@@ -103,16 +109,16 @@ struct Settings {
 
 /// A selector of nodes, and how it was written.
 #[derive(Clone)]
-struct NodeSelector {
-    selector: LabelSelector,
+pub(super) struct NodeSelector {
+    pub(super) selector: LabelSelector,
     text: String,
 }
 
 enum Question {
     /// Which nodes have a pod.
     Coverage(Scope),
-    /// What a manifest would change.
-    WhatIf { manifest: String },
+    /// What manifests would change.
+    WhatIf(WhatIf),
 }
 
 /// Which DaemonSets and nodes are looked at, and how they are shown.
@@ -165,12 +171,15 @@ impl CoverageArgs {
             selector: parse_selector("--node-selector", node_selector.as_deref())?,
             text: node_selector.unwrap_or_default(),
         };
-        let question = match filename {
-            Some(_) if output == Some(Output::Name) => {
+        let question = match filename.is_empty() {
+            false if output == Some(Output::Name) => {
                 return Err(CommandError::usage("-o name and --filename cannot be given together"));
             }
-            Some(manifest) => Question::WhatIf { manifest },
-            None => Question::Coverage(Scope {
+            false => {
+                let nodes = nodes || output == Some(Output::Wide);
+                Question::WhatIf(WhatIf { manifests: filename, node, by, nodes })
+            }
+            true => Question::Coverage(Scope {
                 namespace,
                 names,
                 node,
@@ -198,7 +207,7 @@ pub async fn run(
     let mut target = target.resolve(io)?;
     let Settings { question, node_selector, exit_code, output, watch } = arguments.resolve(&target)?;
     let answer = match question {
-        Question::WhatIf { manifest } => run_what_if(&target, &manifest, node_selector, output, io, out).await?,
+        Question::WhatIf(question) => what_if::run(question, &target, node_selector, output, io, out).await?,
         Question::Coverage(scope) => {
             // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
             if scope.node.is_some() && scope.names.is_empty() {
@@ -211,7 +220,7 @@ pub async fn run(
     if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
 }
 
-fn view(output: Option<Output>, target: &Target, io: &Io<'_>) -> View {
+pub(super) fn view(output: Option<Output>, target: &Target, io: &Io<'_>) -> View {
     let view = target.view(io.width());
     if output == Some(Output::Wide) { view.unlimited() } else { view }
 }
@@ -227,7 +236,6 @@ async fn run_coverage(
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
     let Scope { namespace: _, names, node, by, nodes, details, filter } = scope;
-    let details = details || by.is_some();
     let is_data = matches!(output, Some(Output::Json | Output::Yaml));
     let explains = node.is_some() && (names.len() == 1 || is_data);
     let detail = match &node {
@@ -243,7 +251,8 @@ async fn run_coverage(
     let query = Query { names, wanted, ..Query::default() };
     let session = target.open(io).await?;
     let view = view(output, target, io);
-    let shown = Shown { wide: output == Some(Output::Wide), node: node.clone(), explains, nodes, details };
+    let wide = output == Some(Output::Wide);
+    let shown = Shown { wide, node: node.clone(), explains, nodes, details, by: by.is_some() };
     if let Some(progress) = watch {
         let display = progress.display(output, target.color, target.view(io.width()), io)?;
         let followed = Followed { shown, detail, by, node_selector, filter };
@@ -283,6 +292,8 @@ struct Shown {
     explains: bool,
     nodes: bool,
     details: bool,
+    /// Whether the counts are broken down by a label.
+    by: bool,
 }
 
 impl Shown {
@@ -291,8 +302,10 @@ impl Shown {
             Some(_) if self.explains => render::explanation::explanation(report, self.wide, view, out),
             Some(node) => render::node::table(report, node, self.wide, view, out),
             None if self.nodes => render::nodes::table(report, self.wide, view, out),
-            None if report.daemon_sets.len() > 1 && !self.details => render::overview::overview(report, view, out),
-            None => render::coverage::groups(report, view, out),
+            None if report.daemon_sets.len() > 1 && !self.details && !self.by => {
+                render::overview::overview(report, view, out)
+            }
+            None => render::coverage::groups(report, self.details, view, out),
         }
     }
 }
@@ -344,46 +357,8 @@ fn tell_changes(report: &mut CoverageReport, snapshot: &Snapshot) {
     }
 }
 
-/// Prints what a manifest would change, and returns the answer for `--exit-code`.
-async fn run_what_if(
-    target: &Target,
-    manifest: &str,
-    node_selector: NodeSelector,
-    output: Option<Output>,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Result<Exit, CommandError>, Failure> {
-    if manifest == "-" && target.reads_input() {
-        return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
-    }
-    let session = target.open(io).await?;
-    let proposed =
-        manifest::read_daemon_set(manifest, io.input, session.namespace.as_deref(), &session.default_namespace)?;
-    let query = Query {
-        namespace: Some(proposed.metadata.namespace.clone()),
-        wanted: Wanted::Coverage(CoverageScope {
-            node: None,
-            node_selector: node_selector.selector.clone(),
-            admission: true,
-        }),
-        ..Query::default()
-    };
-    let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();
-    let snapshot = session.read(query, io, all_nodes).await?;
-    check_selected(&snapshot, &node_selector)?;
-    if snapshot.gap(Kind::Nodes, "").is_some() {
-        let error = CommandError::new("what the manifest would change is not known: the nodes could not be read");
-        return Err(CommandError { exit: Exit::Partial, ..error }.into());
-    }
-    let report = what_if(&snapshot, &proposed);
-    if !output::print_data(output, &report, out)? {
-        render::what_if::what_if(&report, &view(output, target, io), out)?;
-    }
-    Ok(gate::all_fit(report.does_not_fit.is_empty(), &report.incomplete))
-}
-
 /// Checks that a node selector matches nodes, so that no answer is about no node at all.
-fn check_selected(snapshot: &Snapshot, node_selector: &NodeSelector) -> Result<(), CommandError> {
+pub(super) fn check_selected(snapshot: &Snapshot, node_selector: &NodeSelector) -> Result<(), CommandError> {
     if node_selector.selector.is_empty() || !snapshot.nodes.is_empty() {
         return Ok(());
     }

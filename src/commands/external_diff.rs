@@ -41,7 +41,7 @@ pub async fn run(
     let (program, arguments) = split(program_and_arguments);
     let mut command = Command::new(program);
     command.args([from_path, to_path]).args(arguments);
-    let status = child::run(command, io, out, |error| not_run(program, error)).await?;
+    let status = child::run(command, io.out_is_terminal, io, out, |error| not_run(program, error)).await?;
     // Dropping it would ignore an error.
     directory.close().map_err(|error| failed("cannot remove the temporary directory of the diff", error))?;
     match status.code() {

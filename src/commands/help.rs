@@ -12,10 +12,11 @@ use crate::error::Exit;
 const SHOWN: [&str; 5] = ["namespace", "all_namespaces", "selector", "from", "now"];
 
 /// Those that have no effect on a command, or that it refuses.
-const WITHOUT_EFFECT: [(&str, &[&str]); 9] = [
+const WITHOUT_EFFECT: [(&str, &[&str]); 10] = [
     ("undo", &["all_namespaces", "selector"]),
     ("restart", &["all_namespaces", "selector"]),
     ("set", &["all_namespaces", "selector"]),
+    ("partition", &["all_namespaces", "selector"]),
     ("pause", &["all_namespaces", "selector"]),
     ("resume", &["all_namespaces", "selector"]),
     ("version", &SHOWN),
@@ -102,4 +103,23 @@ fn describe(command: Command) -> Command {
     let has_flags = command.get_arguments().any(|flag| !flag.is_hide_set());
     let template = if has_flags { TEMPLATE } else { TEMPLATE_WITHOUT_FLAGS };
     command.before_help(text.trim_end().to_owned()).after_help(after_help).help_template(template)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WITHOUT_EFFECT;
+
+    #[test]
+    fn commands_that_change_one_daemon_set_hide_the_flags_that_choose_several() {
+        let command = crate::commands::command();
+        let changes =
+            command.get_subcommands().filter(|one| one.get_arguments().any(|flag| flag.get_id() == "dry_run"));
+        let mut changes: Vec<&str> = changes.map(clap::Command::get_name).collect();
+        changes.sort_unstable();
+        let hidden = &["all_namespaces", "selector"][..];
+        let listed = WITHOUT_EFFECT.iter().filter(|(_, flags)| *flags == hidden).map(|(name, _)| *name);
+        let mut listed: Vec<&str> = listed.collect();
+        listed.sort_unstable();
+        assert_eq!(changes, listed);
+    }
 }

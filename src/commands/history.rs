@@ -30,16 +30,16 @@ use crate::rollout::revisions::{Address, Revision, Revisions, Unknown, name_of};
 /// manifest for B. A alone is compared with the current template.
 #[derive(Debug, Args)]
 #[command(before_help = "# List the revisions of a DaemonSet, and what changed in each
-kubectl ds history half-way -n monitoring
+kubectl ds history fluent-bit -n logging
 
 # Show what the last change did
-kubectl ds history half-way -n monitoring --diff
+kubectl ds history fluent-bit -n logging --diff
 
-# Compare revisions 1 and 2 as lines of YAML
-kubectl ds history half-way -n monitoring --diff 1..2 --unified
+# Compare revisions 3 and 4 as lines of YAML
+kubectl ds history fluent-bit -n logging --diff 3..4 --unified
 
 # Output the template of revision 1, to apply it again
-kubectl ds history half-way -n monitoring --revision 1 -o yaml")]
+kubectl ds history fluent-bit -n logging --revision 1 -o yaml")]
 pub struct HistoryArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all in the namespace
     name: Option<String>,
@@ -60,7 +60,7 @@ pub struct HistoryArgs {
     /// Show one revision; with -o yaml or json a DaemonSet with its template, to be applied again
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     revision: Option<String>,
-    /// How to print: wide, json, yaml or name
+    /// Output format. One of: (wide, json, yaml, name)
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
 }

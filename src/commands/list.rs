@@ -13,7 +13,7 @@ use super::parse::{parse_names, reason_codes};
 use super::session::GlobalArgs;
 use super::watch::{self, Follow, Progress, check_watch};
 use crate::cluster::Query;
-use crate::coverage::walk::nodes_needing_all_pods;
+use crate::coverage::needed_pods::nodes_needing_all_pods;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
@@ -28,7 +28,7 @@ use crate::rollout::fleet;
 /// The flags of `list`, which a command line without a subcommand takes, too.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct ListArgs {
-    /// How to print: wide, json, yaml or name
+    /// Output format. One of: (wide, json, yaml, name)
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
     /// Show healthy DaemonSets too, however many there are

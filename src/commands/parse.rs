@@ -1,15 +1,19 @@
 //! Values of arguments that several subcommands take.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::ContextKind;
+use clap::{Arg, Command};
 
 use crate::cluster::Flavors;
 use crate::error::CommandError;
-use crate::model::selector::LabelSelector;
+use crate::model::selector::{LabelSelector, is_label_value};
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
+use crate::rollout::partition::NodeLabel;
 
 /// Other kinds that people name before a slash, which are no namespaces.
 const OTHER_KINDS: [&str; 22] = [
@@ -68,9 +72,40 @@ pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
     Ok(Named { flavors, namespace, name: name.to_owned() })
 }
 
+/// Parses a label of a node, such as `KEY=VALUE`.
+pub(super) fn parse_label(text: &str) -> Result<NodeLabel, String> {
+    match text.split_once('=') {
+        Some((key, value)) if is_label_key(key) && is_label_value(value) => {
+            Ok(NodeLabel { key: key.to_owned(), value: value.to_owned() })
+        }
+        _ => Err("give the key and the value of a label, such as example.com/ready=true".to_owned()),
+    }
+}
+
 /// Parses a reason code; with `ignore_case` in any case.
 pub(super) fn reason_codes() -> impl TypedValueParser<Value = ReasonCode> {
-    one_of(ReasonCode::ALL, |code| code.name())
+    Brief(one_of(ReasonCode::ALL, |code| code.name()))
+}
+
+/// A parser of many values, whose error about an unknown one lists the similar ones alone if there are any.
+#[derive(Clone)]
+struct Brief<P>(P);
+
+impl<P: TypedValueParser> TypedValueParser for Brief<P> {
+    type Value = P::Value;
+
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<P::Value, clap::Error> {
+        self.0.parse_ref(command, argument, value).map_err(|mut error| {
+            if error.get(ContextKind::SuggestedValue).is_some() {
+                error.remove(ContextKind::ValidValue);
+            }
+            error
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        self.0.possible_values()
+    }
 }
 
 /// Parses the state of a node; with `ignore_case` in any case.

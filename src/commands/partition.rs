@@ -6,23 +6,28 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
-use super::change::{not_shown, only_one};
-use super::parse::{Named, parse_duration, parse_name, parse_selector};
+use super::change::only_one;
+use super::not_applied::not_shown;
+use super::out_after_change::OutAfterChange;
+use super::parse::{Named, parse_duration, parse_label, parse_name, parse_selector};
+use super::partition_progress::Progress;
 use super::partition_run::{Run, now};
-use super::pause::surge_pods;
-use super::session::{GlobalArgs, Session};
-use super::{Failure, interrupted};
-use crate::cluster::{Flavors, Query, Wanted};
+use super::session::{GlobalArgs, Session, Target};
+use super::watch::{self, Display};
+use super::{Failure, interrupted, refusal};
+use crate::cluster::{Flavors, Query, Wanted, manifest};
 use crate::encode::json;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::Flavor;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::render;
-use crate::render::view::View;
-use crate::rollout::partition::Gates;
-use crate::rollout::partition::plan::{Amount, NewTemplate, Planned, Refusal, Request, plan};
-use crate::rollout::revisions::{Revisions, name_of};
+use crate::report::partition::PartitionStage;
+use crate::rollout::partition::plan::{Amount, Planned, Request, plan};
+use crate::rollout::partition::template::NewTemplate;
+use crate::rollout::partition::{Gates, NodeLabel};
+use crate::rollout::revisions::Revisions;
+use crate::rollout::status::proven_revision;
 
 /// Update some of the nodes of a DaemonSet, and keep the others on older revisions
 ///
@@ -31,6 +36,8 @@ use crate::rollout::revisions::{Revisions, name_of};
 /// restart, and while no updated node turns NotReady. `partition NAME 0` updates the remaining nodes and restores the
 /// strategy. A run that has ended for whatever reason is continued by the same command.
 ///
+/// Nodes with the label kubectl-ds/skip are left out. With -f, the template of a manifest is rolled out, and nothing else of it.
+///
 /// While a DaemonSet is partitioned, every new pod gets the current template: on a new node, and after a pod was deleted,
 /// evicted or has failed. Of an Advanced DaemonSet of OpenKruise `partition` is set, and its controller does the rest.
 ///
@@ -38,13 +45,13 @@ use crate::rollout::revisions::{Revisions, name_of};
 /// whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show which nodes would be updated if half of the pods stay as they are
-kubectl ds partition half-way 50% -n monitoring --dry-run
+kubectl ds partition fluent-bit 50% -n logging --dry-run
 
-# Update one node to a new image
-kubectl ds partition half-way --update 1 --image agent=agent:3 -n monitoring --dry-run
+# Show which node would get a new image
+kubectl ds partition fluent-bit --update 1 --image fluent-bit=fluent-bit:4.2.1 -n logging --dry-run
 
-# Update the remaining nodes, and restore the update strategy
-kubectl ds partition half-way 0 -n monitoring --dry-run")]
+# Show how the remaining nodes would be updated, which also restores the update strategy
+kubectl ds partition fluent-bit 0 -n logging --dry-run")]
 pub struct PartitionArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
@@ -67,6 +74,9 @@ pub struct PartitionArgs {
     /// Roll out the template of a revision
     #[arg(long, value_name = "N")]
     to_revision: Option<i64>,
+    /// Roll out the template of a manifest of this DaemonSet, `-` for standard input
+    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["image", "to_revision"])]
+    filename: Option<String>,
     /// Update only these nodes, in this order
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     nodes: Vec<String>,
@@ -88,6 +98,9 @@ pub struct PartitionArgs {
     /// Run this command with `sh -c` for each updated node, and stop if it fails; NODE, POD, NAMESPACE and REVISION are set
     #[arg(long, value_name = "COMMAND")]
     verify: Option<String>,
+    /// Wait until each updated node has this label
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    wait_for_label: Option<NodeLabel>,
     /// What to do after a gate has stopped a stage
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_failure: OnFailure,
@@ -100,7 +113,10 @@ pub struct PartitionArgs {
     /// Show the plan, and send nothing
     #[arg(long)]
     dry_run: bool,
-    /// How to print: json
+    /// How to show what happens
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true)]
+    progress: watch::Progress,
+    /// Output format. One of: (json)
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
 }
@@ -131,7 +147,10 @@ struct Settings {
     request: Request,
     on_failure: OnFailure,
     dry_run: bool,
+    progress: watch::Progress,
     output: Option<Output>,
+    /// The manifest whose template is rolled out.
+    manifest: Option<String>,
     /// The flags that were given and that Advanced DaemonSets do not support.
     own_flags: Vec<&'static str>,
 }
@@ -146,6 +165,7 @@ impl PartitionArgs {
             yes,
             image,
             to_revision,
+            filename: manifest,
             nodes,
             node_selector,
             spread_by,
@@ -153,10 +173,12 @@ impl PartitionArgs {
             soak,
             progress_deadline,
             verify,
+            wait_for_label,
             on_failure,
             evict,
             delete_surge_pods,
             dry_run,
+            progress,
             output,
         } = self;
         let Named { flavors, namespace, name } = parse_name(&name)?;
@@ -194,6 +216,7 @@ impl PartitionArgs {
             ("--node-selector", node_selector.is_some()),
             ("--spread-by", spread_by.is_some()),
             ("--verify", verify.is_some()),
+            ("--wait-for-label", wait_for_label.is_some()),
             ("--stages", stages.len() > 1),
             ("--soak", !soak.is_zero()),
             ("--evict", evict),
@@ -204,6 +227,7 @@ impl PartitionArgs {
             soak: signed(soak),
             progress_deadline: signed(progress_deadline),
             verifies: verify.is_some(),
+            wait_for_label,
         };
         let request = Request {
             amount: stages[0],
@@ -215,10 +239,24 @@ impl PartitionArgs {
             verify,
             evict,
             delete_surge_pods,
+            spares_present_pods: false,
             run: format!("{} {}", now(io), std::process::id()),
         };
         let own_flags = own_flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
-        Ok(Settings { flavors, namespace, name, stages, asks, request, on_failure, dry_run, output, own_flags })
+        Ok(Settings {
+            flavors,
+            namespace,
+            name,
+            stages,
+            asks,
+            request,
+            on_failure,
+            dry_run,
+            progress,
+            output,
+            manifest,
+            own_flags,
+        })
     }
 }
 
@@ -248,9 +286,16 @@ pub async fn run(
             .hint("add --dry-run to see what would be done")
             .into());
     }
+    if settings.manifest.as_deref() == Some("-") && target.reads_input() {
+        return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
+    }
     let session = target.open(io).await?;
-    let view = target.view(io.width());
     let mut request = settings.request.clone();
+    if let Some(path) = &settings.manifest {
+        let namespace = session.namespace.as_deref();
+        let manifest = manifest::read_daemon_set_of_any_flavor(path, io.input, namespace, &session.default_namespace)?;
+        request.template = NewTemplate::Manifest(Box::new(manifest));
+    }
     for (number, amount) in settings.stages.iter().enumerate() {
         request.amount = *amount;
         if number > 0 {
@@ -258,7 +303,7 @@ pub async fn run(
             request.template = NewTemplate::Live;
             writeln!(io.err)?;
         }
-        let exit = Box::pin(stage(&settings, &request, Attempt::First, &session, &view, io, out)).await?;
+        let exit = Box::pin(stage(&settings, &request, Attempt::First, (&session, &target), io, out)).await?;
         if exit != Exit::Success {
             return Ok(exit);
         }
@@ -279,11 +324,11 @@ async fn stage(
     settings: &Settings,
     request: &Request,
     attempt: Attempt,
-    session: &Session,
-    view: &View,
+    (session, target): (&Session, &Target),
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
+    let view = &target.view(io.width());
     let query = Query {
         names: vec![settings.name.clone()],
         flavors: settings.flavors,
@@ -299,7 +344,8 @@ async fn stage(
             .hint("their controller chooses the nodes and replaces the pods")
             .into());
     }
-    let planned = plan(&revisions, request, &snapshot).map_err(|refusal| refused(&revisions, refusal))?;
+    let planned =
+        plan(&revisions, request, &snapshot).map_err(|refusal| refusal::partition(&revisions, refusal, view))?;
     let Planned { plan, stage, report } = planned;
     let is_text = settings.output.is_none();
     let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
@@ -324,43 +370,80 @@ async fn stage(
     if settings.asks && attempt == Attempt::First && !ask(io)? {
         return Err(CommandError::new("the stage was not begun").into());
     }
-    let previous = match request.template {
-        NewTemplate::Live => crate::rollout::partition::plan::revision_before(&revisions),
-        NewTemplate::Images(_) | NewTemplate::Revision(_) => revisions.current().map(|current| current.number()),
+    let display = match is_text {
+        true => settings.progress.display(None, target.color, *view, io)?,
+        false => Display::None,
     };
-    let mut run = Run { request, session, view, before: daemon_set, plan, stage, report, is_text };
+    // The controller of Advanced DaemonSets is not watched.
+    let display = match display {
+        Display::Screen(_) if is_advanced => Display::Lines,
+        display => display,
+    };
+    let progress = Progress::new(display);
+    let mut run = Run { request, session, view, before: daemon_set, plan, stage, report, progress };
+    // From here on pods are deleted: that nobody reads the output does not end a stage half-way.
+    let mut out = OutAfterChange::new(out);
     let ended = match is_advanced {
-        true => run.follow_advanced(io, out).await,
-        false => run.carry_out(io, out).await,
+        true => run.follow_advanced(io, &mut out).await,
+        false => run.carry_out(io, &mut out).await,
     };
+    run.progress.clear(io)?;
     if is_text {
-        if ended.is_ok() || !run.report.outcome.replaced.is_empty() {
-            render::partition::outcome(&run.report, view, out)?;
+        if !matches!(run.report.outcome.stage, PartitionStage::Planned | PartitionStage::Unknown) {
+            render::partition::outcome(&run.report, view, &mut out)?;
         }
     } else {
-        json::indented(&run.report, out)?;
+        json::indented(&run.report, &mut out)?;
     }
     out.flush()?;
     let exit = ended?;
-    if exit == Exit::No
-        && settings.on_failure == OnFailure::Undo
-        && attempt == Attempt::First
-        && let Some(number) = previous
-    {
-        writeln!(io.err, "rolling back to revision {number}, and the updated nodes")?;
-        let undo = Request {
-            amount: Amount::Keep(IntOrPercent::Int(0)),
-            template: NewTemplate::Revision(number),
-            nodes: Vec::new(),
-            node_selector: Default::default(),
-            verify: None,
-            gates: Gates { verifies: false, soak: SignedDuration::ZERO, ..request.gates },
-            run: format!("{} {} undo", now(io), std::process::id()),
-            ..request.clone()
-        };
-        Box::pin(self::stage(settings, &undo, Attempt::Undo, session, view, io, out)).await?;
+    if exit == Exit::No && settings.on_failure == OnFailure::Undo && attempt == Attempt::First {
+        let out = &mut out as &mut dyn Write;
+        Box::pin(undo(settings, request, (session, target), io, out)).await?;
     }
-    Ok(exit)
+    match out.failure {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(exit),
+    }
+}
+
+/// Takes a stage back: the template of the revision that works on most nodes, and then the updated nodes.
+async fn undo(
+    settings: &Settings,
+    request: &Request,
+    (session, target): (&Session, &Target),
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let wanted = Wanted::UpdateStrategy;
+    let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
+    let snapshot = session.read_history(query, io).await?;
+    let Some(number) = proven_revision(only_one(&snapshot, &settings.name)?, &snapshot) else {
+        let message = "the stage is not rolled back: no other revision is available on any node";
+        let hint = "the update strategy stays suspended; choose a revision with `kubectl ds history`";
+        return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
+    };
+    writeln!(io.err, "rolling back to revision {number}, and the updated nodes")?;
+    // Pods that were never replaced may have restarted long ago.
+    let gates = Gates {
+        verifies: false,
+        wait_for_label: None,
+        soak: SignedDuration::ZERO,
+        max_restarts: i32::MAX,
+        ..request.gates.clone()
+    };
+    let undo = Request {
+        amount: Amount::Keep(IntOrPercent::Int(0)),
+        template: NewTemplate::Revision(number),
+        nodes: Vec::new(),
+        node_selector: Default::default(),
+        verify: None,
+        gates,
+        spares_present_pods: true,
+        run: format!("{} {} undo", now(io), std::process::id()),
+        ..request.clone()
+    };
+    stage(settings, &undo, Attempt::Undo, (session, target), io, out).await.map(drop)
 }
 
 /// Asks whether to begin a stage.
@@ -379,46 +462,4 @@ fn ask(io: &mut Io<'_>) -> Result<bool, Failure> {
         return Err(interrupted().into());
     }
     Ok(matches!(answer.to_ascii_lowercase().trim_ascii(), b"y" | b"yes"))
-}
-
-/// Builds the error of a stage that cannot be as requested.
-fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
-    let name = name_of(revisions.daemon_set);
-    let title = name.title();
-    match refusal {
-        Refusal::HeldBy(holder) => CommandError::new(format!("the update strategy of {title} is up to {holder}"))
-            .hint("stage the rollout there"),
-        Refusal::SurgePods(pods) => surge_pods(&pods, "begin at once with --delete-surge-pods"),
-        Refusal::Unknown(gaps) => {
-            let error = CommandError::new(format!("the nodes and pods of {title} have to be known"));
-            gaps.into_iter().fold(error, CommandError::hint)
-        }
-        Refusal::StrategyPutBack => {
-            CommandError::new(format!("somebody has put the update strategy of {title} back while it was partitioned"))
-                .hint(format!("to suspend it again: {}", crate::rollout::hold::command("pause", &name)))
-                .hint(format!("to let the controller finish: {}", crate::rollout::hold::command("resume", &name)))
-        }
-        Refusal::NoSuchRevision(number) => {
-            CommandError::new(format!("revision {number} of {title} not found, or cannot be read"))
-                .hint(super::history::existing(revisions))
-        }
-        Refusal::NoSuchContainer(container) => {
-            CommandError::new(format!("the template of {title} has no container {container:?}"))
-        }
-        Refusal::NoSuchNode(node) => CommandError::new(format!("node {node:?} is not eligible for {title}")),
-        Refusal::TooFewNodes { needed, found, not_ready } => {
-            let error = CommandError::new(format!("{needed} nodes have to be updated, and {found} can be"));
-            match not_ready.is_empty() {
-                true => error.hint("only nodes that match and have a pod of an older revision can be updated"),
-                false => error.hint(format!("not ready: {}", not_ready.join(", "))),
-            }
-        }
-        Refusal::Deleting => CommandError::new(format!("{title} is being deleted")),
-    }
-}
-
-/// Makes the output error of a line that could not be written fail the command.
-pub(super) fn line(out: &mut dyn Write, text: &str) -> Result<(), io::Error> {
-    writeln!(out, "{text}")?;
-    out.flush()
 }

@@ -6,11 +6,11 @@ use clap::Args;
 
 use super::Failure;
 use super::change::{self, ChangeArgs};
+use super::refusal::{held_by, surge_pods};
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::report::plan::PodOnNode;
 use crate::rollout::hold::{Refusal, pause};
 use crate::rollout::revisions::{Revisions, name_of};
 
@@ -24,7 +24,7 @@ use crate::rollout::revisions::{Revisions, name_of};
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Pause a rollout
-kubectl ds pause half-way -n monitoring")]
+kubectl ds pause fluent-bit -n logging")]
 pub struct PauseArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
@@ -57,23 +57,7 @@ pub async fn run(
 /// Builds the error of a pause that is refused.
 fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
     match refusal {
-        Refusal::HeldBy(holder) => {
-            let name = name_of(revisions.daemon_set).title();
-            CommandError::new(format!("the update strategy of {name} is up to {holder}"))
-                .hint("pause the rollout there")
-        }
+        Refusal::HeldBy(holder) => held_by(&name_of(revisions.daemon_set), &holder, "pause the rollout there"),
         Refusal::SurgePods(pods) => surge_pods(&pods, "pause at once with --delete-surge-pods"),
     }
-}
-
-/// Builds the error of a change that ends surge on nodes with two pods.
-pub(super) fn surge_pods(pods: &[PodOnNode], otherwise: &str) -> CommandError {
-    let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
-    let more = if pods.len() > shown.len() { ", ..." } else { "" };
-    let nodes = if pods.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", pods.len()) };
-    let message = format!(
-        "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
-        shown.join(", ")
-    );
-    CommandError::new(message).hint(format!("wait until the rollout is complete, or {otherwise}"))
 }

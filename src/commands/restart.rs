@@ -21,7 +21,7 @@ use crate::rollout::restart::restart;
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Restart all pods of a DaemonSet, as its update strategy allows
-kubectl ds restart cni -n networking")]
+kubectl ds restart cilium -n kube-system")]
 pub struct RestartArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,

@@ -21,10 +21,10 @@ use crate::rollout::hold::resume;
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show what the controller replaces at once if a rollout is resumed
-kubectl ds resume half-way -n monitoring --dry-run=client
+kubectl ds resume fluent-bit -n logging --dry-run=client
 
 # Resume it
-kubectl ds resume half-way -n monitoring")]
+kubectl ds resume fluent-bit -n logging")]
 pub struct ResumeArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,

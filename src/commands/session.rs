@@ -41,16 +41,16 @@ pub enum Color {
 /// The flags that every subcommand takes.
 #[derive(Debug, Clone, Args)]
 pub struct GlobalArgs {
-    /// The namespace to look in
+    /// If present, the namespace scope for this request
     #[arg(short, long, global = true, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
     namespace: Option<String>,
-    /// Look in every namespace
+    /// If present, across all namespaces
     #[arg(short = 'A', long, global = true)]
     all_namespaces: bool,
-    /// Only DaemonSets with these labels, such as `app=agent,tier!=test`
+    /// Selector (label query) of DaemonSets, such as `app=agent,tier!=test`
     #[arg(short = 'l', long, global = true, value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Read a dump instead of a cluster: a file, a folder, `-`, or `demo` for the one built in
+    /// Read a dump instead of a cluster: a file, a directory, `-` for standard input, or `demo` for the built-in one
     #[arg(long, global = true, value_name = "FILE|DIR|-|demo")]
     from: Option<String>,
     /// Count ages from this time (RFC 3339) instead of the newest time in the dump
@@ -361,6 +361,11 @@ impl Session {
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }
+    }
+
+    /// Returns whether the server has sent warnings that were not printed yet.
+    pub(super) fn has_warnings(&self) -> bool {
+        matches!(&self.source, Source::Live(live) if live.has_warnings())
     }
 
     /// Prints the warnings of the server.

@@ -6,14 +6,13 @@ use clap::{Args, ValueEnum, value_parser};
 
 use super::Failure;
 use super::change::{self, ChangeArgs};
-use super::pause::surge_pods;
+use super::refusal::surge_pods;
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, StrategyType};
-use crate::rollout::hold::command;
 use crate::rollout::revisions::{Revisions, name_of};
 use crate::rollout::set::{Refusal, Request, set};
 
@@ -27,16 +26,16 @@ use crate::rollout::set::{Refusal, Request, set};
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Allow half of the pods to be unavailable during a rolling update
-kubectl ds set half-way -n monitoring --max-unavailable 50%
+kubectl ds set fluent-bit -n logging --max-unavailable 50%
 
 # Create new pods before the old ones are deleted, on 2 nodes at a time
-kubectl ds set half-way -n monitoring --max-surge 2
+kubectl ds set fluent-bit -n logging --max-surge 2
 
 # Show the effect of a longer wait before a new pod counts as available
-kubectl ds set half-way -n monitoring --min-ready-seconds 60 --dry-run=client
+kubectl ds set fluent-bit -n logging --min-ready-seconds 60 --dry-run=client
 
 # Replace pods only when they are deleted
-kubectl ds set half-way -n monitoring --type OnDelete")]
+kubectl ds set fluent-bit -n logging --type OnDelete")]
 pub struct SetArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
@@ -147,7 +146,7 @@ fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
         }
         Refusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
-                .hint(format!("to resume first: {}", command("resume", &name_of(revisions.daemon_set))))
+                .hint("resume it first with `kubectl ds resume`")
         }
         Refusal::SurgePods(pods) => surge_pods(&pods, "delete the newer pods with --delete-surge-pods"),
     }

@@ -11,7 +11,7 @@ use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs, ZONE};
 use super::watch::check_watch;
 use crate::cluster::{Flavors, Query};
-use crate::coverage::walk::nodes_needing_all_pods;
+use crate::coverage::needed_pods::nodes_needing_all_pods;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -28,7 +28,7 @@ use crate::rollout::status::{rollout_status, rollout_status_with_map};
 kubectl ds status -A
 
 # Show on what a rollout is blocked, and how to continue
-kubectl ds status half-way -n monitoring")]
+kubectl ds status fluent-bit -n logging")]
 #[command(
     after_help = "Exit codes: 0 complete; 1 error; 2 usage; 3 not complete; 4 timed out; 5 not known; 130 interrupted."
 )]
@@ -40,7 +40,7 @@ pub struct StatusArgs {
     /// Ask about this revision: exit with 3 unless it is current and rolled out
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     to_revision: Option<i64>,
-    /// How to print: wide, json or yaml
+    /// Output format. One of: (wide, json, yaml)
     #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     output: Option<Output>,
     /// Show a map of the nodes: a glyph for each, grouped by the label of --by
@@ -88,10 +88,6 @@ impl StatusArgs {
                 .hint("give the key of a node label, such as topology.kubernetes.io/zone"));
         }
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
-        if watch.watch && flavors == Flavors::Advanced {
-            return Err(CommandError::usage("--watch does not support Advanced DaemonSets"));
-        }
-        let flavors = if watch.watch { Flavors::Apps } else { flavors };
         Ok(Settings { namespace, flavors, names, to_revision, output, map, watch: watch.watch.then_some(watch) })
     }
 }

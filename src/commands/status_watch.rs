@@ -134,11 +134,11 @@ pub(super) async fn run(
         let snapshot = watch.snapshot().await;
         check_readable(snapshot)?;
         check_identities(&mut identities, snapshot, &names)?;
-        if snapshot.daemon_sets.is_empty() {
+        if snapshot.daemon_sets_of_any_flavor().next().is_none() {
             return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into());
         }
         // Maps of all DaemonSets of a big cluster would be as large as the cluster.
-        let mut report = match snapshot.daemon_sets.len() {
+        let mut report = match snapshot.daemon_sets_of_any_flavor().count() {
             1 => rollout_status_with_map(snapshot, to_revision, &map.label),
             _ if map.is_shown => rollout_status_with_map(snapshot, to_revision, &map.label),
             _ => rollout_status(snapshot, to_revision),
@@ -261,15 +261,14 @@ fn check_identities(
 ) -> Result<(), CommandError> {
     let name = |namespace: &str, name: &str| format!("{namespace}/{name}");
     let now: BTreeMap<String, String> = snapshot
-        .daemon_sets
-        .iter()
+        .daemon_sets_of_any_flavor()
         .map(|one| (name(&one.metadata.namespace, &one.metadata.name), one.metadata.uid.clone()))
         .collect();
     if names.is_empty() {
         return Ok(());
     }
     let Some(before) = known.as_ref() else {
-        let is_here = |name: &&String| snapshot.daemon_sets.iter().any(|one| one.metadata.name == **name);
+        let is_here = |name: &&String| snapshot.daemon_sets_of_any_flavor().any(|one| one.metadata.name == **name);
         if let Some(name) = names.iter().find(|name| !is_here(name)) {
             let name = sanitize(name);
             return Err(CommandError::new(format!("DaemonSet {name} was deleted while it was watched")));

@@ -24,13 +24,13 @@ use crate::rollout::undo::{NoTarget, undo};
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show what going back to the previous template would change
-kubectl ds undo half-way -n monitoring --dry-run=client
+kubectl ds undo fluent-bit -n logging --dry-run=client
 
 # Roll back to the previous template
-kubectl ds undo half-way -n monitoring
+kubectl ds undo fluent-bit -n logging
 
-# Roll back to revision 1
-kubectl ds undo half-way -n monitoring --to-revision=1")]
+# Roll back to revision 2
+kubectl ds undo fluent-bit -n logging --to-revision=2")]
 pub struct UndoArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,

@@ -26,7 +26,7 @@ pub struct VersionArgs {
     /// Print the version of kubectl-ds only
     #[arg(long)]
     client: bool,
-    /// How to print: json or yaml
+    /// Output format. One of: (json, yaml)
     #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     output: Option<Output>,
 }

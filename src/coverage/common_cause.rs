@@ -157,7 +157,7 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
 fn tells(claim: &CommonCause, other: &CommonCause) -> bool {
     // A revision does not explain failures that nodes cause.
     let is_of_revision = claim.shared.feature == Feature::Revision;
-    let is_explained = claim.code.is_none() && other.code.is_none_or(|code| !is_of_revision || can_be_template(code));
+    let is_explained = claim.code.is_none() && other.code.is_none_or(|code| !is_of_revision || code.can_be_template());
     claim.shared == other.shared || is_explained
 }
 
@@ -234,16 +234,7 @@ impl<'a> Table<'a> {
 
 /// Returns whether a node says something about the revision of its pod.
 fn is_of_revision(observation: &Observation<'_>) -> bool {
-    observation.revision.is_some() && observation.failing.is_none_or(can_be_template)
-}
-
-/// Returns whether a template can cause a failure. Its node causes the others, whatever revision its pod has.
-fn can_be_template(code: ReasonCode) -> bool {
-    use ReasonCode as R;
-    !matches!(
-        code,
-        R::NodeUnreachable | R::Evicted | R::KubeletRejected | R::TooManyPods | R::StuckTerminating | R::DuplicatePod
-    )
+    observation.revision.is_some() && observation.failing.is_none_or(ReasonCode::can_be_template)
 }
 
 /// Returns whether nearly all failing nodes have the value, and nodes without it fail at most a tenth as often.

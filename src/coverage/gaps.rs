@@ -43,11 +43,11 @@ pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec) -> Vec<Incom
 }
 
 /// Returns a sentence for everything that could not be read and that matters for a change of a DaemonSet's update
-/// strategy.
-pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str) -> Vec<Incomplete> {
+/// strategy; PodDisruptionBudgets matter only if pods are deleted because of it.
+pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str, deletes_pods: bool) -> Vec<Incomplete> {
     let left_open = |kind: Kind| match kind {
         Kind::Nodes | Kind::Pods | Kind::ControllerRevisions => Some("the effect is computed from the status alone"),
-        Kind::PodDisruptionBudgets => Some("whether one matches the pods is unknown"),
+        Kind::PodDisruptionBudgets if deletes_pods => Some("whether one matches the pods is unknown"),
         _ => None,
     };
     let kinds = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions, Kind::PodDisruptionBudgets];
@@ -110,8 +110,9 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
 mod tests {
     use serde_json::json;
 
+    use crate::coverage::options::{Detail, Options};
     use crate::coverage::test_support::{World, world};
-    use crate::coverage::walk::{Detail, Options, coverage};
+    use crate::coverage::walk::coverage;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::coverage::{CoverageReport, NodeState};
     use crate::report::reason::ReasonCode;

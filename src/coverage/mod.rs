@@ -11,7 +11,10 @@ mod fisher;
 pub(crate) mod gaps;
 pub(crate) mod group;
 pub(crate) mod index;
+mod mistakes;
+pub mod needed_pods;
 mod node_class;
+pub mod options;
 mod status_counters;
 mod tally;
 #[cfg(test)]

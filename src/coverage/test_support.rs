@@ -3,7 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::walk::{Detail, Options, coverage};
+use super::options::{Detail, Options};
+use super::walk::coverage;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};

@@ -3,16 +3,18 @@
 //! Most nodes of a big cluster are fine, and for them the walk only counts. The others are judged by
 //! [`super::verdict`], whose findings are grouped by cause.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use super::common_cause::{self, Observation};
 use super::gaps;
 use super::group::{Groups, summarize};
 use super::index::Index;
+use super::mistakes::{self, Mistake};
 use super::node_class::NodeClasses;
+use super::options::{Detail, Options};
 use super::status_counters;
 use super::tally::{Counted, Tally, counts_of_status, rows_by_value};
-use super::verdict::daemon_set_context::{Subject, revision_hash, strategy};
+use super::verdict::daemon_set_context::{Subject, strategy};
 use super::verdict::explain;
 use super::verdict::finding::Finding;
 use super::verdict::missing_pod;
@@ -21,53 +23,12 @@ use super::verdict::{self, Verdict};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{
     Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodSummary,
 };
-use crate::report::reason::{Reason, ReasonCode};
+use crate::report::reason::ReasonCode;
 use crate::scheduling::should_run::Decision;
-
-/// How much of each node a report tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Detail {
-    /// Groups of nodes only.
-    #[default]
-    Groups,
-    /// A row per node.
-    Nodes,
-    /// A row per node, explained in full.
-    Explain,
-}
-
-/// What of the snapshot is asked about.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Options {
-    /// How much of each node is told.
-    pub detail: Detail,
-    /// The one node to report; `None` for every node.
-    pub node: Option<String>,
-    /// The label by whose values the counts are broken down.
-    pub by: Option<String>,
-    /// Labels that the nodes must have.
-    pub node_selector: LabelSelector,
-}
-
-impl Options {
-    fn is_every_node(&self) -> bool {
-        self.node.is_none() && self.node_selector.is_empty()
-    }
-
-    fn selects(&self, node: &Node) -> bool {
-        self.node.as_ref().is_none_or(|name| *name == node.metadata.name)
-            && self.node_selector.matches(&node.metadata.labels)
-    }
-
-    fn selects_name(&self, name: &str) -> bool {
-        self.node.as_ref().map_or(self.node_selector.is_empty(), |node| node == name)
-    }
-}
 
 /// Says for each DaemonSet of the snapshot which nodes should have a pod, which have one, and why the
 /// others have none.
@@ -83,26 +44,6 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         reasons: summarize(&daemon_sets),
         daemon_sets,
     }
-}
-
-/// Returns the nodes whose free room must be known although not all of their pods were read: those that
-/// a pod waits for. A node that is to be explained needs them too, so that room for a pod that is yet to
-/// be made can be told.
-pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
-    let index = Index::new(snapshot);
-    let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && !pod.is_terminal();
-    let mut nodes = BTreeSet::new();
-    for daemon_set in &snapshot.daemon_sets {
-        let pods = index.pods_of(daemon_set);
-        nodes.extend(
-            pods.iter()
-                .filter(waits)
-                .filter_map(crate::scheduling::daemon_pods::target_node)
-                .filter(|node| index.node(node).is_some() && !snapshot.knows_all_pods_on(node))
-                .map(str::to_owned),
-        );
-    }
-    nodes
 }
 
 /// Looks at one DaemonSet of the snapshot.
@@ -139,12 +80,6 @@ struct Walk<'s, 'a> {
     classes: NodeClasses<'a>,
     /// The groups of nodes that were judged, by what those nodes have in common.
     judged: HashMap<Alike, usize>,
-}
-
-/// A likely mistake in the DaemonSet, and the first node that it excludes.
-struct Mistake {
-    node: String,
-    finding: Finding,
 }
 
 /// What nodes without a pod have in common whose primary findings differ in their names alone.
@@ -188,7 +123,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         self.tally.add(subject, &counted);
         let failing = trouble.filter(|_| !is_available);
         if decision.should_run && (is_available || failing.is_some_and(|code| !code.takes_time())) {
-            let revision = on_node.first().map(|(_, pod)| revision_hash(pod)).filter(|hash| !hash.is_empty());
+            let revision = on_node.first().map(|(_, pod)| pod.revision_hash()).filter(|hash| !hash.is_empty());
             self.observations.push(Observation { node, revision, failing });
         }
         if let Some(label) = &self.options.by {
@@ -258,11 +193,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     /// Adds a node to the group of its primary finding; returns the group's number, and the code where it
     /// is a trouble.
     fn group(&mut self, name: &str, verdict: &Verdict) -> Option<(usize, Option<ReasonCode>)> {
-        for finding in verdict.findings.iter().filter(|finding| finding.likely_mistake) {
-            if !self.mistakes.iter().any(|known| known.finding.code == finding.code) {
-                self.mistakes.push(Mistake { node: name.to_owned(), finding: finding.clone() });
-            }
-        }
+        mistakes::collect(&mut self.mistakes, name, &verdict.findings);
         let primary = verdict.findings.first()?;
         // An unknown state is no trouble; the report's gaps tell why it is unknown.
         if verdict.state == NodeState::Unknown {
@@ -344,8 +275,11 @@ impl<'s, 'a> Walk<'s, 'a> {
         } else {
             status_counters::unchecked(&daemon_set.status)
         };
-        let warnings =
-            if options.is_every_node() && subject.nodes_known { warnings(&counts, mistakes) } else { Vec::new() };
+        let warnings = if options.is_every_node() && subject.nodes_known {
+            mistakes::warnings(&counts, mistakes)
+        } else {
+            Vec::new()
+        };
         let by = options
             .by
             .as_ref()
@@ -367,24 +301,6 @@ impl<'s, 'a> Walk<'s, 'a> {
     }
 }
 
-/// Returns the likely mistakes that are news although they only exclude nodes: all of them if no node is eligible,
-/// and those of a plugin that its nodes wait for.
-fn warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<Reason> {
-    let none_eligible = counts.eligible == Some(0);
-    mistakes
-        .into_iter()
-        .filter(|mistake| {
-            none_eligible
-                || matches!(mistake.finding.code, ReasonCode::NotReadyNotTolerated | ReasonCode::NetworkUnavailable)
-        })
-        .map(|Mistake { node, finding }| {
-            let Reason { code, message, fix } = finding.reason();
-            let prefix = if none_eligible { "no node is eligible; node" } else { "node" };
-            Reason { code, message: format!("{prefix} {node}: {message}"), fix }
-        })
-        .collect()
-}
-
 fn row(subject: &Subject, name: &str, pods: &[&Pod], verdict: &Verdict) -> NodeCoverage {
     NodeCoverage {
         name: name.to_owned(),
@@ -402,7 +318,7 @@ fn summary(subject: &Subject, pod: &Pod) -> PodSummary {
     let statuses = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
     PodSummary {
         name: pod.metadata.name.clone(),
-        revision: revision_hash(pod).to_owned(),
+        revision: pod.revision_hash().to_owned(),
         updated: subject.is_updated(pod),
         phase: pod.status.phase.clone(),
         bound: !pod.spec.node_name.is_empty(),
@@ -418,7 +334,8 @@ fn summary(subject: &Subject, pod: &Pod) -> PodSummary {
 mod tests {
     use serde_json::json;
 
-    use super::{Detail, Options, coverage};
+    use super::coverage;
+    use crate::coverage::options::{Detail, Options};
     use crate::coverage::test_support::{at, world};
     use crate::report::coverage::NodeState;
     use crate::report::reason::ReasonCode;

@@ -1,5 +1,7 @@
 //! What would change if a manifest were applied: which nodes gain, keep or lose a pod, and on which it does not fit.
 
+use std::collections::BTreeMap;
+
 use super::gaps;
 use super::group::Groups;
 use super::index::Index;
@@ -13,14 +15,16 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::coverage::{Incomplete, WhatIfReport};
+use crate::report::coverage::Incomplete;
+use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, WhatIfReport};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 
-/// Compares a proposed DaemonSet with the live one of the same namespace and name, if there is one.
-pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
+/// Compares a proposed DaemonSet with the live one of the same namespace and name, if there is one; `by` is the label by
+/// whose values the nodes are counted.
+pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> WhatIfReport {
     let index = Index::new(snapshot);
     let proposal = Proposal::new(&index, proposed);
     let mut report = WhatIfReport {
@@ -39,7 +43,10 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
         loses: Vec::new(),
         does_not_fit: Vec::new(),
         not_eligible: Vec::new(),
+        by: None,
+        nodes: Vec::new(),
     };
+    let mut rows: BTreeMap<Option<&str>, ChangesByRow> = BTreeMap::new();
     let (mut loses, mut does_not_fit) = (Groups::default(), Groups::default());
     let mut room_unknown = 0;
     let pods = proposal.live.map(|live| index.pods_of(live)).unwrap_or_default();
@@ -53,22 +60,42 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
         report.eligible_now += usize::from(runs_now);
         report.eligible_then += usize::from(then.should_run);
         let stays = now.is_some_and(|now| now.should_continue_running) && has_pod;
-        match (runs_now, then.should_run) {
-            (true, true) => report.keeps.push(name.clone()),
-            (false, true) => report.gains.push(name.clone()),
-            (true, false) => loses.extend(name, proposal.loss(node, then.should_continue_running && has_pod)),
-            // A pod that keeps running but would not be recreated can be lost too.
-            (false, false) if stays && !then.should_continue_running => {
-                loses.extend(name, proposal.loss(node, false));
+        // A pod that keeps running but would not be recreated can be lost too.
+        let is_lost = runs_now || (stays && !then.should_continue_running);
+        let (change, loss) = match (runs_now, then.should_run) {
+            (true, true) => (PodChange::Keeps, None),
+            (false, true) => (PodChange::Gains, None),
+            (_, false) => {
+                let may_stay = runs_now && then.should_continue_running && has_pod;
+                (if is_lost { PodChange::Loses } else { PodChange::None }, proposal.loss(node, may_stay))
             }
-            (false, false) => {}
+        };
+        let obstacle = match then.should_run {
+            true => proposal.obstacle(node, runs_now).map(Some),
+            false => Ok(None),
+        };
+        let fits = match &obstacle {
+            Ok(obstacle) => obstacle.as_ref().map(Option::is_none),
+            Err(RoomUnknown) => None,
+        };
+        room_unknown += usize::from(obstacle.is_err());
+        let obstacle = obstacle.ok().flatten().flatten();
+        if let Some(label) = by {
+            let value = node.metadata.labels.get(label).map(String::as_str);
+            let row = rows.entry(value).or_default();
+            row.eligible_now += usize::from(runs_now);
+            row.eligible_then += usize::from(then.should_run);
+            row.does_not_fit += usize::from(obstacle.is_some());
         }
-        if then.should_run {
-            match proposal.obstacle(node, runs_now) {
-                Ok(finding) => does_not_fit.extend(name, finding),
-                Err(RoomUnknown) => room_unknown += 1,
-            }
+        let reason = obstacle.as_ref().or(loss.as_ref()).map(Finding::reason);
+        report.nodes.push(NodeChange { name: name.clone(), change, fits, reason });
+        match change {
+            PodChange::Keeps => report.keeps.push(name.clone()),
+            PodChange::Gains => report.gains.push(name.clone()),
+            PodChange::Loses => loses.extend(name, loss),
+            PodChange::None => {}
         }
+        does_not_fit.extend(name, obstacle);
     }
     if room_unknown > 0 && index.knows(Kind::Pods, &proposed.metadata.namespace) {
         report.incomplete.push(Incomplete {
@@ -86,9 +113,18 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
         }
         report.not_eligible = not_eligible.into_report();
     }
+    report.by = by.map(|label| ChangesBy { label: label.to_owned(), rows: by_value(rows) });
     report.loses = loses.into_report();
     report.does_not_fit = does_not_fit.into_report();
     report
+}
+
+/// Returns the rows by value, that of nodes without the label last.
+fn by_value(rows: BTreeMap<Option<&str>, ChangesByRow>) -> Vec<ChangesByRow> {
+    let mut rows: Vec<ChangesByRow> =
+        rows.into_iter().map(|(value, row)| ChangesByRow { value: value.map(str::to_owned), ..row }).collect();
+    rows.sort_by_key(|row| row.value.is_none());
+    rows
 }
 
 /// Not all pods of a node were read.
@@ -189,12 +225,15 @@ impl Groups {
 mod tests {
     use serde_json::json;
 
-    use super::what_if;
     use crate::coverage::test_support::{World, world};
     use crate::model::daemon_set::DaemonSet;
     use crate::model::snapshot::{PodsComplete, Snapshot};
-    use crate::report::coverage::WhatIfReport;
     use crate::report::reason::ReasonCode;
+    use crate::report::what_if::{PodChange, WhatIfReport};
+
+    fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
+        super::what_if(snapshot, proposed, None)
+    }
 
     /// Returns the live world: `a` and `b` with disk=ssd and a pod each, `c` without.
     fn live() -> World {
@@ -228,6 +267,24 @@ mod tests {
         assert_eq!(report.loses.len(), 1);
         assert_eq!(report.loses[0].nodes, ["b"]);
         assert_eq!(report.loses[0].code, ReasonCode::NodeSelectorLabelMissing);
+    }
+
+    #[test]
+    fn each_node_has_a_change_and_is_counted_by_the_value_of_a_label() {
+        let template = json!({"nodeSelector": {"zone": "z1"}, "containers": asking("9")});
+        let report = super::what_if(&live().finish(), &proposed(template), Some("disk"));
+        let nodes: Vec<_> = report.nodes.iter().map(|node| (node.name.as_str(), node.change, node.fits)).collect();
+        assert_eq!(
+            nodes,
+            [("a", PodChange::Keeps, Some(false)), ("b", PodChange::Loses, None), ("c", PodChange::Gains, Some(false))]
+        );
+        assert!(report.nodes.iter().all(|node| node.reason.is_some()));
+        let rows = report.by.unwrap().rows;
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| (row.value.as_deref(), row.eligible_now, row.eligible_then, row.does_not_fit))
+            .collect();
+        assert_eq!(rows, [(Some("ssd"), 2, 1, 1), (None, 0, 1, 1)]);
     }
 
     #[test]

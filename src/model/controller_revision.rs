@@ -84,6 +84,11 @@ impl ControllerRevision {
         let times = managers.iter().filter(numbers).filter_map(|entry| entry.get("time"));
         times.filter_map(|time| Time::deserialize(time).ok()?.get()).max()
     }
+
+    /// Returns when the latest rollout of the revision began; its creation if nothing later is known.
+    pub(crate) fn rollout_began_at(&self) -> Option<Timestamp> {
+        self.rolled_out_at().or_else(|| self.metadata.creation_timestamp.get())
+    }
 }
 
 fn type_of(value: &Value) -> &'static str {

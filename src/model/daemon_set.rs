@@ -67,7 +67,7 @@ pub struct PodTemplate {
 
 /// How pods are replaced.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "UpdateStrategyFields")]
+#[serde(try_from = "UpdateStrategyFields")]
 pub enum UpdateStrategy {
     /// The controller replaces them.
     RollingUpdate(RollingUpdate),
@@ -81,16 +81,22 @@ pub enum UpdateStrategy {
 #[serde(rename_all = "camelCase", default)]
 struct UpdateStrategyFields {
     r#type: String,
-    rolling_update: RollingUpdate,
+    /// Decoded only for `RollingUpdate`; the API server does not validate it for `OnDelete`.
+    rolling_update: Value,
 }
 
-impl From<UpdateStrategyFields> for UpdateStrategy {
+impl TryFrom<UpdateStrategyFields> for UpdateStrategy {
+    type Error = String;
+
     /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.36.3: no type is `RollingUpdate`.
-    fn from(UpdateStrategyFields { r#type, rolling_update }: UpdateStrategyFields) -> Self {
+    fn try_from(UpdateStrategyFields { r#type, rolling_update }: UpdateStrategyFields) -> Result<Self, String> {
         match r#type.as_str() {
-            "" | "RollingUpdate" => UpdateStrategy::RollingUpdate(rolling_update),
-            "OnDelete" => UpdateStrategy::OnDelete,
-            _ => UpdateStrategy::Unknown(r#type),
+            "" | "RollingUpdate" if rolling_update.is_null() => Ok(UpdateStrategy::default()),
+            "" | "RollingUpdate" => serde_path_to_error::deserialize(rolling_update)
+                .map(UpdateStrategy::RollingUpdate)
+                .map_err(|error| format!("rollingUpdate.{}: {}", error.path(), error.inner())),
+            "OnDelete" => Ok(UpdateStrategy::OnDelete),
+            _ => Ok(UpdateStrategy::Unknown(r#type)),
         }
     }
 }
@@ -287,6 +293,7 @@ mod tests {
             (json!({"rollingUpdate": {"maxUnavailable": "10%"}}), UpdateStrategy::RollingUpdate(ten_percent)),
             (json!({"rollingUpdate": {"maxUnavailable": null, "maxSurge": null}}), UpdateStrategy::default()),
             (json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 3}}), UpdateStrategy::OnDelete),
+            (json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": "many"}}), UpdateStrategy::OnDelete),
             (json!({"type": "Recreate"}), UpdateStrategy::Unknown("Recreate".to_owned())),
         ] {
             assert_eq!(read(strategy.clone()), expected, "{strategy}");

@@ -38,6 +38,11 @@ impl IntOrPercent {
 }
 
 impl IntOrPercent {
+    /// Returns whether it is a percentage.
+    pub(crate) fn is_percentage(self) -> bool {
+        matches!(self, IntOrPercent::Percent(_))
+    }
+
     /// Returns the number without its unit.
     ///
     /// Ported from `getIntOrPercentValue`, pkg/apis/apps/validation/validation.go, release 1.36.3.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::metadata::ObjectMeta;
+use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::quantity::Quantity;
 use super::time::Time;
 
@@ -275,6 +275,11 @@ impl Pod {
         let terms = affinity.into_iter().flat_map(|affinity| &affinity.node_selector_terms);
         let named = terms.flat_map(|term| &term.match_fields).flat_map(|field| &field.values);
         bound.into_iter().chain(named.map(String::as_str))
+    }
+
+    /// Returns the hash of the revision that the pod was created from; empty if it has none, as upstream.
+    pub fn revision_hash(&self) -> &str {
+        self.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
     }
 
     /// Returns whether the pod has ended: phase `Succeeded` or `Failed`.

@@ -203,8 +203,9 @@ impl<'de> Deserialize<'de> for Quantity {
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a quantity such as 100m or 64Mi")
             }
+            // `Quantity.UnmarshalJSON` in Go ignores spaces around the text.
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
-                Ok(Quantity::new(text))
+                Ok(Quantity::new(text.trim()))
             }
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
                 Ok(Quantity::new(number.to_string()))

@@ -5,7 +5,7 @@
 
 mod edits;
 mod hold;
-mod pod_deletion;
+mod pod_ref;
 mod restart;
 mod set;
 mod undo;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template::Template;
-pub use pod_deletion::PodDeletion;
+pub use pod_ref::PodRef;
 pub use set::{SpecFields, StrategyType};
 
 /// The name under which the API server records the fields that this tool has changed.
@@ -49,7 +49,7 @@ pub enum Action {
     Pause,
     /// Its update strategy is restored.
     Resume,
-    /// Its update strategy is suspended, and so many pods stay on older revisions.
+    /// Its update strategy is suspended, and this number or percentage of its pods stays on older revisions.
     Partition(IntOrPercent),
 }
 
@@ -58,6 +58,10 @@ pub enum Action {
 pub enum Step {
     /// Patches the DaemonSet, if nothing but its status has changed since it was read.
     PatchDaemonSet(DaemonSetPatch),
+    /// Deletes a pod, if nothing has changed since it was read.
+    DeletePod(PodRef),
+    /// Evicts a pod, if it was not recreated and its PodDisruptionBudgets allow it.
+    EvictPod(PodRef),
 }
 
 /// A patch of one DaemonSet.
@@ -126,17 +130,25 @@ impl Plan {
     ///
     /// Fails if the object lacks a field that a step changes.
     pub fn applied_to(&self, object: &Value) -> Result<Value, json_patch::PatchError> {
-        let patches = self.steps.iter().map(|Step::PatchDaemonSet(patch)| patch);
-        patches.into_iter().try_fold(object.clone(), |object, patch| patch.applied_to(&object))
+        self.steps.iter().try_fold(object.clone(), |object, step| match step {
+            Step::PatchDaemonSet(patch) => patch.applied_to(&object),
+            Step::DeletePod(_) | Step::EvictPod(_) => Ok(object),
+        })
+    }
+}
+
+impl Step {
+    /// Returns the request as errors name it: a verb and a resource.
+    pub(crate) fn request(&self) -> &'static str {
+        match self {
+            Step::PatchDaemonSet(_) => "patch daemonsets",
+            Step::DeletePod(_) => "delete pods",
+            Step::EvictPod(_) => "create pods/eviction",
+        }
     }
 }
 
 impl DaemonSetPatch {
-    /// Creates an empty patch, to read the DaemonSet again.
-    pub(crate) fn of(daemon_set: &DaemonSet) -> Self {
-        DaemonSetPatch::new(daemon_set, Vec::new())
-    }
-
     fn new(daemon_set: &DaemonSet, operations: Vec<PatchOperation>) -> Self {
         let metadata = &daemon_set.metadata;
         DaemonSetPatch {

@@ -16,12 +16,13 @@ use crate::report::fix::Fix;
 const CODE_WIDTH: usize = 28;
 const COUNT_WIDTH: usize = 9;
 
-/// Writes the coverage of each DaemonSet; a healthy one takes one line.
+/// Writes the coverage of each DaemonSet; a healthy one takes one line. Unless `details` are shown, nodes that are not
+/// eligible are only counted while others are.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn groups(report: &CoverageReport, details: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let is_alone = report.daemon_sets.len() == 1;
     let (fine, troubled): (Vec<_>, Vec<_>) =
         report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, is_alone));
@@ -34,7 +35,7 @@ pub fn groups(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::
         if index > 0 {
             writeln!(out)?;
         }
-        daemon_set_groups(daemon_set, is_alone, view, out)?;
+        daemon_set_groups(daemon_set, is_alone, details, view, out)?;
     }
     if !troubled.is_empty() && !fine.is_empty() {
         writeln!(out)?;
@@ -154,14 +155,20 @@ pub(super) fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
 
 /// Returns in parentheses the codes of why no node is eligible.
 fn why_none(daemon_set: &DaemonSetCoverage) -> String {
+    let codes = codes(&daemon_set.not_eligible_groups);
+    if codes.is_empty() { String::new() } else { format!(" ({})", troubles(&codes, usize::MAX)) }
+}
+
+/// Counts the nodes of each code.
+fn codes(groups: &[ReasonGroup]) -> Vec<Trouble> {
     let mut codes: Vec<Trouble> = Vec::new();
-    for group in &daemon_set.not_eligible_groups {
+    for group in groups {
         match codes.iter_mut().find(|trouble| trouble.code == group.code) {
             Some(trouble) => trouble.count += group.count,
             None => codes.push(Trouble { code: group.code, count: group.count }),
         }
     }
-    if codes.is_empty() { String::new() } else { format!(" ({})", troubles(&codes, usize::MAX)) }
+    codes
 }
 
 fn count_with_pods(nodes: usize) -> String {
@@ -171,6 +178,7 @@ fn count_with_pods(nodes: usize) -> String {
 fn daemon_set_groups(
     daemon_set: &DaemonSetCoverage,
     is_alone: bool,
+    details: bool,
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -196,7 +204,11 @@ fn daemon_set_groups(
         writeln!(out)?;
         counts_by(by, view, out)?;
     }
-    not_eligible(daemon_set, is_alone, view, out)?;
+    if details || daemon_set.counts.eligible == Some(0) {
+        not_eligible(daemon_set, is_alone, view, out)?;
+    } else {
+        not_eligible_summary(daemon_set, view, out)?;
+    }
     status(daemon_set, view, out)
 }
 
@@ -251,7 +263,20 @@ pub fn what_to_do(fix: &Fix, indent: &str, view: &View, out: &mut dyn Write) -> 
     Ok(())
 }
 
-/// Writes why the other nodes are not eligible, with fixes only if no node is.
+/// Writes how many other nodes are not eligible, and the codes.
+fn not_eligible_summary(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let number = daemon_set.counts.not_eligible.unwrap_or_default();
+    if number == 0 || daemon_set.not_eligible_groups.is_empty() {
+        return Ok(());
+    }
+    let codes = troubles(&codes(&daemon_set.not_eligible_groups), usize::MAX);
+    let verb = if number == 1 { "is" } else { "are" };
+    let text = format!("{} {verb} not eligible: {codes} (--details shows why)", count(number, "node"));
+    writeln!(out)?;
+    wrap(&text, view.width).into_iter().try_for_each(|line| writeln!(out, "{}", style::context(line)))
+}
+
+/// Writes why the other nodes are not eligible, with fixes only for a DaemonSet that is alone.
 fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let groups = &daemon_set.not_eligible_groups;
     if groups.is_empty() {
@@ -269,16 +294,12 @@ fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, view: &View, out
 }
 
 fn status(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let status = &daemon_set.status;
-    let text = match status.agrees {
-        None => return Ok(()),
-        Some(true) => style::context(format!("status says {} desired: agrees", status.desired)),
-        Some(false) => {
-            let text = stale_status(&status.differences);
-            wrap(&text, view.width).into_iter().map(style::moving).collect::<Vec<_>>().join("\n")
-        }
-    };
-    writeln!(out, "\n{text}")
+    if daemon_set.status.agrees != Some(false) {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let lines = wrap(&stale_status(&daemon_set.status.differences), view.width);
+    lines.into_iter().try_for_each(|line| writeln!(out, "{}", style::moving(line)))
 }
 
 /// Lists the counters of a status that differ from what was counted.

@@ -129,7 +129,7 @@ fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Colu
         columns.extend([
             Column::number("MISSING", |row: &&ListRow| row.counts.missing),
             Column::number("MISSCHEDULED", |row: &&ListRow| row.counts.misscheduled),
-            Column::text("STRATEGY", |row: &&ListRow| view.show(&row.strategy)),
+            Column::text("STRATEGY", |row: &&ListRow| view.show(&row.strategy.to_string())),
             Column::text("AGE", |row: &&ListRow| age(row.created_at, report.now)),
             Column::text("IMAGES", |row: &&ListRow| view.show(&row.images.join(","))),
             Column::text("NODE-SELECTOR", |row: &&ListRow| view.show(&row.node_selector.join(","))),

@@ -9,7 +9,8 @@ use super::text::{count, some_of, wrap};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::fix::Command;
-use crate::report::partition::{PartitionReport, PartitionStage};
+use crate::report::history::Subcommand;
+use crate::report::partition::{PartitionReport, PartitionStage, SKIP_LABEL};
 
 /// Writes the plan.
 ///
@@ -31,6 +32,12 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
         changes::write(&report.changes, view, out)?;
         writeln!(out)?;
     }
+    if !report.not_applied.is_empty() {
+        paragraph("only the template of the manifest is applied; these differences are not:", plain, view, out)?;
+        writeln!(out)?;
+        changes::write(&report.not_applied, view, out)?;
+        writeln!(out)?;
+    }
     if !report.nodes.is_empty() {
         let allowed = report.max_unavailable;
         let text = format!(
@@ -43,6 +50,10 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
     }
     if !report.not_ready.is_empty() {
         let text = format!("left out, because they are not ready: {}", some_of(&report.not_ready, view.width));
+        paragraph(&text, style::moving, view, out)?;
+    }
+    if !report.skipped.is_empty() {
+        let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
         paragraph(&text, style::moving, view, out)?;
     }
     out.flush()
@@ -62,11 +73,15 @@ fn gates(report: &PartitionReport) -> String {
     if gates.verify.is_some() {
         parts.push("and pass --verify".to_owned());
     }
+    if let Some(label) = &gates.wait_for_label {
+        parts.push(format!("and the node must get the label {label}"));
+    }
     let soak = match gates.soak_seconds {
         0 => String::new(),
         seconds => format!("; the stage ends after {} with all of them available", format_age(seconds)),
     };
-    format!("{}{soak}; {} without progress stop it", parts.join(" "), format_age(gates.progress_deadline_seconds))
+    let deadline = format_age(gates.progress_deadline_seconds);
+    format!("{}{soak}; {deadline} without progress stop the stage", parts.join(" "))
 }
 
 fn paragraph(text: &str, style: fn(String) -> String, view: &View, out: &mut dyn Write) -> io::Result<()> {
@@ -102,10 +117,10 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
         outcome.old
     );
     match outcome.stage {
-        PartitionStage::Planned => return Ok(()),
+        PartitionStage::Planned | PartitionStage::Unknown => return Ok(()),
         PartitionStage::Finished => {
             let text = format!("{name}: {done}; {} is restored", report.original_strategy);
-            return paragraph(&text, style::well, view, out);
+            paragraph(&text, style::well, view, out)?;
         }
         PartitionStage::Complete => paragraph(&format!("{name}: {done}"), style::well, view, out)?,
         PartitionStage::Begun => paragraph(&format!("{name}: {done}"), style::moving, view, out)?,
@@ -132,13 +147,37 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
             }
         }
     }
-    let command = |verb: &str| {
-        Command::kubectl(&["ds", verb]).namespace(&report.daemon_set.namespace).name(report.daemon_set.short())
-    };
-    match outcome.stage {
-        PartitionStage::Complete => hint("to finish:", &command("partition").name("0"), view, out)?,
-        _ => hint("to continue:", &command("partition").name(report.partition.clone()), view, out)?,
+    if !outcome.leaked.is_empty() {
+        let text = format!(
+            "updated, but not by this run, because their pods are new: {}",
+            some_of(&outcome.leaked, view.width)
+        );
+        paragraph(&text, style::moving, view, out)?;
     }
-    hint("to leave:", &command("resume"), view, out)?;
-    hint("to go back:", &command("undo"), view, out)
+    if outcome.stage == PartitionStage::Finished {
+        return Ok(());
+    }
+    let command = |subcommand| report.daemon_set.command(subcommand);
+    if let Some(node) = report.skipped.first() {
+        let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
+        paragraph(&text, style::moving, view, out)?;
+        let label = Command::kubectl(&["label", "node"]).name(node).name(format!("{SKIP_LABEL}-"));
+        hint("to update it:", &label, view, out)?;
+    }
+    match outcome.stage {
+        PartitionStage::Complete => hint("to finish:", &command(Subcommand::Partition).name("0"), view, out)?,
+        _ => hint("to continue:", &command(Subcommand::Partition).name(report.partition.clone()), view, out)?,
+    }
+    hint("to leave:", &command(Subcommand::Resume), view, out)?;
+    hint("to go back:", &command(Subcommand::Undo), view, out)
+}
+
+/// Returns how far a stage is, in a line.
+pub(crate) fn progress(report: &PartitionReport) -> String {
+    let outcome = &report.outcome;
+    let kept = match report.keep {
+        0 => String::new(),
+        kept => format!("; {kept} of {} stay on older revisions", report.desired),
+    };
+    format!("stage: {} of {} replaced{kept}", outcome.replaced.len(), count(report.nodes.len(), "pod"))
 }

@@ -105,14 +105,26 @@ impl Region {
 
     /// Moves the cursor to the first line. A terminal that has become narrower has wrapped the lines that no longer fit.
     fn move_to_top(&self, size: Size, frame: &mut String) {
-        let rows_of = |line: &String| visible(line).div_ceil(size.columns.max(1)).max(1);
-        let rows: usize = self.lines.iter().map(rows_of).sum();
+        let rows: usize = self.lines.iter().map(|line| rows_of(line, size.columns)).sum();
         frame.push('\r');
         if rows > 0 {
             // Writing to a string does not fail.
             let _ = write!(frame, "\x1b[{rows}A");
         }
     }
+}
+
+/// Returns how many rows a line with styles takes. A character of two columns is not divided between two rows.
+fn rows_of(line: &str, width: usize) -> usize {
+    let (mut rows, mut used) = (1, 0);
+    let texts = parts(line).filter_map(|part| if let Part::Text(text) = part { Some(text) } else { None });
+    for wide in texts.flat_map(str::chars).filter_map(UnicodeWidthChar::width) {
+        if used > 0 && used + wide > width {
+            (rows, used) = (rows + 1, 0);
+        }
+        used += wide;
+    }
+    rows
 }
 
 /// Returns the width of a line with styles, in columns.
@@ -194,7 +206,7 @@ fn style_length(text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Region, Size, fit, visible};
+    use super::{Region, Size, fit, rows_of, visible};
 
     fn draw(region: &mut Region, lines: &[&str], size: (usize, usize)) -> String {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
@@ -214,6 +226,15 @@ mod tests {
         // A narrower terminal has wrapped "three".
         let resized = draw(&mut region, &["one"], (4, 5));
         assert!(resized.starts_with("\x1b[?2026h\r\x1b[4A\x1b[2K\x1b[1B\x1b[J\x1b[1Aone"), "{resized:?}");
+    }
+
+    #[test]
+    fn a_wide_character_is_not_divided_between_rows() {
+        assert_eq!(rows_of(&"日".repeat(31), 62), 1);
+        assert_eq!(rows_of(&"日".repeat(31), 31), 3);
+        assert_eq!(rows_of("", 31), 1);
+        assert_eq!(rows_of("\x1b[31m日a\x1b[0m", 3), 1);
+        assert_eq!(rows_of("日日", 1), 2);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::{
     Cause, Eta, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport, Suspect, SuspectKind, Verdict,
 };
+use crate::report::strategy::Strategy;
 
 /// The width of the columns before the names of the nodes.
 const BEFORE_NAMES: usize = 24 + 5 + 3 + 6 + 3;
@@ -191,7 +192,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 _ if rollout.creation_refused => "; the API server refuses new pods".to_owned(),
                 (Some(budget), None) if uses_up_the_budget(rollout) => {
                     let value =
-                        if budget.value.ends_with('%') { format!(" ({})", budget.value) } else { String::new() };
+                        if budget.value.is_percentage() { format!(" ({})", budget.value) } else { String::new() };
                     let field = budget.field.name();
                     let verb = if budget.used == 1 { "counts" } else { "count" };
                     let used = count(budget.used, "node");
@@ -200,7 +201,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                         budget.allowed
                     );
                 }
-                (None, None) if rollout.strategy.starts_with("RollingUpdate") => {
+                (None, None) if matches!(rollout.strategy, Strategy::RollingUpdate(_)) => {
                     "; an old pod of a deleted node stops the rolling update".to_owned()
                 }
                 _ => String::new(),
@@ -213,7 +214,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 ""
             } else if !rollout.retained.is_empty() {
                 &format!("; the partition or the selector of the update strategy retains {retained}")
-            } else if rollout.strategy == "OnDelete" {
+            } else if rollout.strategy == Strategy::OnDelete {
                 "; the strategy is OnDelete, so pods are updated only when they are deleted"
             } else {
                 "; the update strategy replaces no pods"

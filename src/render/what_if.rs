@@ -2,23 +2,67 @@
 
 use std::io::{self, Write};
 
-use super::coverage::{incomplete, rows_of};
+use super::coverage::{incomplete, rows_of, what_to_do};
 use super::style;
-use super::text::{count, some_of};
+use super::table::{self, Column};
+use super::text::{count, some_of, wrap};
 use super::view::View;
-use crate::report::coverage::{ReasonGroup, WhatIfReport};
+use crate::report::coverage::ReasonGroup;
+use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, WhatIfReport};
+
+/// What is shown below the headline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// The nodes by what would change, in groups; or by the value of a label if the report has that.
+    Groups,
+    /// A row per node.
+    Nodes,
+    /// The only node of the report, in a sentence.
+    Node,
+}
 
 /// Writes which nodes would gain, lose or keep a pod, and on which it would not fit.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub fn what_if(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let name = view.show(&format!("{}/{}", report.namespace, report.name));
+pub fn what_if(report: &WhatIfReport, shown: Shown, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    match (shown, report.nodes.as_slice()) {
+        (Shown::Node, [node]) => one_node(report, node, view, out)?,
+        (Shown::Nodes, nodes) => {
+            headline(report, view, out)?;
+            rows(nodes, view, out)?;
+        }
+        _ => {
+            headline(report, view, out)?;
+            match &report.by {
+                Some(by) => changes_by(by, view, out)?,
+                None => all_groups(report, view, out)?,
+            }
+        }
+    }
+    incomplete(&report.incomplete, view, out)
+}
+
+fn name(report: &WhatIfReport, view: &View) -> String {
+    view.show(&format!("{}/{}", report.namespace, report.name))
+}
+
+fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let now = if report.exists { format!("now {}", report.eligible_now) } else { "and does not exist yet".to_owned() };
-    let headline =
-        format!("{name} would run on {} of {}, {now}", report.eligible_then, count(report.nodes_total, "node"));
-    writeln!(out, "{}\n", style::answer(headline))?;
+    let nodes = count(report.nodes_total, "node");
+    let mut line = format!("{} would run on {} of {nodes}, {now}", name(report, view), report.eligible_then);
+    let unfit: usize = report.does_not_fit.iter().map(|group| group.count).sum();
+    if unfit > 0 {
+        line += &format!("; on {unfit} of them it would not fit");
+    }
+    for line in wrap(&line, view.width) {
+        writeln!(out, "{}", style::answer(line))?;
+    }
+    writeln!(out)
+}
+
+fn all_groups(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     row("KEEPS", &report.keeps, style::context, view, out)?;
     row("GAINS", &report.gains, style::well, view, out)?;
     let lost: usize = report.loses.iter().map(|group| group.count).sum();
@@ -29,7 +73,72 @@ pub fn what_if(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::R
         let count = report.not_eligible.iter().map(|group| group.count).sum();
         groups("NOT ELIGIBLE", count, &report.not_eligible, view, out)?;
     }
-    incomplete(&report.incomplete, view, out)
+    Ok(())
+}
+
+fn one_node(report: &WhatIfReport, node: &NodeChange, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let verb = match node.change {
+        PodChange::Loses => "would lose its pod of",
+        PodChange::Gains => "would gain a pod of",
+        PodChange::Keeps => "would keep its pod of",
+        PodChange::None => "would still have no pod of",
+    };
+    let but = if node.fits == Some(false) { ", but it would not fit" } else { "" };
+    let why = node.reason.as_ref().map(|reason| format!(": {}", view.show(&reason.message))).unwrap_or_default();
+    let line = format!("{} {verb} {}{but}{why}", view.show(&node.name), name(report, view));
+    for line in wrap(&line, view.width) {
+        writeln!(out, "{}", style::answer(line))?;
+    }
+    node.reason.as_ref().map_or(Ok(()), |reason| what_to_do(&reason.fix, "", view, out))
+}
+
+/// Writes a row per node, those on which a pod would not fit first.
+fn rows(nodes: &[NodeChange], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let columns = [
+        Column::text("NODE", |node: &&NodeChange| view.show(&node.name)),
+        Column::text("POD", |node: &&NodeChange| change(node.change)),
+        Column::text("FITS", |node: &&NodeChange| fits(node)),
+        Column::text("REASON", |node: &&NodeChange| {
+            node.reason.as_ref().map_or("-".to_owned(), |reason| reason.code.name().to_owned())
+        }),
+        Column::sentence("WHAT", |node: &&NodeChange| {
+            node.reason.as_ref().map(|reason| view.show(&reason.message)).unwrap_or_default()
+        })
+        .droppable(1),
+    ];
+    let mut rows: Vec<&NodeChange> = nodes.iter().collect();
+    rows.sort_by_key(|node| (node.fits != Some(false), node.change));
+    table::write(&columns, &rows, view, out)
+}
+
+fn change(change: PodChange) -> String {
+    match change {
+        PodChange::Loses => style::trouble("loses".to_owned()),
+        PodChange::Gains => style::well("gains".to_owned()),
+        PodChange::Keeps => "keeps".to_owned(),
+        PodChange::None => style::context("none".to_owned()),
+    }
+}
+
+fn fits(node: &NodeChange) -> String {
+    match (node.fits, node.change) {
+        (Some(true), _) => "yes".to_owned(),
+        (Some(false), _) => style::trouble("no".to_owned()),
+        (None, PodChange::Gains | PodChange::Keeps) => "?".to_owned(),
+        (None, _) => "-".to_owned(),
+    }
+}
+
+fn changes_by(by: &ChangesBy, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let value = |row: &ChangesByRow| row.value.as_ref().map_or("(no such label)".to_owned(), |value| view.show(value));
+    writeln!(out, "by {}:", view.show(&by.label))?;
+    let columns = [
+        Column::text("VALUE", value),
+        Column::number("NOW", |row: &ChangesByRow| Some(row.eligible_now)),
+        Column::number("THEN", |row: &ChangesByRow| Some(row.eligible_then)),
+        Column::number("DOES-NOT-FIT", |row: &ChangesByRow| Some(row.does_not_fit)),
+    ];
+    table::write(&columns, &by.rows, view, out)
 }
 
 fn row(

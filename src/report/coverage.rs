@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::common_cause::CommonCause;
 use super::fix::Fix;
 use super::reason::{Reason, ReasonCode, named_values};
+use super::strategy::Strategy;
 
 /// Which nodes should have a pod of each DaemonSet, which have one, and why the others have none.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -71,7 +72,8 @@ pub struct DaemonSetCoverage {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
-    pub strategy: String,
+    #[schemars(with = "String")]
+    pub strategy: Strategy,
     /// Whether the status of the DaemonSet agrees with the recomputed counts.
     pub status: StatusCheck,
     /// What concerns the DaemonSet as a whole: that it is being deleted, that the controller has not observed its
@@ -399,40 +401,4 @@ pub struct EventLine {
     pub reason: String,
     /// A sentence about what happened.
     pub message: String,
-}
-
-/// What would change if a manifest were applied.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WhatIfReport {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `WhatIfReport`.
-    pub kind: String,
-    /// The time that ages are relative to.
-    pub now: Timestamp,
-    /// What could not be read, which makes the report partial.
-    pub incomplete: Vec<Incomplete>,
-    /// The namespace.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-    /// Whether a DaemonSet with this name exists.
-    pub exists: bool,
-    /// Nodes that were examined.
-    pub nodes_total: usize,
-    /// Nodes that should run a pod of the live DaemonSet; 0 if it does not exist.
-    pub eligible_now: usize,
-    /// Nodes that would run a pod of the manifest.
-    pub eligible_then: usize,
-    /// Nodes that keep a pod, by name.
-    pub keeps: Vec<String>,
-    /// Nodes that would gain a pod, by name.
-    pub gains: Vec<String>,
-    /// Nodes that would lose their pod, or where it would not be recreated, by reason.
-    pub loses: Vec<ReasonGroup>,
-    /// Nodes that would run a pod that does not fit, by reason.
-    pub does_not_fit: Vec<ReasonGroup>,
-    /// Why no node would be eligible; empty if one would be.
-    pub not_eligible: Vec<ReasonGroup>,
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::change::Change;
 use super::coverage::Incomplete;
+use super::fix::Command;
 
 /// The revisions of one DaemonSet, the newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -53,7 +54,31 @@ pub struct DaemonSetName {
     pub name: String,
 }
 
+/// A subcommand that is suggested for a DaemonSet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subcommand {
+    /// `pause`.
+    Pause,
+    /// `resume`.
+    Resume,
+    /// `partition`, to which the number or percentage of pods is added.
+    Partition,
+    /// `undo`.
+    Undo,
+}
+
 impl DaemonSetName {
+    /// Returns the command that runs a subcommand on it.
+    pub(crate) fn command(&self, subcommand: Subcommand) -> Command {
+        let subcommand = match subcommand {
+            Subcommand::Pause => "pause",
+            Subcommand::Resume => "resume",
+            Subcommand::Partition => "partition",
+            Subcommand::Undo => "undo",
+        };
+        Command::kubectl(&["ds", subcommand]).namespace(&self.namespace).name(self.short())
+    }
+
     /// Returns the name as kubectl prints it, such as `daemonset.apps/agent`.
     pub fn full(&self) -> String {
         let group = self.api_version.split('/').next().unwrap_or_default();

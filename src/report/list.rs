@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::{Counts, Incomplete, Trouble};
+use super::strategy::Strategy;
 
 /// A row per DaemonSet, unhealthy ones first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -65,7 +66,8 @@ pub struct ListRow {
     #[serde(flatten)]
     pub counts: Counts,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
-    pub strategy: String,
+    #[schemars(with = "String")]
+    pub strategy: Strategy,
     /// When it was created; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,

@@ -13,3 +13,5 @@ pub mod partition;
 pub mod plan;
 pub mod reason;
 pub mod rollout_status;
+pub mod strategy;
+pub mod what_if;

@@ -9,6 +9,10 @@ use super::coverage::Incomplete;
 use super::history::DaemonSetName;
 use super::plan::Warning;
 use super::reason::ReasonCode;
+use super::strategy::Strategy;
+
+/// The label of nodes whose pods `partition` does not replace, whatever its value.
+pub(crate) const SKIP_LABEL: &str = "kubectl-ds/skip";
 
 /// One stage of a staged rollout: what is planned, and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -29,6 +33,8 @@ pub struct PartitionReport {
     pub changes: Vec<Change>,
     /// The JSON Patch of that, with the resource version that was read as its precondition; empty if not needed.
     pub patch: Vec<serde_json::Value>,
+    /// What else differs between the DaemonSet and the manifest whose template is rolled out; it is not changed.
+    pub not_applied: Vec<Change>,
     /// How many pods stay on older revisions, as requested, such as `5` or `90%`.
     pub partition: String,
     /// How many nodes should have a pod.
@@ -43,12 +49,15 @@ pub struct PartitionReport {
     pub nodes: Vec<String>,
     /// Nodes with a pod of an older revision that would be updated, but are not ready.
     pub not_ready: Vec<String>,
+    /// Nodes with a pod of an older revision that are skipped because of the label `kubectl-ds/skip`.
+    pub skipped: Vec<String>,
     /// How many nodes may be without an available pod at a time, including those that are already.
     pub max_unavailable: i64,
     /// What has to hold before the next pod is replaced.
     pub gates: Gates,
     /// The update strategy that is restored after the last stage, such as `RollingUpdate 10%`.
-    pub original_strategy: String,
+    #[schemars(with = "String")]
+    pub original_strategy: Strategy,
     /// What may revert the change, and what it may break.
     pub warnings: Vec<Warning>,
     /// What could not be read, so that the plan may be wrong.
@@ -72,6 +81,9 @@ pub struct Gates {
     /// The command that each updated node has to pass; absent if none was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
+    /// The label that each updated node must have, as `KEY=VALUE`; absent if none was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_for_label: Option<String>,
 }
 
 /// The outcome of a stage.
@@ -86,6 +98,9 @@ pub struct PartitionOutcome {
     pub updated: i64,
     /// The nodes that have a pod of an older revision.
     pub old: i64,
+    /// The nodes that got a pod of the revision during this run, and not by it, in this order: they are new, or their pod was
+    /// deleted or evicted or has failed.
+    pub leaked: Vec<String>,
     /// Why the stage was stopped.
     pub failures: Vec<GateFailure>,
 }
@@ -96,6 +111,8 @@ pub enum PartitionStage {
     /// It was planned; nothing was sent.
     #[default]
     Planned,
+    /// It was sent, and it is not known whether it was applied.
+    Unknown,
     /// It was begun; an error says why it has not ended.
     Begun,
     /// A gate has stopped it.
@@ -140,4 +157,6 @@ pub enum Gate {
     OldPodsReady,
     /// The command of `--verify` succeeds.
     Verify,
+    /// Updated nodes get the label of `--wait-for-label`.
+    NodeLabel,
 }

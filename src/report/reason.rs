@@ -170,6 +170,42 @@ impl ReasonCode {
                 | ReasonCode::WaitingForPreemption
         )
     }
+
+    /// Returns whether the pod has too little room beside the other pods of its node.
+    pub fn is_lack_of_room(self) -> bool {
+        matches!(
+            self,
+            ReasonCode::SurgeHostPortDeadlock
+                | ReasonCode::HostPortConflict
+                | ReasonCode::InsufficientResource
+                | ReasonCode::TooManyPods
+        )
+    }
+
+    /// Returns whether the template can be the cause, so that pods of another revision may do better on the same node.
+    pub fn can_be_template(self) -> bool {
+        !matches!(
+            self,
+            ReasonCode::NodeUnreachable
+                | ReasonCode::NodeNotReadyTaint
+                | ReasonCode::QuotaExceeded
+                | ReasonCode::WebhookUnavailable
+                | ReasonCode::ControllerNotObserved
+                | ReasonCode::DaemonSetDeleting
+                | ReasonCode::SelectingAll
+                | ReasonCode::CreatePending
+                | ReasonCode::SchedulerSilent
+                | ReasonCode::TooManyPods
+                | ReasonCode::Evicted
+                | ReasonCode::Terminating
+                | ReasonCode::StuckTerminating
+                | ReasonCode::DuplicatePod
+                | ReasonCode::OrphanedTarget
+                | ReasonCode::Misscheduled
+                | ReasonCode::PodOnIneligibleNode
+                | ReasonCode::Unexplained
+        )
+    }
 }
 
 impl std::fmt::Display for ReasonCode {

@@ -2,12 +2,14 @@
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::coverage::{Incomplete, StatusDifference, Trouble};
 use super::fix::Fix;
 use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode};
+use super::strategy::Strategy;
+use crate::model::int_or_percent::IntOrPercent;
 
 /// Whether the current revision of each DaemonSet is rolled out, and what keeps it from being.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -72,7 +74,8 @@ pub struct RolloutStatus {
     /// The verdict.
     pub verdict: Verdict,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
-    pub strategy: String,
+    #[schemars(with = "String")]
+    pub strategy: Strategy,
     /// The hold of `pause` or `partition`; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<RolloutHold>,
@@ -138,7 +141,8 @@ pub struct RolloutStatus {
 #[serde(rename_all = "camelCase")]
 pub struct RolloutHold {
     /// The update strategy that is suspended, such as `RollingUpdate 10%`.
-    pub original_strategy: String,
+    #[schemars(with = "String")]
+    pub original_strategy: Strategy,
     /// How many pods stay on older revisions, such as `5` or `90%`; absent if it is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
@@ -209,13 +213,19 @@ pub struct Budget {
     /// The field that limits the rollout.
     pub field: BudgetField,
     /// Its value, such as `1` or `10%`.
-    pub value: String,
+    #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String")]
+    pub value: IntOrPercent,
     /// The number of nodes that it comes to.
     pub allowed: i64,
     /// The nodes that count against it now.
     pub used: usize,
     /// The same by reason, most nodes first.
     pub by: Vec<BudgetUse>,
+}
+
+fn as_text<S: Serializer>(value: &IntOrPercent, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 /// The field that limits how many nodes are replaced at a time.

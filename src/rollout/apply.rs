@@ -9,7 +9,7 @@ use super::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::model::template::Template;
-use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodDeletion, Step};
+use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodRef, Step};
 use crate::report::change::Change;
 
 /// The number of times a patch is sent while the status of its object keeps changing.
@@ -23,43 +23,42 @@ pub(crate) trait Server {
     /// Why a request failed.
     type Error;
 
-    /// Sends a patch once, and returns the object that the server answered with.
-    async fn patch(&self, patch: &DaemonSetPatch) -> Result<Value, Failed<Self::Error>>;
+    /// Sends a step once, and returns the server's answer, unchecked.
+    async fn send(&self, step: &Step) -> Result<Value, Failed<Self::Error>>;
 
-    /// Reads the object that a patch is for; `None` if it does not exist.
-    async fn read(&self, patch: &DaemonSetPatch) -> Result<Option<DaemonSet>, Self::Error>;
+    /// Reads a DaemonSet again; `None` if none of its name exists.
+    async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, Self::Error>;
 
-    /// Deletes a pod once, or evicts it, and returns the server's answer.
-    async fn delete_pod(&self, pod: &PodDeletion) -> Result<Value, Failed<Self::Error>>;
-
-    /// Reads the pod that a deletion is for; `None` if it does not exist.
-    async fn read_pod(&self, pod: &PodDeletion) -> Result<Option<Pod>, Self::Error>;
+    /// Reads a pod again; `None` if none of its name exists.
+    async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, Self::Error>;
 
     /// Waits.
     async fn pause(&self, pause: Duration);
 
-    /// Makes the error of an answer that is not one to the patch.
-    fn unexpected(&self, problem: &str) -> Self::Error;
+    /// Makes the error of an answer that is not one to the step.
+    fn unexpected(&self, step: &Step, problem: &str) -> Self::Error;
 }
 
-/// Why a patch failed.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Failed<E> {
     /// The object has another resource version, or the request was sent twice on the way and the first one was applied.
     Conflict(E),
-    /// The patch may have been applied: the answer was lost, or is not one.
+    /// It may have been applied: the answer was lost, or is not one.
     OutcomeUnknown(E),
     /// It was not applied.
     Refused(E),
+    /// The object does not exist.
+    NotFound,
     /// It is an eviction that a PodDisruptionBudget does not allow now.
-    Blocked(E),
+    Blocked,
 }
 
 /// What became of a step.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Application<E, T = Value> {
-    /// The server has applied it; the object as it became.
-    Applied(T),
+pub(crate) enum Application<E> {
+    /// The server has applied it; the object as it became, or null if it is gone.
+    Applied(Value),
     /// Nothing was changed.
     Refused(Refusal<E>),
     /// The object was deleted and created again under the same name; the new one was not changed.
@@ -90,34 +89,45 @@ pub(crate) enum Refusal<E> {
     NotApplied(E),
 }
 
-/// Applies a step that was made for an object as it was read.
-///
-/// If only the status has changed since, the step is applied to the newer version.
+/// Applies a step that was made for a DaemonSet as it was read.
 pub(crate) async fn apply<S: Server>(
     server: &S,
     step: &Step,
     before: &DaemonSet,
     is_dry_run: bool,
 ) -> Application<S::Error> {
-    let Step::PatchDaemonSet(patch) = step;
+    match step {
+        Step::PatchDaemonSet(patch) => apply_patch(server, patch, before, is_dry_run).await,
+        Step::DeletePod(pod) | Step::EvictPod(pod) => remove_pod(server, step, pod).await,
+    }
+}
+
+/// Patches a DaemonSet. If only its status has changed since it was read, the patch is applied to the newer version.
+async fn apply_patch<S: Server>(
+    server: &S,
+    patch: &DaemonSetPatch,
+    before: &DaemonSet,
+    is_dry_run: bool,
+) -> Application<S::Error> {
     let mut patch = patch.clone();
     for _ in 0..MAX_CONFLICT_RETRIES {
-        let failed = match server.patch(&patch).await {
+        let step = Step::PatchDaemonSet(patch.clone());
+        let failed = match server.send(&step).await {
             Ok(answer) => match problem_of(&answer, &patch, before) {
                 None => return Application::Applied(answer),
-                Some(problem) => Failed::OutcomeUnknown(server.unexpected(problem)),
+                Some(problem) => Failed::OutcomeUnknown(server.unexpected(&step, problem)),
             },
             Err(failed) => failed,
         };
         let error = match failed {
-            Failed::Refused(error) | Failed::Blocked(error) => {
-                return Application::Refused(Refusal::ByServer(error));
-            }
+            Failed::NotFound => return Application::Refused(Refusal::Deleted),
+            Failed::Blocked => return Application::Refused(Refusal::Blocked),
+            Failed::Refused(error) => return Application::Refused(Refusal::ByServer(error)),
             Failed::OutcomeUnknown(error) if is_dry_run => return Application::Refused(Refusal::ByServer(error)),
             Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error).await,
             Failed::Conflict(error) => error,
         };
-        match server.read(&patch).await {
+        match server.read_daemon_set(before).await {
             Ok(None) => return Application::Refused(Refusal::Deleted),
             Ok(Some(now)) => match compare(before, &patch, &now) {
                 Found::Change if !is_dry_run => return Application::Applied(now.object),
@@ -134,23 +144,25 @@ pub(crate) async fn apply<S: Server>(
 /// Deletes or evicts a pod as it was read, and finds out what became of that. A pod that does not exist is deleted.
 ///
 /// A pod that has changed is left alone, whatever has changed: whoever has chosen it decides again.
-pub(crate) async fn delete_pod<S: Server>(server: &S, pod: &PodDeletion) -> Application<S::Error, ()> {
+async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Application<S::Error> {
+    const GONE: Value = Value::Null;
     let is_done = |answer: &Value| match answer["kind"].as_str() {
         Some("Pod") => answer["metadata"]["uid"] == pod.uid.as_str(),
         Some("Status") => answer["status"] == "Success" && answer["apiVersion"] == "v1",
         _ => false,
     };
-    let (error, pauses) = match server.delete_pod(pod).await {
-        Ok(answer) if is_done(&answer) => return Application::Applied(()),
+    let error = match server.send(step).await {
+        Ok(answer) if is_done(&answer) => return Application::Applied(answer),
         // A proxy may answer anything.
-        Ok(_) => (server.unexpected("it is not the deleted pod"), &PAUSES[..]),
+        Ok(_) => server.unexpected(step, "it is not the deleted pod"),
+        Err(Failed::NotFound) => return Application::Applied(GONE),
         Err(Failed::Refused(error)) => return Application::Refused(Refusal::ByServer(error)),
-        Err(Failed::Blocked(_)) => return Application::Refused(Refusal::Blocked),
-        Err(Failed::OutcomeUnknown(error)) => (error, &PAUSES[..]),
+        Err(Failed::Blocked) => return Application::Refused(Refusal::Blocked),
+        Err(Failed::OutcomeUnknown(error)) => error,
         Err(Failed::Conflict(error)) => {
             // Another version of it, or another pod.
             return match server.read_pod(pod).await {
-                Ok(None) => Application::Applied(()),
+                Ok(None) => Application::Applied(GONE),
                 Ok(Some(now)) if now.metadata.uid != pod.uid => Application::Recreated,
                 Ok(Some(_)) => Application::Refused(Refusal::Contended),
                 Err(_) => Application::Refused(Refusal::NotApplied(error)),
@@ -158,13 +170,13 @@ pub(crate) async fn delete_pod<S: Server>(server: &S, pod: &PodDeletion) -> Appl
         }
     };
     let mut is_unchanged = false;
-    for pause in pauses {
-        server.pause(*pause).await;
+    for pause in PAUSES {
+        server.pause(pause).await;
         match server.read_pod(pod).await {
             Err(_) => {}
-            Ok(None) => return Application::Applied(()),
+            Ok(None) => return Application::Applied(GONE),
             Ok(Some(now)) if now.metadata.uid != pod.uid => return Application::Recreated,
-            Ok(Some(now)) if now.metadata.is_terminating() => return Application::Applied(()),
+            Ok(Some(now)) if now.metadata.is_terminating() => return Application::Applied(GONE),
             Ok(Some(_)) => is_unchanged = true,
         }
     }
@@ -184,7 +196,7 @@ async fn after_lost_answer<S: Server>(
     let mut is_unchanged = false;
     for pause in PAUSES {
         server.pause(pause).await;
-        match server.read(patch).await {
+        match server.read_daemon_set(before).await {
             // It may have been applied since it was last read.
             Err(_) => is_unchanged = false,
             Ok(None) => return Application::Refused(Refusal::Deleted),
@@ -300,10 +312,10 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::{Application, Failed, Refusal, Server, apply, delete_pod};
+    use super::{Application, Failed, Refusal, Server, apply};
     use crate::model::daemon_set::DaemonSet;
     use crate::model::pod::Pod;
-    use crate::plan::{DaemonSetPatch, Plan, PodDeletion};
+    use crate::plan::{Plan, PodRef, Step};
 
     /// A server that answers as it was told; of what it reads, the last first, the first stays.
     struct Script {
@@ -327,8 +339,9 @@ mod tests {
     impl Server for Script {
         type Error = &'static str;
 
-        async fn patch(&self, patch: &DaemonSetPatch) -> Result<Value, Failed<&'static str>> {
+        async fn send(&self, step: &Step) -> Result<Value, Failed<&'static str>> {
             self.sent.set(self.sent.get() + 1);
+            let Step::PatchDaemonSet(patch) = step else { return self.answers.borrow_mut().pop().unwrap() };
             let locked_on = patch.patch().0.first().map(|operation| serde_json::to_value(operation).unwrap());
             let now = self.now.borrow().last().cloned().and_then(Result::ok).flatten();
             let now = now.as_ref();
@@ -342,21 +355,17 @@ mod tests {
             }
         }
 
-        async fn read(&self, _: &DaemonSetPatch) -> Result<Option<DaemonSet>, &'static str> {
+        async fn read_daemon_set(&self, _: &DaemonSet) -> Result<Option<DaemonSet>, &'static str> {
             self.read_now().map(|object| object.map(|object| DaemonSet::from_object(object).unwrap()))
         }
 
-        async fn delete_pod(&self, _: &PodDeletion) -> Result<Value, Failed<&'static str>> {
-            self.answers.borrow_mut().pop().unwrap()
-        }
-
-        async fn read_pod(&self, _: &PodDeletion) -> Result<Option<Pod>, &'static str> {
+        async fn read_pod(&self, _: &PodRef) -> Result<Option<Pod>, &'static str> {
             self.read_now().map(|object| object.map(|object| serde_json::from_value(object).unwrap()))
         }
 
         async fn pause(&self, _: Duration) {}
 
-        fn unexpected(&self, _: &str) -> &'static str {
+        fn unexpected(&self, _: &Step, _: &str) -> &'static str {
             "unexpected"
         }
     }
@@ -403,36 +412,36 @@ mod tests {
     fn what_became_of_a_deletion_is_told_from_the_pod() {
         let pod = |uid: &str, deleted: Option<&str>| json!({"kind": "Pod", "metadata": {"name": "agent-x", "uid": uid, "deletionTimestamp": deleted}});
         let at = Some("2026-11-21T06:00:00Z");
-        let deletion = PodDeletion {
+        let deletion = Step::DeletePod(PodRef {
             namespace: "team".to_owned(),
             name: "agent-x".to_owned(),
             uid: "1".to_owned(),
             resource_version: "7".to_owned(),
-        };
+        });
+        let before = DaemonSet::from_object(object("agent:2", |_| {})).unwrap();
+        let success = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
+        let gone = || Application::Applied(Value::Null);
         let lost = || Err(Failed::OutcomeUnknown("lost"));
         let conflict = || Err(Failed::Conflict("conflict"));
         let odd = |answer: Value| Ok(answer);
         for (answer, now, expected) in [
-            (Ok(pod("1", at)), Err("down"), Application::Applied(())),
-            (
-                Ok(json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
-                Err("down"),
-                Application::Applied(()),
-            ),
+            (Ok(pod("1", at)), Err("down"), Application::Applied(pod("1", at))),
+            (Ok(success.clone()), Err("down"), Application::Applied(success)),
+            (Err(Failed::NotFound), Err("down"), gone()),
             (Err(Failed::Refused("no")), Err("down"), Application::Refused(Refusal::ByServer("no"))),
-            (lost(), Ok(None), Application::Applied(())),
-            (lost(), Ok(Some(pod("1", at))), Application::Applied(())),
+            (lost(), Ok(None), gone()),
+            (lost(), Ok(Some(pod("1", at))), gone()),
             (lost(), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("lost"))),
             (lost(), Ok(Some(pod("2", None))), Application::Recreated),
             (lost(), Err("down"), Application::Unknown("lost")),
             (conflict(), Ok(Some(pod("1", None))), Application::Refused(Refusal::Contended)),
-            (Err(Failed::Blocked("budget")), Err("down"), Application::Refused(Refusal::Blocked)),
+            (Err(Failed::Blocked), Err("down"), Application::Refused(Refusal::Blocked)),
             (conflict(), Ok(Some(pod("2", None))), Application::Recreated),
             (odd(json!({})), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("unexpected"))),
-            (odd(pod("2", at)), Ok(None), Application::Applied(())),
+            (odd(pod("2", at)), Ok(None), gone()),
         ] {
             let script = Script::new(answer, vec![now]);
-            let application = pin!(delete_pod(&script, &deletion));
+            let application = pin!(apply(&script, &deletion, &before, false));
             assert_eq!(application.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(expected));
         }
     }

@@ -165,12 +165,9 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
     let mut warn = |code, message: String| warnings.push(Warning { code, message });
     let strategy = &daemon_set.spec.update_strategy;
     if Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force) {
-        let message = format!(
-            "the rollout is paused or partitioned, so each pod stays as it is until it is replaced by: kubectl ds partition \
-             {} 0",
-            daemon_set.metadata.name
-        );
-        warn(WarningCode::OnDelete, message);
+        let message = "the rollout is paused or partitioned: each pod stays as it is until `kubectl ds partition` \
+                       replaces it or `kubectl ds resume` restores the update strategy";
+        warn(WarningCode::OnDelete, message.to_owned());
     } else if *strategy == UpdateStrategy::OnDelete {
         let message = "the update strategy is OnDelete: the controller replaces no pod; each stays as it is until it \
                        is deleted";

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use super::revisions::{Revision, Revisions};
 use crate::coverage::index::Index;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::plan::{Effect, Pace, PodOnNode};
@@ -145,13 +144,12 @@ fn revisions_deleted(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Sn
     revisions.current()?;
     let old: Vec<&Revision<'_>> = revisions.all.iter().filter(|revision| !revision.is_current).collect();
     let surplus = usize::try_from(count(old.len()) - limit).unwrap_or(0);
-    let hash = |pod: &'_ Pod| pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).cloned();
     // `getNodesToDaemonPods` with `includeDeletedTerminal`.
     let on_nodes = snapshot
         .pods
         .iter()
         .filter(|pod| daemon_pods::claim(before, pod).is_claimed() && daemon_pods::target_node(pod).is_some());
-    let live: BTreeSet<String> = on_nodes.filter_map(hash).collect();
+    let live: BTreeSet<&str> = on_nodes.map(Pod::revision_hash).filter(|hash| !hash.is_empty()).collect();
     let unused = old.into_iter().rev().filter(|revision| !live.contains(revision.object.hash()));
     Some(unused.take(surplus).map(Revision::number).collect())
 }

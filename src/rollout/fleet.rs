@@ -7,7 +7,8 @@ use super::status;
 use crate::coverage::gaps;
 use crate::coverage::group::count_codes;
 use crate::coverage::index::Index;
-use crate::coverage::walk::{Options, daemon_set_coverage};
+use crate::coverage::options::Options;
+use crate::coverage::walk::daemon_set_coverage;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{Counts, Trouble};
@@ -35,8 +36,8 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
     }
 }
 
-/// The status, whether nothing explains it, whether it is no critical DaemonSet, and the permille of nodes that need
-/// attention.
+/// The status, whether nothing explains it, whether it is no critical DaemonSet, and the permille of
+/// eligible nodes without an available pod.
 type Severity = (FleetStatus, bool, bool, Reverse<usize>);
 
 fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRow) {
@@ -55,8 +56,9 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
     let status = fleet_status(daemon_set, &coverage.counts, &troubles, verdict);
     let is_critical =
         template.priority_class_name == "system-node-critical" || daemon_set.metadata.namespace == "kube-system";
-    let affected: usize = troubles.iter().map(|trouble| trouble.count).sum();
-    let share = affected * 1000 / coverage.counts.eligible.unwrap_or_default().max(1);
+    let eligible = coverage.counts.eligible.unwrap_or_default();
+    let unavailable = eligible.saturating_sub(coverage.counts.available.unwrap_or_default());
+    let share = unavailable * 1000 / eligible.max(1);
     let row = ListRow {
         namespace: coverage.namespace,
         name: coverage.name,

@@ -9,7 +9,7 @@ use super::difference::difference;
 use super::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
 use crate::coverage::gaps;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
+use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionPods, RevisionRow, TemplateSource};
@@ -90,8 +90,7 @@ fn pods_by_hash<'a>(daemon_set: &DaemonSet, snapshot: &'a Snapshot) -> Option<BT
     }
     let mut pods: BTreeMap<&str, RevisionPods> = BTreeMap::new();
     for pod in snapshot.pods.iter().filter(|pod| daemon_pods::is_counted(daemon_set, pod)) {
-        let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
-        let counted = pods.entry(hash).or_insert(RevisionPods { ready: 0, total: 0 });
+        let counted = pods.entry(pod.revision_hash()).or_insert(RevisionPods { ready: 0, total: 0 });
         counted.total += 1;
         counted.ready += usize::from(pod.is_ready());
     }

@@ -5,16 +5,15 @@ use serde_json::Value;
 use super::change_warnings::{self, Written};
 use super::difference::object;
 use super::effect::effect;
-use super::planned::{Planned, outcome_of, patch_of};
-use super::revisions::{Revision, Revisions, name_of};
-use super::set::pace_warnings;
+use super::pace_warnings::{pace_warnings, surge_pods_deleted};
+use super::planned::{Planned, report_of};
+use super::revisions::Revisions;
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::plan::{Action, Plan};
-use crate::report::fix::Command;
-use crate::report::history::DaemonSetName;
+use crate::report::history::Subcommand;
 use crate::report::plan::{ChangePlan, PlanKind, PodOnNode, Warning, WarningCode};
 
 /// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
@@ -89,7 +88,6 @@ pub(crate) fn resume(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned 
 
 fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Snapshot) -> Planned {
     let daemon_set = revisions.daemon_set;
-    let needed = !plan.steps.is_empty();
     let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
     let after = DaemonSet::from_object(object.clone()).unwrap_or_else(|_| daemon_set.clone());
     // OpenKruise's controller is not simulated.
@@ -99,46 +97,23 @@ fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Sna
     let mut warnings: Vec<Warning> = change_warnings::deleting(daemon_set).into_iter().collect();
     if let Some(effect) = &effect {
         warnings.extend(pace_warnings(effect.before, effect, &after, snapshot));
-        if !effect.surge_pods_deleted.is_empty() {
-            let nodes = effect.surge_pods_deleted.len();
-            let message = match nodes {
-                1 => "1 node has two pods: the controller deletes the newer one".to_owned(),
-                nodes => format!("{nodes} nodes have two pods: the controller deletes the newer one of each"),
-            };
-            warnings.push(Warning { code: WarningCode::SurgePodsDeleted, message });
-        }
+        warnings.extend(surge_pods_deleted(effect));
     }
-    let mut incomplete = incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace);
-    incomplete.retain(|incomplete| {
-        let is_budgets = incomplete.resource == Kind::PodDisruptionBudgets.resource();
-        is_simulated && (!is_budgets || kind == PlanKind::ResumePlan)
-    });
-    let name = name_of(daemon_set);
+    let incomplete = match is_simulated {
+        true => incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace, kind == PlanKind::ResumePlan),
+        false => Vec::new(),
+    };
+    let common = report_of(kind, &plan, revisions, snapshot);
+    let back = if plan.action == Action::Pause { Subcommand::Resume } else { Subcommand::Pause };
     let report = ChangePlan {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind,
-        from_revision: revisions.current().map(Revision::number),
-        to_revision: None,
-        now: snapshot.now,
-        rolled_out_at: None,
-        why: None,
-        needed,
         changes: object::changes(&daemon_set.object, &object),
-        revert: changes_strategy.then(|| command(if plan.action == Action::Pause { "resume" } else { "pause" }, &name)),
+        revert: changes_strategy.then(|| common.daemon_set.command(back)),
         effect,
-        patch: patch_of(&plan),
         warnings,
         incomplete,
-        pods_left: Vec::new(),
-        outcome: outcome_of(&plan),
-        daemon_set: name,
+        ..common
     };
     Planned { plan, report }
-}
-
-/// Returns the command that pauses or resumes a DaemonSet.
-pub(crate) fn command(verb: &str, daemon_set: &DaemonSetName) -> Command {
-    Command::kubectl(&["ds", verb]).namespace(&daemon_set.namespace).name(daemon_set.short())
 }
 
 /// Returns who decides about the update strategy instead of whoever uses this tool.

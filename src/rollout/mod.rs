@@ -15,11 +15,12 @@ pub mod difference;
 mod effect;
 #[cfg(feature = "live")]
 pub(crate) mod events;
-pub(crate) mod fleet;
-pub(crate) mod history;
+pub mod fleet;
+pub mod history;
 pub(crate) mod hold;
 #[cfg(feature = "live")]
 pub(crate) mod observed;
+mod pace_warnings;
 pub(crate) mod partition;
 pub mod planned;
 pub(crate) mod restart;

@@ -3,15 +3,14 @@
 
 use serde_json::Value;
 
-use super::revisions::{Revision, Revisions};
+use super::revisions::{Revision, Revisions, name_of};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::model::daemon_set::UpdateStrategy;
-use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Plan, Step};
 use crate::report::coverage::Incomplete;
-use crate::report::plan::{ChangePlan, Outcome, PodLeft, Stage};
+use crate::report::plan::{ChangePlan, Outcome, PlanKind, PodLeft, Stage};
 use crate::scheduling::daemon_pods;
 
 /// A plan, and the report of it.
@@ -25,14 +24,35 @@ pub struct Planned {
 
 /// Returns the patch of a plan as JSON values.
 pub(super) fn patch_of(plan: &Plan) -> Vec<Value> {
-    let patches = plan.steps.iter().map(|Step::PatchDaemonSet(patch)| patch.patch().0);
+    let patches = plan.steps.iter().filter_map(|step| match step {
+        Step::PatchDaemonSet(patch) => Some(patch.patch().0),
+        Step::DeletePod(_) | Step::EvictPod(_) => None,
+    });
     patches.flatten().filter_map(|operation| serde_json::to_value(operation).ok()).collect()
 }
 
-/// Returns the outcome of a plan that was not carried out yet.
-pub(super) fn outcome_of(plan: &Plan) -> Outcome {
-    let stage = if plan.steps.is_empty() { Stage::NotNeeded } else { Stage::Planned };
-    Outcome { stage, ..Outcome::default() }
+/// Returns what the reports of all plans have in common.
+pub(super) fn report_of(kind: PlanKind, plan: &Plan, revisions: &Revisions<'_>, snapshot: &Snapshot) -> ChangePlan {
+    let needed = !plan.steps.is_empty();
+    ChangePlan {
+        api_version: "kubectl-ds/v1".to_owned(),
+        kind,
+        daemon_set: name_of(revisions.daemon_set),
+        now: snapshot.now,
+        from_revision: revisions.current().map(Revision::number),
+        to_revision: None,
+        rolled_out_at: None,
+        why: None,
+        needed,
+        changes: Vec::new(),
+        effect: None,
+        revert: None,
+        patch: patch_of(plan),
+        warnings: Vec::new(),
+        incomplete: Vec::new(),
+        pods_left: Vec::new(),
+        outcome: Outcome { stage: if needed { Stage::Planned } else { Stage::NotNeeded }, ..Outcome::default() },
+    }
 }
 
 /// Returns what could not be read about pods, which only a plan under OnDelete mentions.
@@ -58,8 +78,7 @@ pub(super) fn left_on_delete(
     let claimed = snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed());
     let mut left: Vec<PodLeft> = claimed
         .filter_map(|pod| {
-            let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
-            let revision = revisions.all.iter().find(|revision| revision.object.hash() == hash);
+            let revision = revisions.of_pod(pod);
             let has_it = |revision: &Revision<'_>| {
                 let of_pod = revision.template.as_ref().ok();
                 of_pod.zip(template).is_some_and(|(of_pod, wanted)| of_pod.same_meaning(wanted))

@@ -2,8 +2,8 @@
 
 use super::change_warnings::{self, Written};
 use super::difference::difference;
-use super::planned::{Planned, left_on_delete, outcome_of, patch_of, unread_pods};
-use super::revisions::{Revision, Revisions, name_of};
+use super::planned::{Planned, left_on_delete, report_of, unread_pods};
+use super::revisions::Revisions;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::Plan;
@@ -18,23 +18,11 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
     let mut warnings = change_warnings::managers(daemon_set, Written::Template);
     warnings.extend(change_warnings::obstacles(daemon_set, true));
     let report = ChangePlan {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: PlanKind::RestartPlan,
-        daemon_set: name_of(daemon_set),
-        from_revision: revisions.current().map(Revision::number),
-        to_revision: None,
-        now: snapshot.now,
-        rolled_out_at: None,
-        why: None,
-        needed: !plan.steps.is_empty(),
         changes: after.map(|after| difference(&revisions.live, &after)).unwrap_or_default(),
-        effect: None,
-        revert: None,
-        patch: patch_of(&plan),
         warnings,
         incomplete: unread_pods(revisions, snapshot),
         pods_left: left_on_delete(revisions, None, snapshot),
-        outcome: outcome_of(&plan),
+        ..report_of(PlanKind::RestartPlan, &plan, revisions, snapshot)
     };
     Planned { plan, report }
 }

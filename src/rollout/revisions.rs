@@ -3,6 +3,7 @@
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
 use crate::model::metadata::OwnerReference;
+use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::report::history::{DaemonSetName, SkippedRevision};
@@ -101,6 +102,12 @@ impl<'a> Revisions<'a> {
     /// Returns the revision of the live template; `None` if the controller has not created it yet.
     pub fn current(&self) -> Option<&Revision<'a>> {
         self.all.iter().find(|revision| revision.is_current)
+    }
+
+    /// Returns the revision that a pod was created from; `None` if it no longer exists.
+    pub(super) fn of_pod(&self, pod: &Pod) -> Option<&Revision<'a>> {
+        let hash = Some(pod.revision_hash()).filter(|hash| !hash.is_empty())?;
+        self.all.iter().find(|revision| revision.object.hash() == hash)
     }
 
     /// Returns the revision with a number.

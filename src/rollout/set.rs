@@ -4,21 +4,19 @@
 use super::change_warnings::{self, Written};
 use super::difference::object;
 use super::effect::effect;
-use super::planned::{Planned, outcome_of, patch_of};
-use super::revisions::{Revision, Revisions, name_of};
+use super::pace_warnings::{pace_warnings, surge_pods_deleted};
+use super::planned::{Planned, report_of};
+use super::revisions::Revisions;
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::plan::{Plan, SpecFields, StrategyType};
 use crate::report::fix::Command;
 use crate::report::history::DaemonSetName;
-use crate::report::plan::{ChangePlan, Effect, Pace, PlanKind, PodOnNode, Warning, WarningCode};
+use crate::report::plan::{ChangePlan, PlanKind, PodOnNode, Warning, WarningCode};
 use crate::scheduling::{ports, rolling_update};
-
-/// The least time of a rollout that is pointed out, in seconds.
-const SLOW_ROLLOUT: i64 = 3600;
 
 /// What is requested.
 #[derive(Debug, Clone, Copy, Default)]
@@ -91,17 +89,10 @@ pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) ->
         warn(WarningCode::HostPort, message);
     }
     let effect = effect(revisions, &after, snapshot);
-    if !effect.surge_pods_deleted.is_empty() {
-        if !request.delete_surge_pods {
-            return Err(Refusal::SurgePods(effect.surge_pods_deleted));
-        }
-        let nodes = match effect.surge_pods_deleted.len() {
-            1 => "1 node has".to_owned(),
-            number => format!("{number} nodes have"),
-        };
-        let message = format!("{nodes} two pods: the controller deletes the newer one of each");
-        warn(WarningCode::SurgePodsDeleted, message);
+    if !effect.surge_pods_deleted.is_empty() && !request.delete_surge_pods {
+        return Err(Refusal::SurgePods(effect.surge_pods_deleted));
     }
+    warnings.extend(surge_pods_deleted(&effect));
     if changed != SpecFields::default() {
         let (before, values) = (&effect.before, changed.entries());
         warnings.extend(pace_warnings(*before, &effect, &after, snapshot));
@@ -110,31 +101,20 @@ pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) ->
         warnings.extend(change_warnings::last_applied_fields(daemon_set, &values));
         warnings.extend(change_warnings::deleting(daemon_set));
     }
-    let mut incomplete = incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace);
-    incomplete.retain(|incomplete| {
-        let is_budgets = incomplete.resource == Kind::PodDisruptionBudgets.resource();
-        !plan.steps.is_empty() && (!is_budgets || (changes_strategy && effect.after.is_some_and(|pace| !pace.surges)))
-    });
-    let name = name_of(daemon_set);
-    let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
+    let budgets_matter = changes_strategy && effect.after.is_some_and(|pace| !pace.surges);
+    let incomplete = match plan.steps.is_empty() {
+        true => Vec::new(),
+        false => incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace, budgets_matter),
+    };
+    let common = report_of(PlanKind::SetPlan, &plan, revisions, snapshot);
     let report = ChangePlan {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: PlanKind::SetPlan,
-        from_revision: revisions.current().map(Revision::number),
-        to_revision: None,
-        now: snapshot.now,
-        rolled_out_at: None,
-        why: why(request.fields, requested.different_from(current)),
-        needed: !plan.steps.is_empty(),
-        changes: object::changes(&daemon_set.object, &object),
-        revert: (!plan.steps.is_empty()).then(|| revert(&name, current, changed, daemon_set)),
-        effect: (!plan.steps.is_empty()).then_some(effect),
-        patch: patch_of(&plan),
+        why: why(request.fields, changed),
+        changes: object::changes(&daemon_set.object, &after.object),
+        revert: common.needed.then(|| revert(&common.daemon_set, current, changed, daemon_set)),
+        effect: common.needed.then_some(effect),
         warnings,
         incomplete,
-        pods_left: Vec::new(),
-        outcome: outcome_of(&plan),
-        daemon_set: name,
+        ..common
     };
     Ok(Planned { plan, report })
 }
@@ -192,82 +172,6 @@ fn why(requested: SpecFields, changed: SpecFields) -> Option<String> {
 fn host_ports(daemon_set: &DaemonSet) -> Vec<String> {
     let ports = ports::host_ports(&daemon_set.spec.template.spec);
     ports.map(|port| format!("{}/{}", port.host_port, port.protocol)).collect()
-}
-
-/// Returns what a faster or a slower pace may break.
-pub(super) fn pace_warnings(
-    before: Option<Pace>,
-    effect: &Effect,
-    after: &DaemonSet,
-    snapshot: &Snapshot,
-) -> Vec<Warning> {
-    let Some(pace) = effect.after else { return Vec::new() };
-    let mut warnings = Vec::new();
-    let mut warn = |code, message: String| warnings.push(Warning { code, message });
-    let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
-    let desired = effect.desired;
-    if is_new && desired > 1 && pace.allowed >= desired {
-        let message = match pace.surges {
-            true => format!("a rollout may create a second pod on all {desired} nodes at once"),
-            false => format!("a rollout may make the pods of all {desired} nodes unavailable at once"),
-        };
-        warn(WarningCode::AllAtOnce, message);
-    }
-    // A longer minReadySeconds makes pods unavailable that have not been ready for so long.
-    let regardless = |pace: Pace| pace.replaced_regardless.unwrap_or_default();
-    if regardless(pace) > before.map_or(0, regardless) {
-        let message = format!(
-            "{} of an older revision count as unavailable: the controller replaces them at once, regardless of the limit",
-            match regardless(pace) {
-                1 => "1 pod".to_owned(),
-                number => format!("{number} pods"),
-            }
-        );
-        warn(WarningCode::ReplacedRegardless, message);
-    }
-    let was_slower = before.is_some_and(|before| before.min_rollout_seconds >= pace.min_rollout_seconds);
-    if pace.min_rollout_seconds >= SLOW_ROLLOUT && !was_slower {
-        let duration = crate::report::age::format_age(pace.min_rollout_seconds);
-        let seconds = after.spec.min_ready_seconds;
-        let allowed = pace.allowed;
-        let message = format!(
-            "a rollout to all {desired} nodes takes at least {duration}: {allowed} at a time, and each new pod must be \
-             ready for minReadySeconds ({seconds}s)"
-        );
-        warn(WarningCode::SlowRollout, message);
-    }
-    if !pace.surges && is_new {
-        warnings.extend(disruption_budgets(after, pace.allowed, snapshot));
-    }
-    warnings
-}
-
-/// Warns of PodDisruptionBudgets that allow fewer unavailable pods than a rolling update. The controller deletes pods
-/// without asking for an eviction, so no budget holds it back.
-fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot) -> Vec<Warning> {
-    let labels = &daemon_set.spec.template.metadata.labels;
-    let matching = snapshot.pod_disruption_budgets.iter().filter(|budget| {
-        budget.metadata.namespace == daemon_set.metadata.namespace
-            && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
-    });
-    let exceeded = matching.filter_map(|budget| {
-        let name = &budget.metadata.name;
-        let message = match budget.allowed_unavailable() {
-            Some(by_budget) if by_budget >= allowed => return None,
-            Some(by_budget) => format!(
-                "PodDisruptionBudget {name:?} allows {by_budget} of {} pods to be unavailable, and maxUnavailable allows \
-                 {allowed}: a rolling update deletes pods without eviction, so the budget does not limit it",
-                budget.status.expected_pods
-            ),
-            None => format!(
-                "PodDisruptionBudget {name:?} matches the pods, and how many it allows to be unavailable is not computed \
-                 (for pods of a DaemonSet it needs minAvailable as a number); a rolling update deletes pods without \
-                 eviction, so the budget does not limit it"
-            ),
-        };
-        Some(Warning { code: WarningCode::DisruptionBudget, message })
-    });
-    exceeded.collect()
 }
 
 #[cfg(test)]

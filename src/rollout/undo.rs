@@ -2,8 +2,8 @@
 
 use super::change_warnings::{self, Written};
 use super::difference::difference;
-use super::planned::{Planned, left_on_delete, outcome_of, patch_of, unread_pods};
-use super::revisions::{Revision, Revisions, name_of};
+use super::planned::{Planned, left_on_delete, report_of, unread_pods};
+use super::revisions::{Revision, Revisions};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::Plan;
 use crate::report::plan::{ChangePlan, PlanKind, WarningCode};
@@ -42,10 +42,9 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
     };
     let daemon_set = revisions.daemon_set;
     let plan = Plan::undo(daemon_set, target.number(), template);
-    let needed = !plan.steps.is_empty();
     let mut warnings = Vec::new();
     let mut pods_left = Vec::new();
-    if needed {
+    if !plan.steps.is_empty() {
         warnings = change_warnings::managers(daemon_set, Written::Template);
         warnings.extend(change_warnings::last_applied(daemon_set, template));
         warnings.extend(change_warnings::obstacles(daemon_set, false));
@@ -56,23 +55,14 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
         }
     }
     let report = ChangePlan {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: PlanKind::UndoPlan,
-        daemon_set: name_of(daemon_set),
-        from_revision: revisions.current().map(Revision::number),
         to_revision: Some(target.number()),
-        now: snapshot.now,
         rolled_out_at: target.object.rolled_out_at(),
         why,
-        needed,
         changes: difference(&revisions.live, template),
-        effect: None,
-        revert: None,
-        patch: patch_of(&plan),
         warnings,
         incomplete: unread_pods(revisions, snapshot),
         pods_left,
-        outcome: outcome_of(&plan),
+        ..report_of(PlanKind::UndoPlan, &plan, revisions, snapshot)
     };
     Ok(Planned { plan, report })
 }

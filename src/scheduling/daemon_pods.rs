@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::rolling_update::allows_surge;
 use super::should_run::Decision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, OwnerReference, POD_TEMPLATE_GENERATION_LABEL};
+use crate::model::metadata::{OwnerReference, POD_TEMPLATE_GENERATION_LABEL};
 use crate::model::pod::Pod;
 
 /// Returns the node that a daemon pod is bound to or meant for.
@@ -121,12 +121,10 @@ pub fn is_available(pod: &Pod, min_ready_seconds: i64, now: Timestamp) -> bool {
 ///
 /// Ported from `IsPodUpdated`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
 pub fn is_updated(daemon_set: &DaemonSet, current_hash: Option<&str>, pod: &Pod) -> bool {
-    let label = |key| pod.metadata.labels.get(key).map(String::as_str);
-    let hash_matches =
-        current_hash.is_some_and(|hash| !hash.is_empty() && label(CONTROLLER_REVISION_HASH_LABEL) == Some(hash));
-    let generation_matches = daemon_set
-        .template_generation()
-        .is_some_and(|generation| label(POD_TEMPLATE_GENERATION_LABEL) == Some(&generation.to_string()));
+    let hash_matches = current_hash.is_some_and(|hash| !hash.is_empty() && pod.revision_hash() == hash);
+    let generation_matches = daemon_set.template_generation().is_some_and(|generation| {
+        pod.metadata.labels.get(POD_TEMPLATE_GENERATION_LABEL).is_some_and(|label| *label == generation.to_string())
+    });
     hash_matches || generation_matches
 }
 
@@ -215,9 +213,7 @@ fn delete_surplus_of_surge(context: &NodeContext<'_>, pods: &[&Pod], running: &[
     let NodeContext { daemon_set, current_hash, now, .. } = *context;
     let (mut new, mut old) = (None, None);
     for &index in running {
-        // An absent label equals an empty hash, as upstream.
-        let hash = pods[index].metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
-        let kept = if hash == current_hash { &mut new } else { &mut old };
+        let kept = if pods[index].revision_hash() == current_hash { &mut new } else { &mut old };
         match kept {
             None => *kept = Some(index),
             Some(_) => delete.push(index),

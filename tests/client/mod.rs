@@ -1,10 +1,12 @@
 //! The client against a server that misbehaves on purpose.
 
 mod connecting;
+mod equal_reports;
 mod faults;
 mod nonsense;
 mod reading;
 pub(crate) mod server;
+mod staged_faults;
 pub(crate) mod status;
 #[cfg(unix)]
 mod watch_commands;
@@ -29,7 +31,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON: &str = "application/json";
 
 /// Flags that lead to a server, in an empty environment.
-fn options(server: &Server) -> ConnectOptions {
+pub(crate) fn options(server: &Server) -> ConnectOptions {
     ConnectOptions { server: Some(format!("http://{}", server.address)), ..ConnectOptions::default() }
 }
 
@@ -38,7 +40,7 @@ async fn live(options: &ConnectOptions) -> Result<Live, ClusterError> {
 }
 
 /// Connects and reads, as a command does.
-fn read(options: &ConnectOptions, query: &Query) -> Result<(Snapshot, Live), ClusterError> {
+pub(crate) fn read(options: &ConnectOptions, query: &Query) -> Result<(Snapshot, Live), ClusterError> {
     block_on(async {
         let live = live(options).await?;
         let snapshot = live.read(query).await?;
@@ -74,12 +76,12 @@ pub(crate) fn daemon_set(name: &str) -> Value {
     })
 }
 
-fn node(name: &str) -> Node {
+pub(crate) fn node(name: &str) -> Node {
     Node { metadata: ObjectMeta { name: name.to_owned(), ..ObjectMeta::default() }, ..Node::default() }
 }
 
 /// A pod on a node, of a DaemonSet or of something else.
-fn pod(name: &str, owner: &str, node: &str) -> Pod {
+pub(crate) fn pod(name: &str, owner: &str, node: &str) -> Pod {
     let owner = OwnerReference { uid: format!("uid-of-{owner}"), controller: true, ..OwnerReference::default() };
     let metadata = ObjectMeta {
         name: name.to_owned(),
@@ -92,7 +94,7 @@ fn pod(name: &str, owner: &str, node: &str) -> Pod {
 }
 
 /// Writes a list as an API server does in protobuf.
-fn protobuf_list(kind: &str, items: &[impl prost::Message], next: &str) -> Reply {
+pub(crate) fn protobuf_list(kind: &str, items: &[impl prost::Message], next: &str) -> Reply {
     fn field(number: u8, body: &[u8]) -> Vec<u8> {
         let mut bytes = vec![number << 3 | 2];
         prost::encoding::encode_varint(body.len() as u64, &mut bytes);
@@ -125,7 +127,7 @@ fn refusal(code: u16, reason: &str, message: &str) -> Reply {
 
 /// A cluster with one DaemonSet `agent` in `team`, two nodes, and a pod of its own and one of another's
 /// on the first.
-fn cluster(asked: &Asked) -> Reply {
+pub(crate) fn cluster(asked: &Asked) -> Reply {
     let pods = [pod("agent-a", "agent", "n1"), pod("web-a", "web", "n1")];
     match asked.path() {
         "/apis/apps/v1/namespaces/team/daemonsets/agent" => Reply::of(200, JSON, daemon_set("agent").to_string()),

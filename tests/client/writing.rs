@@ -32,6 +32,17 @@ impl Store {
         Store { object: Mutex::new(object), has_controller: AtomicBool::new(false) }
     }
 
+    /// Returns a store whose DaemonSet is paused.
+    pub(super) fn held() -> Self {
+        let store = Store::new();
+        let mut object = store.object.lock().unwrap();
+        object["metadata"]["annotations"] = json!({"kubectl-ds/held-since": "2026-11-21T10:00:00Z",
+            "kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":"10%"}}"#});
+        object["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+        drop(object);
+        store
+    }
+
     fn image(&self) -> Value {
         self.object.lock().unwrap()["spec"]["template"]["spec"]["containers"][0]["image"].clone()
     }

@@ -41,11 +41,11 @@ fn subcommands_come_first_and_flags_after_a_dash() {
 
 #[test]
 fn values_are_those_of_the_dump() {
-    assert_eq!(offered(&["coverage", "--from", "demo", "cni"]).0, ["cni\t15/15 available"]);
-    assert_eq!(values(&["coverage", "--from", "demo", "--node=worker-a1"]), ["--node=worker-a1"]);
-    assert_eq!(values(&["coverage", "--from", "demo", "--node", "worker-a1"]), ["worker-a1"]);
-    assert_eq!(values(&["list", "--from", "demo", "-n", "team-r"]), Vec::<String>::new());
-    assert_eq!(values(&["list", "--from", "demo", "-n", "stor"]), ["storage"]);
+    assert_eq!(offered(&["coverage", "--from", "demo", "cil"]).0, ["cilium\t26/26 available"]);
+    assert_eq!(values(&["coverage", "--from", "demo", "--node=general-a1"]), ["--node=general-a1"]);
+    assert_eq!(values(&["coverage", "--from", "demo", "--node", "general-a1"]), ["general-a1"]);
+    assert_eq!(values(&["list", "--from", "demo", "-n", "sho"]), Vec::<String>::new());
+    assert_eq!(values(&["list", "--from", "demo", "-n", "vel"]), ["velero"]);
     let zone = "topology.kubernetes.io/zone";
     assert_eq!(values(&["coverage", "--from", "demo", "--by", "topology.kubernetes.io/z"]), [zone]);
     let revisions = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/revisions.json");
@@ -99,9 +99,9 @@ fn the_program_for_kubectl_is_installed_once_and_replaces_no_other() {
         assert!(!text.contains("once"), "{text}");
         assert_eq!(fs::metadata(&shim).unwrap().permissions().mode() & 0o777, 0o755);
     }
-    let words = ["coverage", "--from", "demo", "cni"];
+    let words = ["coverage", "--from", "demo", "cil"];
     let output = Command::new(&shim).args(words).env("PATH", folder.path()).output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "cni\t15/15 available\n:4\n");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "cilium\t26/26 available\n:4\n");
 
     fs::write(&shim, "#!/bin/sh\necho mine\n").unwrap();
     let output = install();
@@ -200,10 +200,10 @@ fn tab_completes(mut shell: Shell) {
     for (typed, completed) in [
         ("kubectl-ds cov", "kubectl-ds coverage"),
         ("kubectl-ds coverage --node-s", "kubectl-ds coverage --node-selector"),
-        ("kubectl-ds coverage --from demo cni", "kubectl-ds coverage --from demo cni"),
-        ("kubectl-ds coverage --from demo --node worker-a", "kubectl-ds coverage --from demo --node worker-a"),
-        ("kubectl-ds coverage --from demo file-mon", "kubectl-ds coverage --from demo file-monitor"),
-        ("kubectl-ds coverage --from demo -n hard", "kubectl-ds coverage --from demo -n hardened"),
+        ("kubectl-ds coverage --from demo cil", "kubectl-ds coverage --from demo cilium"),
+        ("kubectl-ds coverage --from demo --node general-a", "kubectl-ds coverage --from demo --node general-a"),
+        ("kubectl-ds coverage --from demo kube-p", "kubectl-ds coverage --from demo kube-proxy"),
+        ("kubectl-ds coverage --from demo -n vel", "kubectl-ds coverage --from demo -n velero"),
     ] {
         assert_eq!(shell.completed(typed), completed);
     }

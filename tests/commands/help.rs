@@ -49,7 +49,7 @@ fn run_example(line: &str, folder: &Path) {
 fn every_example_works_on_the_demo() {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-ds"), folder.path().join("kubectl-ds")).unwrap();
-    let manifest = run(&["history", "half-way", "-n", "monitoring", "--from", "demo", "--revision", "1", "-o", "yaml"]);
+    let manifest = run(&["history", "fluent-bit", "-n", "logging", "--from", "demo", "--revision", "1", "-o", "yaml"]);
     fs::write(folder.path().join("daemonset.yaml"), manifest.out).unwrap();
     for (_, lines) in examples() {
         for line in lines.iter().filter(|line| line.starts_with("kubectl ds ")) {

@@ -1,6 +1,6 @@
 //! `list`, and plain `kubectl ds`.
 
-use super::{SHOP, end, kubectl_ds, on_shop, run};
+use super::{FAULTY_CLUSTER, SHOP, end, kubectl_ds, on_shop, run};
 
 #[test]
 fn no_subcommand_means_list() {
@@ -23,15 +23,15 @@ fn data_carries_what_the_table_shows() {
 
 #[test]
 fn a_long_list_is_cut_after_the_unhealthy() {
-    let demo = run(&["list", "--from", "demo"]).out;
-    let all = run(&["list", "--all", "--from", "demo"]).out;
-    assert!(all.lines().count() > demo.lines().count());
+    let short = run(&["list", "--from", FAULTY_CLUSTER]).out;
+    let all = run(&["list", "--all", "--from", FAULTY_CLUSTER]).out;
+    assert!(all.lines().count() > short.lines().count());
 }
 
 #[test]
 fn output_to_a_pipe_is_complete() {
     let piped = |command| {
-        let mut command = kubectl_ds(&[command, "--from", "demo"]);
+        let mut command = kubectl_ds(&[command, "--from", FAULTY_CLUSTER]);
         command.env_remove("COLUMNS");
         end(command, None).out
     };

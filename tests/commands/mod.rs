@@ -5,12 +5,15 @@
 mod advanced;
 mod completion;
 mod coverage;
+mod demo;
 #[cfg(unix)]
 mod external_diff;
 mod help;
 pub mod history;
 mod hostile;
 mod list;
+mod partition;
+mod pause;
 mod restart;
 mod streams;
 mod undo;
@@ -20,6 +23,9 @@ use crate::screens::{Ended, end, kubectl_ds};
 
 /// The fixture that most commands are run on; a comment in it says what to notice.
 pub const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/shop.yaml");
+
+/// A recorded cluster in which nearly every DaemonSet has a different problem; see `tests/README.md`.
+pub const FAULTY_CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/faulty-cluster.json.gz");
 
 /// A rollout of each verdict; a comment in it says what to notice.
 pub const ROLLOUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/rollouts.yaml");

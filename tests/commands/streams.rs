@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use super::{SHOP, kubectl_ds, run};
+use super::{FAULTY_CLUSTER, SHOP, kubectl_ds, run};
 
 /// A kubeconfig of one context that points at a port of this machine.
 fn kubeconfig(port: u16) -> tempfile::NamedTempFile {
@@ -47,7 +47,7 @@ fn a_request_timeout_exits_with_4() {
 
 #[test]
 fn a_closed_pipe_is_not_a_failure() {
-    let mut command = kubectl_ds(&["coverage", "-o", "json", "--from", "demo"]);
+    let mut command = kubectl_ds(&["coverage", "-o", "json", "--from", FAULTY_CLUSTER]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Closed before anything is read: a pipe holds less than the report.
     drop(child.stdout.take());

@@ -1,11 +1,12 @@
 //! docs/schema: what the reports look like, and that real ones look so.
 
-use kubectl_ds::report::coverage::{CoverageReport, WhatIfReport};
+use kubectl_ds::report::coverage::CoverageReport;
 use kubectl_ds::report::history::{HistoryReport, HistoryReportList, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
 use kubectl_ds::report::partition::PartitionReport;
 use kubectl_ds::report::plan::ChangePlan;
 use kubectl_ds::report::rollout_status::RolloutStatusReport;
+use kubectl_ds::report::what_if::{WhatIfReport, WhatIfReportList};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -29,6 +30,7 @@ fn the_schemas_are_fresh() {
     for (name, schema) in [
         ("coverage-report.json", schema::<CoverageReport>()),
         ("what-if-report.json", schema::<WhatIfReport>()),
+        ("what-if-report-list.json", schema::<WhatIfReportList>()),
         ("list-report.json", schema::<ListReport>()),
         ("rollout-status-report.json", schema::<RolloutStatusReport>()),
         ("history-report.json", schema::<HistoryReport>()),
@@ -44,14 +46,15 @@ fn the_schemas_are_fresh() {
 #[test]
 fn real_reports_fit_their_schemas() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/what-if.yaml");
-    let questions: [(&str, &[&str]); 7] = [
+    let questions: [(&str, &[&str]); 8] = [
         ("coverage-report.json", &["coverage"]),
         ("coverage-report.json", &["coverage", "--by", "kubernetes.io/hostname"]),
         ("coverage-report.json", &["coverage", "--node", "node-d"]),
         ("coverage-report.json", &["coverage", "--node-selector", "kubernetes.io/os=linux"]),
         ("list-report.json", &["list"]),
         ("list-report.json", &["list", "-l", "no=such"]),
-        ("what-if-report.json", &["coverage", "-f", manifest]),
+        ("what-if-report.json", &["coverage", "-f", manifest, "--by", "kubernetes.io/os"]),
+        ("what-if-report-list.json", &["coverage", "-f", manifest, "-f", manifest]),
     ];
     for (name, question) in questions {
         let report = on_shop(&[question, &["-o", "json"]].concat());
@@ -100,7 +103,7 @@ fn reports_of_the_demo_fit_their_schemas() {
 #[test]
 fn a_planned_partition_fits_its_schema() {
     let report =
-        run(&["partition", "half-way", "-n", "monitoring", "--update=4", "--from", "demo", "--dry-run", "-o", "json"]);
+        run(&["partition", "fluent-bit", "-n", "logging", "--update=4", "--from", "demo", "--dry-run", "-o", "json"]);
     let report: Value = serde_json::from_str(&report.out).unwrap();
     assert_eq!(problems(&file("partition-report.json"), &report), Vec::<String>::new());
 }

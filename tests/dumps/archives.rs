@@ -4,14 +4,16 @@ use std::fs;
 use std::io::{Cursor, Write};
 
 use flate2::{Compression, write::GzEncoder};
-use kubectl_ds::model::snapshot::PodsComplete;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::folders::typed_list;
 use super::{complaint, daemon_set, node, open, pod, read};
 
+type Files = Vec<(&'static str, Vec<u8>)>;
+
 /// The files of a must-gather, with some that have no Kubernetes objects.
-fn files() -> Vec<(&'static str, Vec<u8>)> {
-    let list = |items: &[serde_json::Value]| json!({"kind": "List", "apiVersion": "v1", "items": items}).to_string();
+fn must_gather() -> Files {
+    let list = |items: &[Value]| json!({"kind": "List", "apiVersion": "v1", "items": items}).to_string();
     let pods = list(&[pod("x", "agent-1", "DaemonSet"), pod("x", "web-1", "ReplicaSet")]);
     vec![
         ("gather/cluster-scoped/nodes/a.yaml", serde_saphyr::to_string(&node("a")).unwrap().into_bytes()),
@@ -28,15 +30,45 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// The files of `kubectl cluster-info dump`.
+fn cluster_info_dump() -> Files {
+    let list = |kind: &str, api_version: &str, items: &[Value]| typed_list(kind, api_version, items).into_bytes();
+    vec![
+        ("nodes.json", list("NodeList", "v1", &[node("a")])),
+        ("x/daemonsets.json", list("DaemonSetList", "apps/v1", &[daemon_set("x", "agent")])),
+        ("x/pods.json", list("PodList", "v1", &[pod("x", "agent-1", "DaemonSet"), pod("x", "web-1", "ReplicaSet")])),
+        ("x/agent-1/logs.txt", b"{ no json".to_vec()),
+        ("kube-node-lease/pods.json", list("PodList", "v1", &[])),
+    ]
+}
+
+/// The files of a support bundle of Troubleshoot.
+fn support_bundle() -> Files {
+    let list = |kind: &str, api_version: &str, items: &[Value]| typed_list(kind, api_version, items).into_bytes();
+    vec![
+        ("bundle/version.yaml", b"apiVersion: troubleshoot.sh/v1beta2\nkind: SupportBundle\n".to_vec()),
+        ("bundle/analysis.json", br#"[{"name": "k8s.version", "severity": "info"}]"#.to_vec()),
+        ("bundle/cluster-resources/nodes.json", list("NodeList", "v1", &[node("a")])),
+        ("bundle/cluster-resources/daemonsets/x.json", list("DaemonSetList", "apps/v1", &[daemon_set("x", "agent")])),
+        (
+            "bundle/cluster-resources/pods/x.json",
+            list("PodList", "v1", &[pod("x", "agent-1", "DaemonSet"), pod("x", "web-1", "ReplicaSet")]),
+        ),
+        ("bundle/cluster-resources/pods/kube-node-lease.json", list("PodList", "v1", &[])),
+        ("bundle/cluster-resources/pods-errors.json", br#"["pods is forbidden"]"#.to_vec()),
+        ("bundle/cluster-resources/pods/logs/x/agent-1/agent.log", b"{ kind".to_vec()),
+    ]
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
-fn tar() -> Vec<u8> {
+fn tar(files: &Files) -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
-    for (path, bytes) in files() {
+    for (path, bytes) in files {
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
@@ -45,40 +77,43 @@ fn tar() -> Vec<u8> {
     archive.into_inner().unwrap()
 }
 
-fn zip() -> Vec<u8> {
+fn zip(files: &Files) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    for (path, bytes) in files() {
-        archive.start_file(path, zip::write::SimpleFileOptions::default()).unwrap();
-        archive.write_all(&bytes).unwrap();
+    for (path, bytes) in files {
+        archive.start_file(*path, zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(bytes).unwrap();
     }
     archive.finish().unwrap().into_inner()
 }
 
 #[test]
 fn an_archive_gives_the_snapshot_of_the_directory_that_was_packed() {
-    let directory = tempfile::tempdir().unwrap();
-    for (path, bytes) in files() {
-        let path = directory.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
+    for files in [must_gather(), cluster_info_dump(), support_bundle()] {
+        let directory = tempfile::tempdir().unwrap();
+        for (path, bytes) in &files {
+            let path = directory.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let expected = open(directory.path().to_str().unwrap(), &mut std::io::empty(), None).unwrap();
+        let snapshot = &expected.snapshot;
+        let counts = (snapshot.daemon_sets.len(), snapshot.nodes.len(), snapshot.pods.len());
+        assert_eq!(counts, (1, 1, 2), "{:?}", files[0].0);
+        for (name, bytes) in [("a.tar", tar(&files)), ("a.tgz", gzip(&tar(&files))), ("a.zip", zip(&files))] {
+            let path = directory.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            let reading = open(path.to_str().unwrap(), &mut std::io::empty(), None).unwrap();
+            assert_eq!(reading.snapshot, expected.snapshot, "{:?} {name}", files[0].0);
+            assert_eq!(reading.warnings, Vec::<String>::new(), "{name}: files without objects are skipped silently");
+        }
+        assert_eq!(read(gzip(&tar(&files))).unwrap().snapshot, expected.snapshot);
     }
-    let expected = open(directory.path().to_str().unwrap(), &mut std::io::empty(), None).unwrap();
-    assert_eq!((expected.snapshot.nodes.len(), expected.snapshot.pods.len()), (1, 2));
-    assert_eq!(expected.snapshot.pods_complete, PodsComplete::Everywhere);
-    for (name, bytes) in [("a.tar", tar()), ("a.tgz", gzip(&tar())), ("a.zip", zip())] {
-        let path = directory.path().join(name);
-        fs::write(&path, bytes).unwrap();
-        let reading = open(path.to_str().unwrap(), &mut std::io::empty(), None).unwrap();
-        assert_eq!(reading.snapshot, expected.snapshot, "{name}");
-        assert_eq!(reading.warnings, Vec::<String>::new(), "{name}: files without objects are skipped silently");
-    }
-    assert_eq!(read(gzip(&tar())).unwrap().snapshot, expected.snapshot);
 }
 
 #[test]
 fn broken_archives_are_refused() {
-    let whole = tar();
-    let first = 512 + files()[0].1.len();
+    let whole = tar(&must_gather());
+    let first = 512 + must_gather()[0].1.len();
     assert!(first <= 1024, "it is padded to a block");
     // In a file, in the header of the next one, between two files, and within the zeros at the end.
     for cut in [first - 1, 1024 + 100, 1024, whole.len() - 1024] {
@@ -91,12 +126,12 @@ fn broken_archives_are_refused() {
         assert!(error.starts_with("standard input: "), "{cut}: {error}");
     }
     assert_eq!(
-        complaint(zip()),
+        complaint(zip(&must_gather())),
         "standard input: is a zip archive, which cannot be read from standard input\nhint: pass its path"
     );
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.zip");
-    fs::write(&path, &zip()[..300]).unwrap();
+    fs::write(&path, &zip(&must_gather())[..300]).unwrap();
     let error = open(path.to_str().unwrap(), &mut std::io::empty(), None).unwrap_err().to_string();
     assert!(error.contains("a.zip: the zip archive is truncated or broken: "), "{error}");
 }

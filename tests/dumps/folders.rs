@@ -21,7 +21,7 @@ fn read(folder: &Path) -> Result<Reading, ClusterError> {
     open(folder.to_str().unwrap(), &mut std::io::empty(), None)
 }
 
-fn typed_list(kind: &str, api_version: &str, items: &[Value]) -> String {
+pub fn typed_list(kind: &str, api_version: &str, items: &[Value]) -> String {
     let items: Vec<_> = items.iter().cloned().map(untyped).collect();
     json!({"kind": kind, "apiVersion": api_version, "metadata": {}, "items": items}).to_string()
 }

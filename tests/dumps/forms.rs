@@ -184,7 +184,7 @@ fn the_demo_is_inside_the_program_and_whole() {
     let dump = open("demo", &mut std::io::empty(), None).unwrap();
     assert_eq!(dump.snapshot.gaps, []);
     assert_eq!(dump.snapshot.pods_complete, PodsComplete::Everywhere);
-    assert!(dump.snapshot.daemon_sets.len() >= 25);
+    assert!(dump.snapshot.daemon_sets.len() >= 15);
     assert_eq!(dump.warnings, Vec::<String>::new());
 }
 

@@ -1,6 +1,9 @@
-use kubectl_ds::cluster::manifest::read_daemon_set;
+use jiff::Timestamp;
+use kubectl_ds::cluster::manifest::{Manifest, read_daemon_sets};
 use kubectl_ds::error::CommandError;
 use kubectl_ds::model::daemon_set::DaemonSet;
+use kubectl_ds::model::node::Node;
+use kubectl_ds::model::snapshot::Snapshot;
 use serde_json::{Value, json};
 
 use super::{daemon_set, list};
@@ -29,7 +32,13 @@ spec:
 ";
 
 fn read(text: &str, namespace: Option<&str>) -> Result<DaemonSet, String> {
-    read_daemon_set("-", &mut text.as_bytes(), namespace, "fallback")
+    let manifest = all(text, namespace)?.remove(0);
+    let validated = manifest.validate(&Snapshot::empty(Timestamp::UNIX_EPOCH));
+    validated.map(|(daemon_set, _)| daemon_set).map_err(|error| CommandError::from(error).to_string())
+}
+
+fn all(text: &str, namespace: Option<&str>) -> Result<Vec<Manifest>, String> {
+    read_daemon_sets(&["-".to_owned()], &mut text.as_bytes(), namespace, "fallback")
         .map_err(|error| CommandError::from(error).to_string())
 }
 
@@ -62,23 +71,64 @@ fn the_namespace_is_the_manifests_own_unless_it_has_none() {
 }
 
 #[test]
-fn a_manifest_with_none_or_several_says_what_it_holds() {
+fn a_manifest_without_a_daemon_set_says_what_it_has() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     assert_eq!(
-        complaint(&list(&[map.clone(), map.clone()])),
-        "standard input: holds no DaemonSet of apps/v1, only ConfigMap (2)\nhint: -f takes the manifest of one DaemonSet"
+        complaint(&list(&[map.clone(), map])),
+        "standard input: has no DaemonSet of apps/v1, only ConfigMap (2)\nhint: -f takes manifests of DaemonSets"
     );
     assert_eq!(
         complaint(&json!({"a": 1})),
-        "standard input: has no Kubernetes object\nhint: -f takes the manifest of one DaemonSet"
-    );
-    assert_eq!(
-        complaint(&list(&[daemon_set("x", "agent"), map, daemon_set("", "proxy")])),
-        "standard input: holds 2 DaemonSets: x/agent, proxy\nhint: give a manifest with one of them"
+        "standard input: has no Kubernetes object\nhint: -f takes manifests of DaemonSets"
     );
     let mut other = daemon_set("x", "agent");
     other["metadata"].as_object_mut().unwrap().remove("name");
     assert_eq!(complaint(&other), "standard input: its DaemonSet has no metadata.name");
+}
+
+#[test]
+fn every_daemon_set_of_several_documents_is_read() {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+    let text = list(&[daemon_set("x", "agent"), map, daemon_set("", "proxy")]).to_string();
+    let found = all(&format!("---\n{text}\n---\n{}", daemon_set("y", "dns")), None).unwrap();
+    let names: Vec<_> = found.iter().map(|manifest| (manifest.namespace(), manifest.name())).collect();
+    assert_eq!(names, [("x", "agent"), ("fallback", "proxy"), ("y", "dns")]);
+}
+
+#[test]
+fn the_manifests_of_a_directory_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("b.json", &daemon_set("x", "agent").to_string());
+    write("a.yml", MANIFEST);
+    write("kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n");
+    write("README.md", "not YAML: [");
+    std::fs::create_dir(folder.path().join("base")).unwrap();
+    write("base/c.yaml", MANIFEST);
+    let path = folder.path().to_str().unwrap().to_owned();
+    let found = read_daemon_sets(&[path], &mut std::io::empty(), None, "fallback").unwrap();
+    let namespaces: Vec<_> = found.iter().map(Manifest::namespace).collect();
+    assert_eq!(namespaces, ["fallback", "x"]);
+    let path = folder.path().join("kustomization.yaml").to_str().unwrap().to_owned();
+    let error = read_daemon_sets(&[path], &mut std::io::empty(), None, "fallback").unwrap_err();
+    assert!(error.hints()[0].contains("kubectl kustomize DIR | kubectl ds coverage -f -"), "{error:?}");
+}
+
+#[test]
+fn fields_of_a_later_release_are_warnings_if_a_node_has_that_release() {
+    let mut object = daemon_set("x", "agent");
+    object["spec"]["template"]["spec"]["quantumEntanglement"] = json!(true);
+    let manifest = all(&object.to_string(), None).unwrap().remove(0);
+    let on = |version: &str| {
+        let mut node = Node::default();
+        node.status.node_info.kubelet_version = version.to_owned();
+        manifest.validate(&Snapshot { nodes: vec![node], ..Snapshot::empty(Timestamp::UNIX_EPOCH) })
+    };
+    assert!(
+        on("v1.36.9").unwrap_err().to_string().contains("unknown field \"spec.template.spec.quantumEntanglement\"")
+    );
+    let (_, warnings) = on("v1.37.0-beta.1").unwrap();
+    assert_eq!(warnings, ["standard input: unknown field \"spec.template.spec.quantumEntanglement\"; it is ignored"]);
 }
 
 #[test]
@@ -90,17 +140,17 @@ fn other_versions_are_named() {
     };
     assert_eq!(
         version("extensions/v1beta1"),
-        "standard input: holds no DaemonSet of apps/v1, only extensions/v1beta1 DaemonSet (1)\n\
+        "standard input: has no DaemonSet of apps/v1, only extensions/v1beta1 DaemonSet (1)\n\
          hint: that version is no longer served: write `apiVersion: apps/v1`"
     );
     assert_eq!(
         version("apps.kruise.io/v1alpha1"),
-        "standard input: holds no DaemonSet of apps/v1, only apps.kruise.io/v1alpha1 DaemonSet (1)\n\
+        "standard input: has no DaemonSet of apps/v1, only apps.kruise.io/v1alpha1 DaemonSet (1)\n\
          hint: only DaemonSets of `apps/v1` are understood"
     );
     assert_eq!(
         version(""),
-        "standard input: holds no DaemonSet of apps/v1, only DaemonSet (1)\nhint: write `apiVersion: apps/v1` into it"
+        "standard input: has no DaemonSet of apps/v1, only DaemonSet (1)\nhint: write `apiVersion: apps/v1` into it"
     );
 }
 
@@ -124,6 +174,8 @@ fn what_the_api_server_would_reject_is_rejected_with_the_path_of_its_field() {
         ("/spec/template/spec/restartPolicy", json!("Never"), "spec.template.spec.restartPolicy: Unsupported"),
         ("/spec/template/spec/activeDeadlineSeconds", json!(1), "spec.template.spec.activeDeadlineSeconds: Forbidden"),
         ("/spec/minReadySeconds", json!(-1), "spec.minReadySeconds: Invalid"),
+        ("/spec/minReadySeconds", json!(1.5), "spec.minReadySeconds: Invalid value: 1.5: must be an integer"),
+        ("/spec/minReadySeconds", json!(3_000_000_000_i64), "must be a 32-bit integer"),
         ("/spec/minReadySeconds", json!("soon"), "spec.minReadySeconds: Invalid value: \"soon\""),
         ("/spec/revisionHistoryLimit", json!(-1), "spec.revisionHistoryLimit: Invalid"),
         ("/spec/updateStrategy", json!({"type": "Recreate"}), "spec.updateStrategy.type: Unsupported"),
@@ -255,6 +307,8 @@ fn values_that_the_api_server_converts_are_valid() {
         ("terminationGracePeriodSeconds", json!(-1)),
         // kubectl sends 1000.0 as 1000.
         ("securityContext", json!({"runAsUser": 1000.0})),
+        ("terminationGracePeriodSeconds", json!(30.0)),
+        ("containers", json!([{"name": "a", "image": "a", "resources": {"limits": {"memory": " 1Gi ", "cpu": 1.0}}}])),
         ("readinessGates", json!(null)),
         ("dnsConfig", json!({"searches": [null]})),
         ("tolerations", json!([{"operator": "Exists", "key": ""}, {"key": "a"}])),

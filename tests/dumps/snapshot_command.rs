@@ -9,6 +9,7 @@ use kubectl_ds::io::Io;
 use serde_json::{Value, json};
 
 use super::{daemon_set, list, node, open};
+use crate::commands::FAULTY_CLUSTER;
 
 const REVISIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/revisions.json");
 
@@ -46,34 +47,34 @@ fn path(folder: &Path, name: &str) -> String {
 }
 
 #[test]
-fn the_demo_reports_the_same_after_a_snapshot_of_it() {
+fn the_faulty_cluster_reports_the_same_after_a_snapshot_of_it() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["dump.json.gz", "dump.yaml"] {
         let file = path(folder.path(), name);
-        let (exit, out, err) = run(&["snapshot", "--from", "demo", "-f", &file], "");
+        let (exit, out, err) = run(&["snapshot", "--from", FAULTY_CLUSTER, "-f", &file], "");
         assert_eq!((exit, out.as_str()), (Exit::Success, ""), "{err}");
-        let demo = open("demo", &mut io::empty(), None).unwrap().snapshot;
+        let original = open(FAULTY_CLUSTER, &mut io::empty(), None).unwrap().snapshot;
         let counts = format!(
             "{file}: {} daemonsets, {} controllerrevisions, {} nodes, {} pods, {} events\n",
-            demo.daemon_sets.len(),
-            demo.controller_revisions.len(),
-            demo.nodes.len(),
-            demo.pods.len(),
-            demo.events.len()
+            original.daemon_sets.len(),
+            original.controller_revisions.len(),
+            original.nodes.len(),
+            original.pods.len(),
+            original.events.len()
         );
         assert_eq!(err, counts);
-        assert_eq!(open(&file, &mut io::empty(), None).unwrap().snapshot, demo);
+        assert_eq!(open(&file, &mut io::empty(), None).unwrap().snapshot, original);
         for command in [&["coverage", "-o", "json"][..], &["coverage", "--nodes"], &["list", "-o", "yaml"]] {
-            let of_demo = run(&[command, &["--from", "demo"]].concat(), "");
-            assert_eq!(run(&[command, &["--from", &file]].concat(), ""), of_demo, "{command:?} {name}");
-            assert!(of_demo.1.len() > 1_000);
+            let expected = run(&[command, &["--from", FAULTY_CLUSTER]].concat(), "");
+            assert_eq!(run(&[command, &["--from", &file]].concat(), ""), expected, "{command:?} {name}");
+            assert!(expected.1.len() > 1_000);
         }
     }
 }
 
 #[test]
 fn a_snapshot_of_one_namespace_has_of_others_only_what_takes_room_on_the_nodes() {
-    let (exit, out, _) = run(&["snapshot", "--from", "demo", "-n", "lab"], "");
+    let (exit, out, _) = run(&["snapshot", "--from", FAULTY_CLUSTER, "-n", "lab"], "");
     assert_eq!(exit, Exit::Success);
     let dump: Value = serde_json::from_str(&out).unwrap();
     let elsewhere = dump["items"].as_array().unwrap().iter().filter(|object| {
@@ -84,8 +85,8 @@ fn a_snapshot_of_one_namespace_has_of_others_only_what_takes_room_on_the_nodes()
 }
 
 #[test]
-fn a_redacted_snapshot_of_the_demo_has_the_same_counts() {
-    let (exit, redacted, _) = run(&["snapshot", "--from", "demo", "--redact"], "");
+fn a_redacted_snapshot_of_the_faulty_cluster_has_the_same_counts() {
+    let (exit, redacted, _) = run(&["snapshot", "--from", FAULTY_CLUSTER, "--redact"], "");
     assert_eq!(exit, Exit::Success);
     assert!(!redacted.contains("registry.example.com") && redacted.contains("registry-1.redacted"));
     let states = |input: &str, from: &str| {
@@ -98,7 +99,7 @@ fn a_redacted_snapshot_of_the_demo_has_the_same_counts() {
             .map(|node| (node["name"].clone(), node["state"].clone(), node["reasons"][0]["code"].clone()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(states(&redacted, "-"), states("", "demo"));
+    assert_eq!(states(&redacted, "-"), states("", FAULTY_CLUSTER));
 }
 
 #[test]

@@ -67,6 +67,8 @@ pub struct Options {
     pub api_server_flags: Vec<String>,
     /// Additional flags of the controller manager.
     pub controller_manager_flags: Vec<String>,
+    /// Additional flags of KWOK.
+    pub kwok_flags: Vec<String>,
 }
 
 impl Options {
@@ -76,6 +78,7 @@ impl Options {
             parts: vec![Part::ControllerManager, Part::Scheduler, Part::Kwok],
             api_server_flags: Vec::new(),
             controller_manager_flags: Vec::new(),
+            kwok_flags: Vec::new(),
         }
     }
 
@@ -349,7 +352,7 @@ impl ControlPlane {
             }
             Part::Kwok => {
                 let stages = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/controlplane/stages");
-                vec![
+                [
                     kubeconfig,
                     format!("--config={}", stages.join("node.yaml").display()),
                     format!("--config={}", stages.join("pod.yaml").display()),
@@ -360,6 +363,9 @@ impl ControlPlane {
                     "--node-lease-duration-seconds=12".to_owned(),
                     "--v=WARN".to_owned(),
                 ]
+                .into_iter()
+                .chain(self.options.kwok_flags.iter().cloned())
+                .collect()
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What is known of the faulty cluster before anybody looks at it: every trouble that it has.
+//! What is known of the recorded clusters before anybody looks at them: the problems that they have.
 
 use kubectl_ds::report::reason::ReasonCode::{self, *};
 
@@ -48,6 +48,22 @@ const GENERAL: Nodes = Are(&[
 ]);
 const GPU: Nodes = Are(&["gpu-a1", "gpu-b1"]);
 const EDGE: Nodes = Are(&["edge-1", "edge-2", "edge-3"]);
+
+/// The problems of the demo.
+#[cfg(feature = "live")]
+pub const DEMO: &[Expectation] = &[
+    expect("logging/fluent-bit", CrashLooping, Number(3), ""),
+    expect(
+        "falco/falco",
+        CrashLooping,
+        Are(&["general-a4", "general-b4", "general-c4", "spot-a2", "spot-b2", "spot-c2"]),
+        "",
+    ),
+    expect("datadog/datadog-agent", InsufficientResource, Are(&["memory-a1", "memory-c1"]), ""),
+    expect("velero/node-agent", PodSecurityDenied, Are(&["spot-a2", "spot-b2"]), ""),
+    expect("monitoring/node-exporter", HostPortConflict, Are(&["general-c4"]), ""),
+    expect("nvidia/dcgm-exporter", NodeSelectorLabelMissing, Are(&["gpu-a1", "gpu-b1"]), ""),
+];
 
 /// Every trouble, by the file its DaemonSet is in.
 pub const EXPECTATIONS: &[Expectation] = &[

@@ -169,6 +169,7 @@ fn start() -> ControlPlane {
             // The pods of a deleted node are to stay.
             "--controllers=*,-pod-garbage-collector-controller".to_owned(),
         ],
+        ..Options::whole()
     });
     create_objects(&cluster);
     wait_for_first_revisions(&cluster);

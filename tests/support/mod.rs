@@ -8,6 +8,8 @@ pub mod agreement;
 pub mod api;
 #[cfg(feature = "e2e")]
 pub mod control_plane;
+#[cfg(feature = "e2e")]
+pub mod demo_cluster;
 pub mod expectations;
 #[cfg(feature = "e2e")]
 pub mod faulty_cluster;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::apply::apply;
 
 fn items(kind: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/demo.json.gz");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/faulty-cluster.json.gz");
     let list: Value = serde_json::from_reader(GzDecoder::new(std::fs::File::open(path).unwrap())).unwrap();
     list["items"].as_array().unwrap().iter().filter(|item| item["kind"] == kind).cloned().collect()
 }

@@ -2,6 +2,8 @@
 
 #[cfg(unix)]
 mod following;
+#[cfg(unix)]
+pub mod pty;
 mod region;
 mod rollout_screen;
 

@@ -25,7 +25,7 @@ pub(super) async fn get(reader: &Reader<'_>, namespace: &str, name: &str) -> Res
 }
 
 /// Returns the kind in the newest version that the cluster serves and that is understood here.
-async fn kind(reader: &Reader<'_>) -> Result<Option<List>, ClusterError> {
+pub(super) async fn kind(reader: &Reader<'_>) -> Result<Option<List>, ClusterError> {
     #[derive(Deserialize)]
     struct Group {
         versions: Vec<Version>,

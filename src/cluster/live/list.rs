@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 
 use super::progress::Tally;
 use super::protobuf::{self, TypeMeta};
-use super::transport::{JSON, PROTOBUF_OR_JSON, Response, Transport};
+use super::response::Response;
+use super::transport::{JSON, PROTOBUF_OR_JSON, Transport};
 use crate::cluster::dump_reader::TOO_MANY_OBJECTS;
 use crate::cluster::error::ClusterError;
 use crate::cluster::objects::{MAX_OBJECTS, weight};

@@ -17,6 +17,7 @@ mod exec_plugin;
 mod failure;
 mod follow;
 mod history;
+mod in_cluster;
 mod kubeconfig;
 mod kubeconfig_check;
 mod kubeconfig_file;
@@ -32,6 +33,8 @@ mod prune;
 mod read;
 mod reader;
 mod resolver;
+mod response;
+mod retry;
 mod tls;
 mod transport;
 mod watch;
@@ -89,6 +92,11 @@ impl Live {
     /// Returns what the server has warned of since the last call, each warning once.
     pub fn take_warnings(&self) -> Vec<String> {
         self.transport.take_warnings()
+    }
+
+    /// Returns whether the server has sent warnings that were not taken yet.
+    pub fn has_warnings(&self) -> bool {
+        self.transport.has_warnings()
     }
 
     /// Returns the version of the server, such as `v1.36.3`.

@@ -1,4 +1,4 @@
-//! Sends requests: authenticates them, retries those that an overloaded server turned away, and collects warnings.
+//! Sends requests: authenticates them, repeats those that an overloaded server turned away, and collects warnings.
 //!
 //! kube retries requests that change something, for up to six minutes, and drops warnings.
 
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER, WARNING};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, WARNING};
 use http::{Method, StatusCode, Uri};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -15,21 +15,11 @@ use tokio::time::Instant;
 
 use super::connection::Connector;
 use super::credentials::{CredentialSource, Credentials};
+use super::failure;
+use super::response::Response;
+use super::retry::{Retries, retry_after};
 use super::tls::Identity;
-use super::{failure, list};
 use crate::cluster::error::ClusterError;
-
-/// How often a request is retried after the time that the server asks for; as often as client-go does.
-const MAX_RETRIES: u32 = 10;
-
-/// How long to retry in total if the server does not say when.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-/// The first pause before a retry if the server does not say when.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-
-/// The shortest pause, whatever the server says.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// How many redirects are followed; as many as Go's client follows.
 const MAX_REDIRECTS: u32 = 10;
@@ -87,20 +77,6 @@ pub(super) struct Change {
     pub(super) retries: bool,
 }
 
-/// A response whose body has not been read yet.
-#[derive(Debug)]
-pub(super) struct Response<'a> {
-    transport: &'a Transport,
-    /// What was requested, such as `list pods`.
-    request: String,
-    /// The media type, without parameters.
-    pub content_type: String,
-    body: Body,
-    deadline: Option<Instant>,
-    /// How long the server may be silent.
-    max_silence: Duration,
-}
-
 impl Transport {
     pub(super) fn new(
         connector: Connector,
@@ -133,6 +109,11 @@ impl Transport {
     /// Returns the warnings that the server has sent since the last call, each once.
     pub(super) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut locked(&self.warnings))
+    }
+
+    /// Returns whether there are warnings that were not taken yet.
+    pub(super) fn has_warnings(&self) -> bool {
+        !locked(&self.warnings).is_empty()
     }
 
     /// Requests a path with its query. `request` describes the request in errors.
@@ -215,29 +196,22 @@ impl Transport {
         format!("{}{path}", self.url.path().trim_end_matches('/'))
     }
 
-    /// Sends a request, and again if the server is too busy.
-    ///
-    /// Ported from `IsNextRetry`, k8s.io/client-go/rest/with_retry.go, release 1.36. Unlike there, a change is sent
-    /// again only after 429, reads are retried for [`PATIENCE`] if there is no `Retry-After`, and a `Retry-After` beyond
-    /// the request's timeout, or beyond [`SILENCE`] if it has none, ends the request.
+    /// Sends a request, and again if the server is too busy: see [`Retries`].
     async fn request(&self, description: &str, mut request: Request) -> Result<Response<'_>, ClusterError> {
         let start = Instant::now();
         let deadline = self.timeout.map(|timeout| start + timeout);
-        let last_retry = deadline.unwrap_or(start + SILENCE);
-        let (mut retries, mut redirects, mut patience, mut pause) = (0, 0, PATIENCE, FIRST_PAUSE);
+        let mut retries = Retries::until(deadline.unwrap_or(start + SILENCE));
+        let mut redirects = 0;
         loop {
             let response = match self.send_authenticated(deadline, &request).await {
                 Ok(response) => response,
-                Err(SendError::Reset(error)) if request.change.is_none() && !patience.is_zero() => {
-                    let wait = pause.min(patience);
-                    if wait > last_retry.saturating_duration_since(Instant::now()) {
-                        return Err(error);
+                Err(SendError::Reset(error)) if request.change.is_none() => match retries.after_reset() {
+                    Some(wait) => {
+                        tokio::time::sleep(wait).await;
+                        continue;
                     }
-                    tokio::time::sleep(wait).await;
-                    patience -= wait;
-                    pause *= 2;
-                    continue;
-                }
+                    None => return Err(error),
+                },
                 Err(SendError::Reset(error) | SendError::Other(error)) => return Err(error),
             };
             self.note_warnings(response.headers());
@@ -258,28 +232,12 @@ impl Transport {
                 request.path = path;
                 continue;
             }
-            let is_read = request.change.is_none();
-            let retries_change = request.change.as_ref().is_none_or(|change| change.retries);
             let retry_after = retry_after(response.headers());
-            let wait = match retry_after {
-                _ if !retries_change => None,
-                Some(wait)
-                    if retries < MAX_RETRIES
-                        && (status == StatusCode::TOO_MANY_REQUESTS || (is_read && status.is_server_error())) =>
-                {
-                    retries += 1;
-                    Some(wait.max(SHORTEST_PAUSE))
-                }
-                None if !patience.is_zero() && is_busy(status, is_read) => {
-                    let wait = pause.min(patience);
-                    patience -= wait;
-                    pause *= 2;
-                    Some(wait)
-                }
-                _ => None,
+            let wait = match &request.change {
+                Some(change) if !change.retries => None,
+                change => retries.after_refusal(status, retry_after, change.is_none()),
             };
-            let is_in_time = |wait: &Duration| *wait <= last_retry.saturating_duration_since(Instant::now());
-            let Some(wait) = wait.filter(is_in_time) else {
+            let Some(wait) = wait.filter(|wait| retries.allow(*wait)) else {
                 let body = self.within(deadline, SILENCE, refusal(response.into_body())).await?;
                 return Err(failure::refused(status, &body, wait.and(retry_after)));
             };
@@ -350,7 +308,7 @@ impl Transport {
     }
 
     /// Returns the server's host and port.
-    fn server(&self) -> &str {
+    pub(super) fn server(&self) -> &str {
         self.url.authority().map_or("", |authority| authority.as_str())
     }
 
@@ -364,7 +322,7 @@ impl Transport {
     }
 
     /// Waits for a future until the deadline, and no longer than the server may be silent.
-    async fn within<F: Future>(
+    pub(super) async fn within<F: Future>(
         &self,
         deadline: Option<Instant>,
         max_silence: Duration,
@@ -407,76 +365,9 @@ impl From<ClusterError> for SendError {
     }
 }
 
-impl Response<'_> {
-    /// Returns the next bytes of the body, or `None` at its end.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the connection is lost or time runs out.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ClusterError> {
-        loop {
-            let frame = self.transport.within(self.deadline, self.max_silence, self.body.frame()).await?;
-            match frame {
-                None => return Ok(None),
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Ok(Some(data));
-                    }
-                }
-                Some(Err(error)) => {
-                    return Err(ClusterError::Connection {
-                        message: format!(
-                            "the connection to the server {} was lost in the answer to {}: {error}",
-                            self.transport.server(),
-                            self.request
-                        ),
-                        hints: vec!["try again".to_owned()],
-                    });
-                }
-            }
-        }
-    }
-
-    /// Reads the body as one object in JSON.
-    async fn object<T: serde::de::DeserializeOwned>(mut self) -> Result<T, ClusterError> {
-        let text = self.text(list::MAX_JSON).await?;
-        serde_json::from_str(&text).map_err(|error| self.broken(list::json_problem(&error)))
-    }
-
-    /// Reads the rest of the body as text.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the connection is lost, and if the text is not UTF-8 or longer than `max` bytes.
-    pub(super) async fn text(&mut self, max: usize) -> Result<String, ClusterError> {
-        let mut text = Vec::new();
-        while let Some(bytes) = self.next().await? {
-            if text.len() + bytes.len() > max {
-                return Err(self.broken(format!("it is longer than {max} bytes")));
-            }
-            text.extend_from_slice(&bytes);
-        }
-        String::from_utf8(text).map_err(|error| self.broken(error.to_string()))
-    }
-
-    /// Returns the error of a response that is not what was requested.
-    pub(super) fn broken(&self, problem: impl Into<String>) -> ClusterError {
-        ClusterError::Answer { request: self.request.clone(), problem: problem.into() }
-    }
-}
-
 /// Locks data that is whole after every change.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns whether a request may succeed a moment later. A change must not have been looked at.
-fn is_busy(status: StatusCode, is_read: bool) -> bool {
-    match status {
-        StatusCode::TOO_MANY_REQUESTS => true,
-        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => is_read,
-        _ => false,
-    }
 }
 
 /// Reads the body of an error, up to [`LONGEST_REFUSAL`].
@@ -491,11 +382,6 @@ async fn refusal(mut body: Body) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// Returns how long the server asks to wait, in the form of seconds that client-go knows.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// Returns the text of a warning in the API's form: `299 - "text"`.

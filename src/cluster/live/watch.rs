@@ -23,15 +23,15 @@ use futures::stream::{self, Stream, StreamExt};
 use futures::{FutureExt, future};
 use tokio::time::{Instant, timeout_at};
 
-use super::Live;
 use super::follow::{Change, follow};
 use super::list::{Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, unreadable_lease};
 use super::reader::Reader;
+use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
-use crate::cluster::{Query, key};
+use crate::cluster::{Flavors, Query, key};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -91,6 +91,7 @@ struct Followed<'a> {
 /// What became of the objects that are followed.
 enum Update {
     DaemonSets(Change<DaemonSet>),
+    AdvancedDaemonSets(Change<DaemonSet>),
     ControllerRevisions(Change<ControllerRevision>),
     Nodes(Change<Node>),
     Pods(Change<Pod>),
@@ -110,7 +111,7 @@ struct NamedNodes {
 }
 
 impl Live {
-    /// Follows Kubernetes' own DaemonSets that the query includes, and returns once all that can be read is known.
+    /// Follows the DaemonSets that the query includes, and returns once all that can be read is known.
     ///
     /// What the query wants besides DaemonSets does not matter: a watch always covers coverage of all nodes.
     ///
@@ -119,8 +120,11 @@ impl Live {
     /// Fails if the only DaemonSet of the query does not exist, if DaemonSets are forbidden, and if a first request fails.
     pub async fn watch(&self, query: Query) -> Result<Watch<'_>, ClusterError> {
         let reader = Reader::new(self, &query);
-        let (daemon_sets, _) = reader.daemon_sets().await?;
-        let mut snapshot = Snapshot { daemon_sets, ..Snapshot::empty((self.clock)()) };
+        let (daemon_sets, advanced_daemon_sets) = reader.daemon_sets().await?;
+        // A name that may mean either keeps the meaning that it has now.
+        let is_advanced = query.flavors == Flavors::Advanced || !advanced_daemon_sets.is_empty();
+        let advanced = if is_advanced { advanced::kind(&reader).await? } else { None };
+        let mut snapshot = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::empty((self.clock)()) };
         snapshot.unknown_names = reader.unknown_names.take();
         let mut watch = Watch {
             live: self,
@@ -131,7 +135,7 @@ impl Live {
             nodes: NamedNodes { are_due: true, ..NamedNodes::default() },
             has_changed: false,
         };
-        watch.follow_cluster();
+        watch.follow_cluster(advanced);
         watch.follow_objects_of_daemon_sets();
         watch.settle().await;
         watch.has_changed = false;
@@ -194,19 +198,34 @@ impl<'a> Watch<'a> {
         unwatched.map(|(subject, _)| permission("watch", subject.kind())).collect()
     }
 
-    fn follow_cluster(&mut self) {
-        let query = self.query.clone();
-        let daemon_sets = List {
-            namespace: query.namespace.clone(),
-            label_selector: query.selector.to_string(),
-            field_selector: match query.names.as_slice() {
+    /// Follows DaemonSets, Advanced ones as the list says, and what there is only one of.
+    fn follow_cluster(&mut self, advanced: Option<List>) {
+        let of_query = |list: List| List {
+            namespace: self.query.namespace.clone(),
+            label_selector: self.query.selector.to_string(),
+            field_selector: match self.query.names.as_slice() {
                 [name] => by_name(name),
                 _ => String::new(),
             },
-            ..List::of(Kind::DaemonSets)
+            ..list
         };
-        let keep = move |daemon_set: DaemonSet| query.wants(&daemon_set.metadata).then_some(daemon_set);
-        self.follow(Subject::Kind(Kind::DaemonSets), daemon_sets, keep, Update::DaemonSets);
+        let own = of_query(List::of(Kind::DaemonSets));
+        let name = |daemon_set: &DaemonSet| (daemon_set.metadata.namespace.clone(), daemon_set.metadata.name.clone());
+        let is_own: BTreeSet<(String, String)> = self.snapshot.daemon_sets.iter().map(name).collect();
+        let is_only_advanced = advanced.is_some() && is_own.is_empty();
+        if let Some(advanced) = advanced.map(of_query) {
+            let query = self.query.clone();
+            let keep = move |daemon_set: DaemonSet| {
+                let is_wanted = query.wants(&daemon_set.metadata) && !is_own.contains(&name(&daemon_set));
+                is_wanted.then_some(daemon_set)
+            };
+            self.follow(Subject::Kind(Kind::AdvancedDaemonSets), advanced, keep, Update::AdvancedDaemonSets);
+        }
+        if !is_only_advanced {
+            let query = self.query.clone();
+            let keep = move |daemon_set: DaemonSet| query.wants(&daemon_set.metadata).then_some(daemon_set);
+            self.follow(Subject::Kind(Kind::DaemonSets), own, keep, Update::DaemonSets);
+        }
         let keep = |node| Some(keep_node(node, false));
         self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep, Update::Nodes);
         let (namespace, name) = CONTROLLER_MANAGER;
@@ -217,7 +236,7 @@ impl<'a> Watch<'a> {
 
     /// Follows the DaemonSets' objects, from the beginning: which objects are kept depends on all DaemonSets.
     fn follow_objects_of_daemon_sets(&mut self) {
-        let daemon_sets: Vec<&DaemonSet> = self.snapshot.daemon_sets.iter().collect();
+        let daemon_sets: Vec<&DaemonSet> = self.snapshot.daemon_sets_of_any_flavor().collect();
         let namespace = self.query.namespace.clone();
         let selector = match (&namespace, daemon_sets.as_slice()) {
             (Some(_), [daemon_set]) => daemon_set.spec.selector.to_string(),
@@ -284,6 +303,7 @@ impl<'a> Watch<'a> {
         let snapshot = &mut self.snapshot;
         let outcome = match update {
             Update::DaemonSets(change) => apply(change, &mut snapshot.daemon_sets, |_| true),
+            Update::AdvancedDaemonSets(change) => apply(change, &mut snapshot.advanced_daemon_sets, |_| true),
             Update::ControllerRevisions(change) => apply(change, &mut snapshot.controller_revisions, |_| true),
             Update::Nodes(change) => apply(change, &mut snapshot.nodes, |_| true),
             Update::Pods(change) => apply(change, &mut snapshot.pods, |_| true),
@@ -336,9 +356,12 @@ impl<'a> Watch<'a> {
                 snapshot.pods_complete =
                     if knows_all { PodsComplete::Everywhere } else { PodsComplete::On(BTreeSet::new()) };
             }
-            Kind::DaemonSets => {
-                let Snapshot { unknown_names, daemon_sets, .. } = snapshot;
-                unknown_names.retain(|unknown| daemon_sets.iter().all(|known| known.metadata.name != unknown.name));
+            Kind::DaemonSets | Kind::AdvancedDaemonSets => {
+                let mut unknown_names = std::mem::take(&mut snapshot.unknown_names);
+                let is_known =
+                    |name: &str| snapshot.daemon_sets_of_any_flavor().any(|known| known.metadata.name == name);
+                unknown_names.retain(|unknown| !is_known(&unknown.name));
+                snapshot.unknown_names = unknown_names;
                 let identities = identities(snapshot);
                 if identities != self.identities {
                     self.identities = identities;
@@ -385,7 +408,7 @@ fn add_gap(snapshot: &mut Snapshot, gap: Gap) -> bool {
 /// Returns what decides which pods, revisions and events are kept: the DaemonSets' UIDs and selectors.
 fn identities(snapshot: &Snapshot) -> Vec<(String, String)> {
     let identity = |daemon_set: &DaemonSet| (daemon_set.metadata.uid.clone(), daemon_set.spec.selector.to_string());
-    snapshot.daemon_sets.iter().map(identity).collect()
+    snapshot.daemon_sets_of_any_flavor().map(identity).collect()
 }
 
 /// What a change has done.

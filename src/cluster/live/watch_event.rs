@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::failure::{self, Status};
 use super::list::{Item, List};
 use super::protobuf::{MAGIC, Unknown};
-use super::transport::Response;
+use super::response::Response;
 use crate::cluster::error::ClusterError;
 use crate::cluster::pieces::MAX_ITEM;
 

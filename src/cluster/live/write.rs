@@ -7,36 +7,55 @@ use serde_json::Value;
 use super::transport::{Change, JSON};
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
+use crate::cluster::manifest::Manifest;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
-use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodDeletion};
+use crate::plan::{FIELD_MANAGER, PodRef, Step};
 
 impl Live {
-    /// Sends a patch once; see [`super::super::Source::patch_daemon_set`].
-    pub(in crate::cluster) async fn patch_daemon_set(
-        &self,
-        patch: &DaemonSetPatch,
-        is_dry_run: bool,
-    ) -> Result<Value, ClusterError> {
-        let dry_run = if is_dry_run { "&dryRun=All" } else { "" };
-        let path = format!("{}?fieldManager={FIELD_MANAGER}{dry_run}", path(patch));
-        let change = change(Method::PATCH, "application/json-patch+json", &patch.patch())?;
-        self.transport.change("patch daemonsets", &path, change).await
-    }
-
-    /// Deletes or evicts a pod once; see [`super::super::Source::delete_pod`].
-    pub(in crate::cluster) async fn delete_pod(&self, pod: &PodDeletion, evicts: bool) -> Result<Value, ClusterError> {
-        let path = pod_path(pod);
-        if evicts {
+    /// Sends a step once; see [`super::super::Source::send`].
+    pub(in crate::cluster) async fn send(&self, step: &Step, is_dry_run: bool) -> Result<Value, ClusterError> {
+        let (path, change) = match step {
+            Step::PatchDaemonSet(patch) => {
+                let path = path(&patch.api_version, &patch.namespace, &patch.name);
+                let dry_run = if is_dry_run { "&dryRun=All" } else { "" };
+                let path = format!("{path}?fieldManager={FIELD_MANAGER}{dry_run}");
+                (path, change(Method::PATCH, "application/json-patch+json", &patch.patch())?)
+            }
+            Step::DeletePod(pod) => (pod_path(pod), change(Method::DELETE, JSON, &pod.delete_options(is_dry_run))?),
             // An eviction that a PodDisruptionBudget does not allow is no sign of an overloaded server.
-            let change = Change { retries: false, ..change(Method::POST, JSON, &pod.eviction())? };
-            return self.transport.change("create pods/eviction", &format!("{path}/eviction"), change).await;
-        }
-        self.transport.change("delete pods", &path, change(Method::DELETE, JSON, &pod.delete_options())?).await
+            Step::EvictPod(pod) => {
+                let change = Change { retries: false, ..change(Method::POST, JSON, &pod.eviction(is_dry_run))? };
+                (format!("{}/eviction", pod_path(pod)), change)
+            }
+        };
+        self.transport.change(step.request(), &path, change).await
     }
 
-    /// Reads the pod of a deletion; see [`super::super::Source::read_pod`].
-    pub(in crate::cluster) async fn read_pod(&self, pod: &PodDeletion) -> Result<Option<Pod>, ClusterError> {
+    /// Replaces or creates a DaemonSet in a dry run; see [`super::super::Source::dry_run`].
+    ///
+    /// Not an apply patch, which would be merged with fields of the live object that the manifest no longer has.
+    pub(in crate::cluster) async fn dry_run(&self, manifest: &Manifest) -> Result<Value, ClusterError> {
+        let mut object = manifest.object().clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            // The manifest may be an older copy of the live object.
+            metadata.remove("resourceVersion");
+            metadata.remove("uid");
+        }
+        let collection = format!("/apis/apps/v1/namespaces/{}/daemonsets", list::escape(manifest.namespace()));
+        let query = format!("fieldManager={FIELD_MANAGER}&fieldValidation=Strict&dryRun=All");
+        let path = format!("{collection}/{}?{query}", list::escape(manifest.name()));
+        match self.transport.change("update daemonsets", &path, change(Method::PUT, JSON, &object)?).await {
+            Err(ClusterError::Api { code: 404, .. }) => {
+                let path = format!("{collection}?{query}");
+                self.transport.change("create daemonsets", &path, change(Method::POST, JSON, &object)?).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Reads a pod again; see [`super::super::Source::read_pod`].
+    pub(in crate::cluster) async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, ClusterError> {
         let found: Value = match self.transport.get_object("get pods", &pod_path(pod)).await {
             Err(ClusterError::Api { code: 404, reason, .. }) if reason == "NotFound" => return Ok(None),
             object => object?,
@@ -59,13 +78,15 @@ impl Live {
         self.transport.change::<Value>("create events", &path, change).await.map(drop)
     }
 
-    /// Reads the DaemonSet of a patch; see [`super::super::Source::read_daemon_set`].
+    /// Reads a DaemonSet again; see [`super::super::Source::read_daemon_set`].
     pub(in crate::cluster) async fn read_daemon_set(
         &self,
-        patch: &DaemonSetPatch,
+        before: &DaemonSet,
     ) -> Result<Option<DaemonSet>, ClusterError> {
+        let (namespace, name) = (&before.metadata.namespace, &before.metadata.name);
+        let path = path(before.api_version(), namespace, name);
         let broken = |problem: String| ClusterError::Answer { request: "get daemonsets".to_owned(), problem };
-        let object: Value = match self.transport.get_object("get daemonsets", &path(patch)).await {
+        let object: Value = match self.transport.get_object("get daemonsets", &path).await {
             Err(ClusterError::Api { code: 404, reason, .. }) if reason == "NotFound" => return Ok(None),
             object => object?,
         };
@@ -74,7 +95,7 @@ impl Live {
         }
         let daemon_set = DaemonSet::from_object(object).map_err(|error| broken(error.to_string()))?;
         let metadata = &daemon_set.metadata;
-        if metadata.uid.is_empty() || (&metadata.namespace, &metadata.name) != (&patch.namespace, &patch.name) {
+        if metadata.uid.is_empty() || (&metadata.namespace, &metadata.name) != (namespace, name) {
             return Err(broken("it is another object".to_owned()));
         }
         Ok(Some(daemon_set))
@@ -87,11 +108,10 @@ fn change(method: Method, content_type: &'static str, body: &impl Serialize) -> 
     Ok(Change { method, content_type, body: body.into(), retries: true })
 }
 
-fn pod_path(pod: &PodDeletion) -> String {
+fn pod_path(pod: &PodRef) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", list::escape(&pod.namespace), list::escape(&pod.name))
 }
 
-fn path(patch: &DaemonSetPatch) -> String {
-    let (namespace, name) = (list::escape(&patch.namespace), list::escape(&patch.name));
-    format!("/apis/{}/namespaces/{namespace}/daemonsets/{name}", patch.api_version)
+fn path(api_version: &str, namespace: &str, name: &str) -> String {
+    format!("/apis/{api_version}/namespaces/{}/daemonsets/{}", list::escape(namespace), list::escape(name))
 }

@@ -6,6 +6,7 @@ use super::create_failure;
 use super::finding::Finding;
 use super::sentence::Sentence;
 use crate::coverage::index::Index;
+use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::report::age::seconds_between;
@@ -42,13 +43,11 @@ impl Creations {
 pub(crate) fn creation_is_refused(index: &Index, daemon_set: &DaemonSet) -> bool {
     let events = index.events_about("DaemonSet", &daemon_set.metadata);
     let last = |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
-    let revision = index.current_revision(daemon_set);
-    let rolled_out =
-        revision.and_then(|revision| revision.rolled_out_at().or_else(|| revision.metadata.creation_timestamp.get()));
+    let began = index.current_revision(daemon_set).and_then(ControllerRevision::rollout_began_at);
     let pods = index.pods_of(daemon_set);
     let newest_pod = pods.iter().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
     let created = last("SuccessfulCreate").max(newest_pod);
-    last("FailedCreate").is_some_and(|refused| Some(refused) > created && Some(refused) >= rolled_out)
+    last("FailedCreate").is_some_and(|refused| Some(refused) > created && Some(refused) >= began)
 }
 
 /// Finds why the API server refused pods, newest refusal first.

@@ -7,9 +7,9 @@ use super::daemon_set_findings;
 use super::finding::Finding;
 use crate::coverage::index::{DaemonSetPods, Index};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
+use crate::report::strategy::{RollingStrategy, Strategy};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::should_run::DaemonPod;
 
@@ -79,33 +79,18 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns the revision hash on a pod, empty if it has none.
-pub fn revision_hash(pod: &Pod) -> &str {
-    pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
-}
-
-/// Returns the update strategy in short, such as `RollingUpdate 10%`, `RollingUpdate surge 1` or `OnDelete`.
-pub fn strategy(strategy: &UpdateStrategy) -> String {
-    use crate::model::int_or_percent::IntOrPercent::Int;
-    let rolling = match strategy {
-        UpdateStrategy::RollingUpdate(rolling) => rolling,
-        UpdateStrategy::OnDelete => return "OnDelete".to_owned(),
-        UpdateStrategy::Unknown(name) => return name.clone(),
-    };
-    let mut text = match (rolling.max_unavailable, rolling.max_surge) {
-        (unavailable, Int(0)) => format!("RollingUpdate {unavailable}"),
-        (Int(0), surge) => format!("RollingUpdate surge {surge}"),
-        (unavailable, surge) => format!("RollingUpdate {unavailable} surge {surge}"),
-    };
-    if let Some(partition) = rolling.partition {
-        text += &format!(" partition {partition}");
+/// Returns the update strategy in short.
+pub fn strategy(strategy: &UpdateStrategy) -> Strategy {
+    match strategy {
+        UpdateStrategy::RollingUpdate(rolling) => Strategy::RollingUpdate(RollingStrategy {
+            max_unavailable: rolling.max_unavailable,
+            max_surge: rolling.max_surge,
+            partition: rolling.partition,
+            has_selector: rolling.selector.is_some(),
+            in_place: rolling.rolling_update_type == "InPlaceIfPossible",
+            paused: rolling.paused,
+        }),
+        UpdateStrategy::OnDelete => Strategy::OnDelete,
+        UpdateStrategy::Unknown(name) => Strategy::Unknown(name.clone()),
     }
-    for (is_set, word) in [
-        (rolling.selector.is_some(), " with selector"),
-        (rolling.rolling_update_type == "InPlaceIfPossible", " in place"),
-        (rolling.paused, " paused"),
-    ] {
-        text += if is_set { word } else { "" };
-    }
-    text
 }

@@ -35,7 +35,7 @@ use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::Decision;
-use daemon_set_context::{Subject, revision_hash};
+use daemon_set_context::Subject;
 use finding::Finding;
 use sentence::Sentence;
 
@@ -264,7 +264,7 @@ fn duplicate_pod(subject: &Subject, pods: &[&Pod]) -> Option<Finding> {
     let live: Vec<&Pod> = pods.iter().filter(running).copied().collect();
     let surplus = if allows_surge(subject.daemon_set) {
         let current = subject.current_hash.unwrap_or_default();
-        let of = |new: bool| live.iter().copied().filter(move |pod| (revision_hash(pod) == current) == new).skip(1);
+        let of = |new: bool| live.iter().copied().filter(move |pod| (pod.revision_hash() == current) == new).skip(1);
         of(true).chain(of(false)).last()
     } else {
         live.iter().copied().skip(1).last()

@@ -8,9 +8,12 @@
 #[cfg(test)]
 mod model_test;
 pub(crate) mod next_step;
+mod order;
 pub(crate) mod plan;
+pub(crate) mod template;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -18,6 +21,7 @@ use super::status::situation::{RolloutNode, Situation};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerStatus, Pod};
+use crate::report::partition::SKIP_LABEL;
 
 /// One stage: which nodes may be updated, how many at a time, and what has to hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,12 +46,14 @@ pub(crate) struct Stage {
     pub(crate) deleted: BTreeSet<String>,
     /// The UIDs of the pods that have passed the command of `--verify`.
     pub(crate) verified: BTreeSet<String>,
+    /// The UIDs of pods of this revision that no gate is about: they ran before the stage.
+    pub(crate) spared: BTreeSet<String>,
     /// When a pod was last deleted or became available.
     pub(crate) last_progress: Timestamp,
 }
 
 /// What has to hold before the next pod is replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gates {
     /// How often the containers of a new pod may restart.
     pub(crate) max_restarts: i32,
@@ -57,6 +63,21 @@ pub(crate) struct Gates {
     pub(crate) progress_deadline: SignedDuration,
     /// Whether a command has to succeed for each updated node.
     pub(crate) verifies: bool,
+    /// The label that each updated node must have.
+    pub(crate) wait_for_label: Option<NodeLabel>,
+}
+
+/// A label of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodeLabel {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+impl fmt::Display for NodeLabel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}={}", self.key, self.value)
+    }
 }
 
 /// Returns how many nodes may be without an available pod; as the controller has it, at least one.
@@ -76,6 +97,11 @@ fn is_ready(node: &Node) -> bool {
 
 fn is_node_ready(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     situation.index.node(node.name).is_some_and(is_ready)
+}
+
+/// Returns whether the pod of a node is never replaced, because of a label of the node.
+fn is_skipped(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    situation.index.node(node.name).is_some_and(|node| node.metadata.labels.contains_key(SKIP_LABEL))
 }
 
 /// Returns how often the containers of a pod have restarted.

@@ -1,6 +1,8 @@
 //! Stages on random clusters, with random faults, other writers, an API server whose watch lags, and clients that are killed
 //! and continued.
 
+mod node_labels;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::next_step::{Look, Loss, Step, loss, next_step};
-use super::plan::{Amount, NewTemplate, Planned, Request, plan};
+use super::plan::{Amount, Planned, Request, plan};
+use super::template::NewTemplate;
 use super::{Gates, Stage, allowed, kept};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
@@ -45,6 +48,8 @@ struct Faults {
 struct ModelNode {
     name: String,
     zone: u64,
+    /// More labels.
+    labels: Vec<(&'static str, &'static str)>,
     ready: bool,
     since: i64,
     pods: Vec<ModelPod>,
@@ -125,7 +130,7 @@ impl Model {
     fn add_node(&mut self) {
         self.names += 1;
         let (name, zone) = (format!("node-{:03}", self.names), self.random(3));
-        self.nodes.push(ModelNode { name, zone, ready: true, since: 0, pods: Vec::new() });
+        self.nodes.push(ModelNode { name, zone, labels: Vec::new(), ready: true, since: 0, pods: Vec::new() });
     }
 
     fn pod(&mut self, hash: &'static str, ready_since: Option<i64>) -> ModelPod {
@@ -160,8 +165,10 @@ impl Model {
         }
         for node in &self.nodes {
             let ready = if node.ready { "True" } else { "Unknown" };
+            let mut labels = json!({"topology.kubernetes.io/zone": node.zone.to_string()});
+            node.labels.iter().for_each(|(key, value)| labels[*key] = (*value).into());
             let object = json!({
-                "metadata": {"name": node.name, "labels": {"topology.kubernetes.io/zone": node.zone.to_string()}},
+                "metadata": {"name": node.name, "labels": labels},
                 "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}, "conditions": [
                     {"type": "Ready", "status": ready, "lastTransitionTime": timestamp(node.since).to_string()}]},
             });
@@ -283,9 +290,11 @@ impl Client {
                 soak: SignedDuration::from_secs(15),
                 progress_deadline: SignedDuration::from_secs(120),
                 verifies: false,
+                wait_for_label: None,
             },
             verify: None,
             evict: false,
+            spares_present_pods: false,
             delete_surge_pods: false,
             run: format!("run {}", model.clients),
         };

@@ -2,13 +2,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Stage, allowed, is_node_ready, kept, restarts};
+use super::{NodeLabel, Stage, allowed, is_node_ready, is_skipped, kept, restarts};
 use crate::coverage::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
-use crate::plan::PodDeletion;
+use crate::plan::PodRef;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
 use crate::rollout::status::situation::{RolloutNode, Situation};
@@ -21,7 +21,7 @@ const GRACE: SignedDuration = SignedDuration::from_secs(10);
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// Delete the pod of an older revision on this node.
-    Replace { node: String, pod: PodDeletion },
+    Replace { node: String, pod: PodRef },
     /// Run the command of `--verify` for the new pod on this node.
     Verify { node: String, pod: String, uid: String },
     /// Wait until something changes, or for time to pass.
@@ -41,10 +41,40 @@ pub(crate) enum Waiting {
     Controller,
     /// New pods are not available on these nodes.
     Pods(Vec<String>),
+    /// The new pods are available, and these nodes do not have the label that they must have.
+    Label(Vec<String>),
     /// As many nodes as allowed have no available pod: these.
     Budget { nodes: Vec<String>, allowed: usize },
     /// New pods have not been available for long enough; until then.
     Soak(Timestamp),
+}
+
+impl Waiting {
+    /// Says what is waited for; `None` if what happens is said anyway.
+    pub(crate) fn describe(&self, now: Timestamp) -> Option<String> {
+        match self {
+            Waiting::Controller => Some("waiting for the controller".to_owned()),
+            Waiting::Pods(_) => None,
+            Waiting::Label(nodes) => {
+                let verb = if nodes.len() == 1 { "does" } else { "do" };
+                Some(format!("waiting: {} {verb} not have the label yet", first(nodes)))
+            }
+            Waiting::Budget { nodes, allowed } => Some(format!(
+                "waiting: {} of {allowed} nodes that may be have no available pod: {}",
+                nodes.len(),
+                first(nodes)
+            )),
+            Waiting::Soak(end) => {
+                let end_text = end.strftime("%H:%M:%S UTC");
+                (*end > now).then(|| format!("all new pods are available; waiting until {end_text}"))
+            }
+        }
+    }
+}
+
+/// Lists the first names.
+fn first(names: &[String]) -> String {
+    format!("{}{}", names[..names.len().min(3)].join(", "), if names.len() > 3 { ", ..." } else { "" })
 }
 
 /// Why the DaemonSet is no longer held by this client.
@@ -74,15 +104,19 @@ pub(crate) struct Look {
 /// How far a stage is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// How many nodes have a pod of the revision.
-    pub(crate) updated: usize,
+    /// The nodes that have a pod of the revision.
+    pub(crate) updated: Vec<String>,
     /// On how many of them it is available.
     pub(crate) available: usize,
+    /// How many of them have passed the gates of a node.
+    pub(crate) passed: usize,
     /// How many nodes have a pod of an older revision.
     pub(crate) old: usize,
-    /// Those of them that are ready.
-    pub(crate) old_on_ready_nodes: usize,
-    /// The nodes that wait for their new pod to become available.
+    /// Those of them that are ready or skipped: until they are updated, the update strategy stays suspended.
+    pub(crate) held: usize,
+    /// The nodes with a pod of an older revision that are skipped.
+    pub(crate) skipped: Vec<String>,
+    /// The nodes that have not passed the gates yet.
     pub(crate) in_flight: Vec<String>,
 }
 
@@ -138,23 +172,39 @@ impl<'v, 'a> View<'v, 'a> {
         node.old.is_some_and(|old| !self.stage.deleted.contains(&old.metadata.uid))
     }
 
-    fn is_available(&self, node: &RolloutNode<'_>) -> bool {
-        node.updated_is_available || (node.old_is_available && self.is_old(node))
+    /// Returns whether the new pod of a node is available, and the node has the label that it must have.
+    fn has_passed(&self, node: &RolloutNode<'_>) -> bool {
+        node.updated_is_available
+            && self.stage.gates.wait_for_label.as_ref().is_none_or(|label| self.has_label(node, label))
     }
 
-    /// Returns whether a node waits for its new pod to become available.
+    fn has_label(&self, node: &RolloutNode<'_>, label: &NodeLabel) -> bool {
+        let labels = self.situation.index.node(node.name).map(|node| &node.metadata.labels);
+        labels.and_then(|labels| labels.get(&label.key)).is_some_and(|value| *value == label.value)
+    }
+
+    fn is_available(&self, node: &RolloutNode<'_>) -> bool {
+        self.has_passed(node) || (node.old_is_available && self.is_old(node))
+    }
+
+    /// Returns whether a node has not passed the gates yet.
     fn is_in_flight(&self, node: &RolloutNode<'_>) -> bool {
-        !self.is_old(node) && !node.updated_is_available
+        !self.is_old(node) && !self.has_passed(node)
     }
 
     fn counts(&self) -> Counts {
         let count = |is: &dyn Fn(&RolloutNode<'_>) -> bool| self.eligible().filter(|node| is(node)).count();
         let in_flight = self.eligible().filter(|node| self.is_in_flight(node));
+        let is_skipped = |node: &RolloutNode<'_>| self.is_old(node) && is_skipped(self.situation, node);
+        let skipped = self.eligible().filter(|node| is_skipped(node));
+        let updated = self.eligible().filter(|node| node.updated.is_some());
         Counts {
-            updated: count(&|node| node.updated.is_some()),
+            updated: updated.map(|node| node.name.to_owned()).collect(),
             available: count(&|node| node.updated_is_available),
+            passed: count(&|node| self.has_passed(node)),
             old: count(&|node| self.is_old(node)),
-            old_on_ready_nodes: count(&|node| self.is_old(node) && is_node_ready(self.situation, node)),
+            held: count(&|node| self.is_old(node) && (is_node_ready(self.situation, node) || is_skipped(node))),
+            skipped: skipped.map(|node| node.name.to_owned()).collect(),
             in_flight: in_flight.map(|node| node.name.to_owned()).collect(),
         }
     }
@@ -171,7 +221,7 @@ impl<'v, 'a> View<'v, 'a> {
             return Step::Stop(vec![failure]);
         }
         let unverified = |node: &&RolloutNode<'_>| {
-            node.updated_is_available
+            self.has_passed(node)
                 && node.updated.is_some_and(|pod| !stage.verified.contains(&pod.metadata.uid))
                 && is_node_ready(self.situation, node)
         };
@@ -195,18 +245,21 @@ impl<'v, 'a> View<'v, 'a> {
             false => in_flight < allowed,
         };
         if let Some((node, old)) = waiting.iter().find(may_replace).and_then(|node| Some((node, node.old?))) {
-            return Step::Replace { node: node.name.to_owned(), pod: PodDeletion::of(old) };
+            return Step::Replace { node: node.name.to_owned(), pod: PodRef::of(old) };
         }
         // With two pods on a node, the controller is about to delete one.
         let is_pair = |node: &RolloutNode<'_>| {
             quota > 0 && self.is_old(node) && node.updated.is_some() && stage.nodes.iter().any(|name| name == node.name)
         };
         let starting = self.eligible().filter(|node| self.is_in_flight(node) || is_pair(node));
-        let starting: Vec<String> =
-            starting.filter(|node| is_node_ready(self.situation, node)).map(|node| node.name.to_owned()).collect();
+        let starting: Vec<&RolloutNode<'_>> = starting.filter(|node| is_node_ready(self.situation, node)).collect();
         if !waiting.is_empty() || !starting.is_empty() {
+            let (unlabeled, starting): (Vec<_>, Vec<_>) =
+                starting.into_iter().partition(|node| node.updated_is_available && !is_pair(node));
+            let names = |nodes: &[&RolloutNode<'_>]| nodes.iter().map(|node| node.name.to_owned()).collect();
             let what = match starting.is_empty() {
-                false => Waiting::Pods(starting),
+                false => Waiting::Pods(names(&starting)),
+                true if !unlabeled.is_empty() => Waiting::Label(names(&unlabeled)),
                 true => {
                     Waiting::Budget { nodes: unavailable.iter().map(|node| node.name.to_owned()).collect(), allowed }
                 }
@@ -228,7 +281,8 @@ impl<'v, 'a> View<'v, 'a> {
         let node = self.situation.nodes.binary_search_by(|node| (!node.exists, node.name).cmp(&(false, name))).ok();
         let node = &self.situation.nodes[node?];
         let is_whole = node.updated.is_none() && node.eligible && self.is_old(node);
-        (is_whole && is_node_ready(self.situation, node)).then_some(node)
+        // The label may be newer than the plan.
+        (is_whole && !is_skipped(self.situation, node) && is_node_ready(self.situation, node)).then_some(node)
     }
 
     fn available_since(&self, node: &RolloutNode<'_>) -> Option<Timestamp> {
@@ -241,6 +295,9 @@ impl<'v, 'a> View<'v, 'a> {
     fn failure(&self, node: &RolloutNode<'_>) -> Option<GateFailure> {
         // What coverage says about a node is about its old pod, even if that was deleted a moment ago.
         if self.is_old(node) || (node.old.is_some() && node.updated.is_none()) {
+            return None;
+        }
+        if node.updated.is_some_and(|pod| self.stage.spared.contains(&pod.metadata.uid)) {
             return None;
         }
         let gates = &self.stage.gates;
@@ -293,18 +350,17 @@ impl<'v, 'a> View<'v, 'a> {
         let unready = self
             .eligible()
             .filter(|node| self.is_old(node) && !node.old_is_available && is_node_ready(self.situation, node));
-        let nodes: Vec<&str> = unready.map(|node| node.name).collect();
+        let nodes: Vec<String> = unready.map(|node| node.name.to_owned()).collect();
         (nodes.len() > self.stage.old_unready + allowed).then(|| GateFailure {
             gate: Gate::OldPodsReady,
             node: None,
             pod: None,
             reason: None,
             message: format!(
-                "{} pods of older revisions are not available, and {} were at the beginning: {}{}",
+                "{} pods of older revisions are not available, and {} were at the beginning: {}",
                 nodes.len(),
                 self.stage.old_unready,
-                nodes[..nodes.len().min(3)].join(", "),
-                if nodes.len() > 3 { ", ..." } else { "" }
+                first(&nodes)
             ),
         })
     }
@@ -329,12 +385,19 @@ impl<'v, 'a> View<'v, 'a> {
                     ..late(&message, self.stage)
                 }
             }
+            Waiting::Label(nodes) => {
+                let label = self.stage.gates.wait_for_label.as_ref().map(ToString::to_string).unwrap_or_default();
+                let node = nodes.first().cloned();
+                GateFailure {
+                    gate: Gate::NodeLabel,
+                    node,
+                    ..late(&format!("the node does not have the label {label}"), self.stage)
+                }
+            }
             Waiting::Budget { nodes, allowed } => {
-                let names = nodes[..nodes.len().min(3)].join(", ");
-                let more = if nodes.len() > 3 { ", ..." } else { "" };
                 let unavailable =
                     if nodes.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", nodes.len()) };
-                late(&format!("{unavailable} no available pod, and {allowed} may: {names}{more}"), self.stage)
+                late(&format!("{unavailable} no available pod, and {allowed} may: {}", first(nodes)), self.stage)
             }
             Waiting::Controller | Waiting::Soak(_) => late("nothing has changed", self.stage),
         }

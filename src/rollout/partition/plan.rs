@@ -1,34 +1,32 @@
 //! Plans a stage: how many nodes are updated, which, and what is written first.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Gates, Stage, allowed, is_node_ready, kept};
+use super::order::order;
+use super::template::{NewTemplate, not_applied, planned_daemon_set, template};
+use super::{Gates, Stage, allowed, is_node_ready, is_skipped, kept};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::index::Index;
 use crate::coverage::strategy;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, live_strategy};
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{Action, Plan};
+use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
 use crate::report::plan::{PodOnNode, Warning, WarningCode};
 use crate::rollout::change_warnings::{self, Written};
 use crate::rollout::difference::object;
 use crate::rollout::effect::effect;
 use crate::rollout::hold::{holder, who_puts_back};
+use crate::rollout::pace_warnings::surge_pods_deleted;
 use crate::rollout::planned::patch_of;
-use crate::rollout::revisions::{Revision, Revisions, name_of};
+use crate::rollout::revisions::{Revisions, name_of};
 use crate::rollout::status::situation::{RolloutNode, Situation};
-
-/// The label by whose values nodes are spread, unless another one is requested.
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// What is requested.
 #[derive(Debug, Clone)]
@@ -51,6 +49,8 @@ pub(crate) struct Request {
     pub(crate) evict: bool,
     /// Whether the newer pod of nodes with two may be deleted.
     pub(crate) delete_surge_pods: bool,
+    /// Whether no gate is about pods that have the new template already: they were never replaced.
+    pub(crate) spares_present_pods: bool,
     /// What names this client.
     pub(crate) run: String,
 }
@@ -62,17 +62,6 @@ pub(crate) enum Amount {
     Keep(IntOrPercent),
     /// So many.
     Update(IntOrPercent),
-}
-
-/// The template that is rolled out.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum NewTemplate {
-    /// That of the DaemonSet.
-    Live,
-    /// That with these images, by container.
-    Images(Vec<(String, String)>),
-    /// That of a revision.
-    Revision(i64),
 }
 
 /// Why a stage cannot be planned.
@@ -90,6 +79,10 @@ pub(crate) enum Refusal {
     NoSuchRevision(i64),
     /// The template has no such container.
     NoSuchContainer(String),
+    /// The manifest is that of another DaemonSet.
+    OtherManifest(DaemonSetName),
+    /// The pods of the manifest's template would not match the selector, which cannot be changed.
+    SelectorMismatch,
     /// The DaemonSet has no pod to replace on this node.
     NoSuchNode(String),
     /// Fewer nodes match than have to be updated.
@@ -100,6 +93,8 @@ pub(crate) enum Refusal {
         found: usize,
         /// Those that match, but are not ready.
         not_ready: Vec<String>,
+        /// Those that match, but are skipped because of a label.
+        skipped: Vec<String>,
     },
     /// It is being deleted.
     Deleting,
@@ -130,14 +125,11 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     if let Some(holder) = holder(daemon_set) {
         return Err(Refusal::HeldBy(holder));
     }
-    let mut incomplete = incomplete_for_update_strategy(snapshot, namespace);
-    let is_budgets = |resource: &str| resource == Kind::PodDisruptionBudgets.resource();
-    let unread = incomplete.iter().filter(|gap| !is_budgets(&gap.resource)).map(|gap| gap.message.clone());
-    let unread: Vec<String> = unread.collect();
+    let unread = incomplete_for_update_strategy(snapshot, namespace, false);
     if !unread.is_empty() {
-        return Err(Refusal::Unknown(unread));
+        return Err(Refusal::Unknown(unread.into_iter().map(|gap| gap.message).collect()));
     }
-    incomplete.retain(|_| !request.evict);
+    let incomplete = incomplete_for_update_strategy(snapshot, namespace, !request.evict);
     let template = template(revisions, &request.template)?;
     let hold = Hold::of(daemon_set);
     if hold.as_ref().is_some_and(|hold| !hold.is_in_force && hold.partition.is_some()) && template.is_none() {
@@ -154,14 +146,16 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     let keep = keep(request.amount, desired);
     let needed = old.saturating_sub(kept(keep, desired));
     let order = order(&situation, request)?;
-    let is_ready = |node: &&&RolloutNode<'_>| is_node_ready(&situation, node);
-    let name = |node: &&RolloutNode<'_>| node.name.to_owned();
+    let name = |node: &RolloutNode<'_>| node.name.to_owned();
     let is_advanced = daemon_set.flavor() == Flavor::Advanced;
-    let nodes: Vec<String> = order.iter().filter(is_ready).take(needed).map(name).collect();
-    let not_ready: Vec<String> = order.iter().filter(|node| !is_ready(node)).map(name).collect();
+    let (skipped, order): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| is_skipped(&situation, node));
+    let (ready, not_ready): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| is_node_ready(&situation, node));
+    let nodes: Vec<String> = ready.into_iter().take(needed).map(name).collect();
+    let not_ready: Vec<String> = not_ready.into_iter().map(name).collect();
+    let skipped: Vec<String> = skipped.into_iter().map(name).collect();
     let is_chosen = !request.nodes.is_empty() || !request.node_selector.is_empty();
     if nodes.len() < needed && !is_advanced && (is_chosen || kept(keep, desired) > 0) {
-        return Err(Refusal::TooFewNodes { needed, found: nodes.len(), not_ready });
+        return Err(Refusal::TooFewNodes { needed, found: nodes.len(), not_ready, skipped });
     }
     let is_held = Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
     let is_needed = is_advanced || is_held || old > 0 || template.is_some();
@@ -177,9 +171,9 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         _ => IntOrPercent::Int(1),
     };
     let warnings = warnings(revisions, request, template.as_ref(), &object, snapshot)?;
-    let strategy =
+    let original =
         if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
-    let gates = request.gates;
+    let gates = &request.gates;
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
         hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
@@ -187,12 +181,13 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         keep,
         nodes: nodes.clone(),
         max_unavailable,
-        gates,
+        gates: gates.clone(),
         old_unready: eligible()
             .filter(|node| node.old.is_some() && !node.old_is_available && is_node_ready(&situation, node))
             .count(),
         deleted: Default::default(),
         verified: Default::default(),
+        spared: Default::default(),
         last_progress: snapshot.now,
     };
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -204,6 +199,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         revision: situation.current.map(|current| current.revision),
         changes: object::changes(&daemon_set.object, &object),
         patch: patch_of(&plan),
+        not_applied: not_applied(daemon_set, &request.template),
         partition: keep.to_string(),
         desired: count(desired),
         keep: count(kept(keep, desired)),
@@ -211,6 +207,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         update: count(if is_advanced { needed } else { nodes.len() }),
         nodes: if is_advanced { Vec::new() } else { nodes },
         not_ready: if is_advanced { Vec::new() } else { not_ready },
+        skipped: if is_advanced { Vec::new() } else { skipped },
         max_unavailable: count(allowed(max_unavailable, desired)),
         gates: report::Gates {
             min_ready_seconds: daemon_set.spec.min_ready_seconds,
@@ -218,8 +215,9 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             soak_seconds: gates.soak.as_secs(),
             progress_deadline_seconds: gates.progress_deadline.as_secs(),
             verify: request.verify.clone(),
+            wait_for_label: gates.wait_for_label.as_ref().map(ToString::to_string),
         },
-        original_strategy: crate::coverage::strategy(&strategy),
+        original_strategy: strategy(&original),
         warnings,
         incomplete,
         outcome: PartitionOutcome {
@@ -242,81 +240,9 @@ fn keep(amount: Amount, desired: usize) -> IntOrPercent {
     }
 }
 
-/// Returns the template that is rolled out, if it is not that of the DaemonSet.
-fn template(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Result<Option<Template>, Refusal> {
-    let template = match wanted {
-        NewTemplate::Live => return Ok(None),
-        NewTemplate::Revision(number) => {
-            let revision = revisions.number(*number).and_then(|revision| revision.template.as_ref().ok());
-            revision.cloned().ok_or(Refusal::NoSuchRevision(*number))?
-        }
-        NewTemplate::Images(images) => {
-            let mut template = revisions.live.value().clone();
-            for (name, image) in images {
-                let container = ["/spec/containers", "/spec/initContainers"].into_iter().find_map(|path| {
-                    let containers = template.pointer(path)?.as_array()?;
-                    let at = containers.iter().position(|container| container["name"] == name.as_str())?;
-                    Some(format!("{path}/{at}"))
-                });
-                let container = container.ok_or_else(|| Refusal::NoSuchContainer(name.clone()))?;
-                if let Some(container) = template.pointer_mut(&container) {
-                    container["image"] = image.as_str().into();
-                }
-            }
-            Template::new(template)
-        }
-    };
-    Ok((!template.same_meaning(&revisions.live)).then_some(template))
-}
-
-/// Returns what the DaemonSet becomes.
-fn planned_daemon_set(daemon_set: &DaemonSet, template: Option<&Template>) -> DaemonSet {
-    let Some(template) = template else { return daemon_set.clone() };
-    let mut object = daemon_set.object.clone();
-    object["spec"]["template"] = template.value().clone();
-    let Ok(mut after) = DaemonSet::from_object(object) else { return daemon_set.clone() };
-    // The API server increments both, so that only a revision with the same template counts as current.
-    after.metadata.generation = after.status.observed_generation + 1;
-    after.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
-    after
-}
-
 /// Returns the pace of a rolling update in a strategy, which the API server retains under OnDelete.
 fn pace(strategy: &Value) -> RollingUpdate {
     strategy.get("rollingUpdate").and_then(|rolling| RollingUpdate::deserialize(rolling).ok()).unwrap_or_default()
-}
-
-/// Returns the eligible nodes with pods of older revisions, in the order in which they are updated: nodes without an available
-/// pod first, then one of each zone after the other.
-///
-/// Nodes that are updated already have their place in that order too, so that it is the same after some were updated.
-fn order<'s, 'a>(situation: &'s Situation<'a>, request: &Request) -> Result<Vec<&'s RolloutNode<'a>>, Refusal> {
-    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
-    let mut order: Vec<&RolloutNode<'a>> = Vec::new();
-    if request.nodes.is_empty() {
-        let label = request.spread_by.as_deref().unwrap_or(ZONE);
-        let mut groups: BTreeMap<Option<&str>, Vec<&RolloutNode<'a>>> = BTreeMap::new();
-        for node in eligible() {
-            let Some(labels) = situation.index.node(node.name).map(|node| &node.metadata.labels) else { continue };
-            if request.node_selector.matches(labels) {
-                groups.entry(labels.get(label).map(String::as_str)).or_default().push(node);
-            }
-        }
-        let longest = groups.values().map(Vec::len).max().unwrap_or(0);
-        for round in 0..longest {
-            order.extend(groups.values().filter_map(|group| group.get(round)));
-        }
-        order.sort_by_key(|node| node.old.is_none() || node.old_is_available);
-    } else {
-        for name in &request.nodes {
-            let node = eligible().find(|node| node.name == name).ok_or_else(|| Refusal::NoSuchNode(name.clone()))?;
-            if !order.iter().any(|listed| listed.name == node.name) {
-                order.push(node);
-            }
-        }
-    }
-    order.retain(|node| node.old.is_some());
-    Ok(order)
 }
 
 /// Returns what may revert the stage, and what it may break.
@@ -337,15 +263,11 @@ fn warnings(
         warnings.extend(change_warnings::last_applied(daemon_set, template));
     }
     if let Ok(after) = DaemonSet::from_object(object.clone()) {
-        let surge_pods = effect(revisions, &after, snapshot).surge_pods_deleted;
-        if !surge_pods.is_empty() {
-            if !request.delete_surge_pods {
-                return Err(Refusal::SurgePods(surge_pods));
-            }
-            let message =
-                format!("{} nodes have two pods: the controller deletes the newer one of each", surge_pods.len());
-            warnings.push(Warning { code: WarningCode::SurgePodsDeleted, message });
+        let effect = effect(revisions, &after, snapshot);
+        if !effect.surge_pods_deleted.is_empty() && !request.delete_surge_pods {
+            return Err(Refusal::SurgePods(effect.surge_pods_deleted));
         }
+        warnings.extend(surge_pods_deleted(&effect));
     }
     if let UpdateStrategy::RollingUpdate(rolling) = &daemon_set.spec.update_strategy
         && rolling.max_surge.value() != 0
@@ -372,9 +294,4 @@ fn warnings(
         }));
     }
     Ok(warnings)
-}
-
-/// Returns the number of the revision that most pods of older revisions have: the one to go back to.
-pub(crate) fn revision_before(revisions: &Revisions<'_>) -> Option<i64> {
-    revisions.default_target().map(|(revision, _)| Revision::number(revision))
 }

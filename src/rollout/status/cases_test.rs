@@ -78,6 +78,25 @@ fn a_rollout_waits_for_the_scheduler_to_notice_that_there_is_room() {
     assert_eq!(waiting(Some(port.clone())), Verdict::Blocked);
 }
 
+/// The taints go a moment after the node has become ready (`KUBECTL_DS_SEED=70001`, rollout 19).
+#[test]
+fn a_rollout_waits_for_the_taints_of_a_node_that_is_ready_again() {
+    let waiting = |ready: &str| {
+        let node = json!({"spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]},
+            "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at("11:59:50")}]}});
+        let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let world = world()
+            .daemon_set(json!({"status": {"observedGeneration": 2},
+                "spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}))
+            .node("a", node)
+            .pod("agent-old", "a", old())
+            .unready_pod("agent-new", "a", starting, json!({}));
+        status(world).verdict
+    };
+    assert_eq!(waiting("Unknown"), Verdict::Blocked);
+    assert_eq!(waiting("True"), Verdict::Progressing);
+}
+
 /// While the old pods are all available, rolling back only deletes the surge pods.
 #[test]
 fn a_surge_of_a_failing_revision_is_rolled_back() {
@@ -178,5 +197,9 @@ fn an_advanced_daemon_set_is_paused_when_it_has_updated_what_it_may() {
     assert_eq!(commands(&paused)[1], "kubectl ds resume -n default ads/agent");
     assert_eq!(advanced_status(&json!({"partition": 2}), 3).verdict, Verdict::Complete);
     let in_place = advanced_status(&json!({"rollingUpdateType": "InPlaceIfPossible"}), 1);
-    assert!(in_place.next.in_place && in_place.strategy == "RollingUpdate 1 in place", "{}", in_place.strategy);
+    assert!(
+        in_place.next.in_place && in_place.strategy.to_string() == "RollingUpdate 1 in place",
+        "{}",
+        in_place.strategy
+    );
 }

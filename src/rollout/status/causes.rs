@@ -64,7 +64,8 @@ pub(super) fn other_troubles(situation: &Situation<'_>, causes: &[Cause]) -> Vec
 }
 
 /// Returns the budget of a rolling update, and what uses it up.
-pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Budget {
+pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Option<Budget> {
+    let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
     let nodes: HashMap<&str, &RolloutNode<'_>> = situation.nodes.iter().map(|node| (node.name, node)).collect();
     let mut by: BTreeMap<ReasonCode, BudgetUse> = BTreeMap::new();
     for name in &update.used_by {
@@ -76,14 +77,11 @@ pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Budg
     }
     let mut by: Vec<BudgetUse> = by.into_values().collect();
     by.sort_by_key(|used| std::cmp::Reverse(used.nodes.len()));
-    let (field, value) = match &situation.daemon_set.spec.update_strategy {
-        UpdateStrategy::RollingUpdate(rolling) if update.surges => {
-            (BudgetField::MaxSurge, rolling.max_surge.to_string())
-        }
-        UpdateStrategy::RollingUpdate(rolling) => (BudgetField::MaxUnavailable, rolling.max_unavailable.to_string()),
-        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => (BudgetField::MaxUnavailable, String::new()),
+    let (field, value) = match update.surges {
+        true => (BudgetField::MaxSurge, rolling.max_surge),
+        false => (BudgetField::MaxUnavailable, rolling.max_unavailable),
     };
-    Budget { field, value, allowed: update.allowed, used: update.used_by.len(), by }
+    Some(Budget { field, value, allowed: update.allowed, used: update.used_by.len(), by })
 }
 
 /// Returns the reason that a node counts against the budget. Coverage gives none if the old pod is available while the

@@ -86,8 +86,8 @@ mod tests {
         let status = held(&json!({"type": "OnDelete"}), None, 2, "2026-03-01T11:20:00Z");
         let hold = status.hold.as_ref().unwrap();
         assert_eq!(
-            (status.verdict, hold.in_force, hold.original_strategy.as_str()),
-            (Verdict::Paused, true, "RollingUpdate 10%")
+            (status.verdict, hold.in_force, hold.original_strategy.to_string()),
+            (Verdict::Paused, true, "RollingUpdate 10%".to_owned())
         );
         assert_eq!(
             commands(&status),

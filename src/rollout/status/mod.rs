@@ -16,6 +16,8 @@ mod pace;
 mod simulation;
 pub(in crate::rollout) mod situation;
 mod suspect;
+#[cfg(test)]
+mod updates_test;
 mod verdict;
 mod way_out;
 
@@ -26,14 +28,14 @@ use super::difference::difference;
 use super::revisions::{Revision, Revisions};
 use crate::coverage::gaps;
 use crate::coverage::index::Index;
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::rollout_status::{
     NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutStatus,
     RolloutStatusReport, Verdict,
 };
+use crate::report::strategy::Strategy;
 use next_step::NextStep;
 use situation::Situation;
 
@@ -62,6 +64,15 @@ fn report(snapshot: &Snapshot, requested: Option<i64>, map_label: Option<&str>) 
     }
 }
 
+/// Returns the number of the revision to go back to: the one, other than the current one, that is available on most nodes.
+#[cfg(feature = "live")]
+pub(crate) fn proven_revision(daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<i64> {
+    let index = Index::new(snapshot);
+    let revisions = Revisions::of(daemon_set, snapshot);
+    let (revision, _) = way_out::proven(&Situation::new(&index, daemon_set), &revisions)?;
+    Some(revision.number())
+}
+
 /// Returns the verdict on the rollout of one DaemonSet.
 pub(super) fn verdict_of<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Verdict {
     let situation = Situation::new(index, daemon_set);
@@ -79,6 +90,7 @@ fn status<'a>(
     let step = situation.next_step();
     let verdict = verdict::verdict(&situation, &step);
     let outdated = outdated(&situation, &revisions);
+    let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
     let is_known = verdict != Verdict::Unknown;
     let replaces = verdict != Verdict::Deleting && is_known;
     let causes = if replaces { causes::causes(&situation, &step) } else { Vec::new() };
@@ -98,7 +110,7 @@ fn status<'a>(
             RequestedRevision { number, current }
         }),
         counts: counts(&situation, is_known),
-        budget: step.update().filter(|_| replaces).map(|update| causes::budget(&situation, update)),
+        budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),
         concerns: situation.coverage.concerns.clone(),
         creation_refused: situation.creation_is_refused,
         controller_silent_since: situation.controller_silent_since,
@@ -108,7 +120,7 @@ fn status<'a>(
             .update()
             .map(|update| update.retained.iter().map(|&node| node.to_owned()).collect())
             .unwrap_or_default(),
-        next: if replaces { next(&step, is_in_place(daemon_set)) } else { NextActions::default() },
+        next: if replaces { next(&step, in_place) } else { NextActions::default() },
         eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation)).flatten(),
         way_out: way_out::way_out(&situation, &revisions, verdict, &step, suspect.as_ref()),
         status_differences: situation.coverage.status.differences.clone(),
@@ -168,10 +180,8 @@ fn counts(situation: &Situation<'_>, is_known: bool) -> RolloutCounts {
 fn counted_by_generation(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Vec<String> {
     let Some(current) = situation.current else { return Vec::new() };
     let is_other = |pod: &Pod| {
-        let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str);
-        let revision = revisions.all.iter().find(|revision| revision.object.hash() == hash);
-        let template = revision.and_then(|revision| revision.template.as_ref().ok());
-        hash != current.hash() && template.is_none_or(|template| !template.same_meaning(&revisions.live))
+        let template = revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
+        pod.revision_hash() != current.hash() && template.is_none_or(|template| !template.same_meaning(&revisions.live))
     };
     let nodes = situation.nodes.iter().filter(|node| node.eligible && node.updated.is_some_and(is_other));
     nodes.map(|node| node.name.to_owned()).collect()
@@ -179,25 +189,13 @@ fn counted_by_generation(situation: &Situation<'_>, revisions: &Revisions<'_>) -
 
 /// Returns the nodes with old pods, by revision, the newest first.
 fn outdated(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Vec<OutdatedNodes> {
-    let number = |pod: &Pod| {
-        let hash = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).filter(|hash| !hash.is_empty())?;
-        revisions.all.iter().find(|revision| revision.object.hash() == hash).map(Revision::number)
-    };
     let mut by_revision: BTreeMap<Option<i64>, Vec<String>> = BTreeMap::new();
     for node in &situation.nodes {
         if let Some(old) = node.old {
-            by_revision.entry(number(old)).or_default().push(node.name.to_owned());
+            by_revision.entry(revisions.of_pod(old).map(Revision::number)).or_default().push(node.name.to_owned());
         }
     }
     by_revision.into_iter().rev().map(|(revision, nodes)| OutdatedNodes { revision, nodes }).collect()
-}
-
-/// Returns whether the controller updates pods in place if only their images or metadata change.
-fn is_in_place(daemon_set: &DaemonSet) -> bool {
-    match &daemon_set.spec.update_strategy {
-        UpdateStrategy::RollingUpdate(rolling) => rolling.rolling_update_type == "InPlaceIfPossible",
-        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => false,
-    }
 }
 
 fn next(step: &NextStep<'_>, in_place: bool) -> NextActions {

@@ -164,7 +164,7 @@ impl Model {
         })
     }
 
-    /// Returns the nodes on which the current revision works and no pod is stuck, and those of them where it is available.
+    /// Returns how many nodes can run the current revision, and on how many of them it is available.
     fn reached(&self) -> (usize, usize) {
         let is_stuck = |node: &ModelNode| node.pods.iter().any(|pod| pod.terminating);
         let working =

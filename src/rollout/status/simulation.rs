@@ -92,8 +92,7 @@ fn advances(
 }
 
 fn is_available_and_of(pod: &Pod, hash: &str) -> bool {
-    let label = pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL);
-    pod.is_ready() && !pod.metadata.is_terminating() && label.is_some_and(|label| label == hash)
+    pod.is_ready() && !pod.metadata.is_terminating() && pod.revision_hash() == hash
 }
 
 /// Applies the controller's next step, and returns whether it changed anything.

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::next_step::{self, NextStep};
-use super::suspect::is_for_lack_of_room;
 use crate::coverage::index::Index;
-use crate::coverage::walk::{Detail, Options, daemon_set_coverage};
+use crate::coverage::options::{Detail, Options};
+use crate::coverage::walk::daemon_set_coverage;
 use crate::coverage::{PROGRESS_DEADLINE, creation_is_refused, expired_lease, fits_without_terminating};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -139,8 +139,7 @@ impl<'a> Situation<'a> {
 
     /// Returns when the rollout of the current revision began.
     pub(in crate::rollout) fn rolled_out_at(&self) -> Option<Timestamp> {
-        let current = self.current?;
-        current.rolled_out_at().or_else(|| current.metadata.creation_timestamp.get())
+        self.current?.rollout_began_at()
     }
 
     /// Computes the next step of the controller.
@@ -185,7 +184,9 @@ impl<'a> Situation<'a> {
     /// Returns whether a node is about to become available, or to stop counting against the budget.
     pub(in crate::rollout) fn is_passing(&self, node: &RolloutNode<'_>) -> bool {
         match node.reason {
-            Some(code) if is_for_lack_of_room(code) && self.has_room(node) => true,
+            Some(code) if code.is_lack_of_room() && self.has_room(node) => true,
+            // The node controller removes the taint of a node that is ready again.
+            Some(ReasonCode::NodeNotReadyTaint) => self.index.node(node.name).is_some_and(is_ready),
             Some(code) => self.passes(code, node.since),
             // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
             None => (node.updated.is_some() || node.is_terminating) && !node.is_done,
@@ -213,6 +214,10 @@ impl<'a> Situation<'a> {
             code => code.takes_time(),
         }
     }
+}
+
+fn is_ready(node: &Node) -> bool {
+    node.condition("Ready").is_some_and(|ready| ready.status == "True")
 }
 
 /// Returns since when a node has had no available pod, for a reason that coverage found.

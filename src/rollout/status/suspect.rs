@@ -22,6 +22,8 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
     let what = match () {
         () if failing == 0 => return None,
         () if old_failing > 0 => SuspectKind::EveryRevision,
+        // A node whose pod is refused is not to blame for that.
+        () if available > failing && situation.creation_is_refused => return None,
         () if available > failing => SuspectKind::Nodes,
         () if old_available > 0 => SuspectKind::Revision,
         () => return None,
@@ -41,34 +43,7 @@ pub(super) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
     eligible.filter(is_on_current).filter(fails).filter_map(|node| node.reason).collect()
 }
 
-/// Returns whether a reason is that the node has too little room beside its other pods.
-pub(super) fn is_for_lack_of_room(code: ReasonCode) -> bool {
-    use ReasonCode as R;
-    matches!(code, R::SurgeHostPortDeadlock | R::HostPortConflict | R::InsufficientResource | R::TooManyPods)
-}
-
-/// Returns whether a reason is about the pod, so that another revision may do better on the same node.
+/// Returns whether another revision may do better on the same node, as it is.
 pub(super) fn is_about_the_pod(code: ReasonCode) -> bool {
-    use ReasonCode as R;
-    let is_about_the_node = matches!(
-        code,
-        R::NodeUnreachable
-            | R::NodeNotReadyTaint
-            | R::QuotaExceeded
-            | R::WebhookUnavailable
-            | R::ControllerNotObserved
-            | R::DaemonSetDeleting
-            | R::SelectingAll
-            | R::CreatePending
-            | R::SchedulerSilent
-            | R::Evicted
-            | R::Terminating
-            | R::StuckTerminating
-            | R::DuplicatePod
-            | R::OrphanedTarget
-            | R::Misscheduled
-            | R::PodOnIneligibleNode
-            | R::Unexplained
-    );
-    !is_about_the_node && !is_for_lack_of_room(code)
+    code.can_be_template() && !code.is_lack_of_room()
 }

@@ -4,17 +4,18 @@
 use super::next_step::NextStep;
 use super::simulation;
 use super::situation::{RolloutNode, Situation};
-use super::suspect::{failing, is_about_the_pod, is_for_lack_of_room};
+use super::suspect::{failing, is_about_the_pod};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
+use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::pod::Pod;
 use crate::model::template::Template;
 use crate::plan::{SpecFields, StrategyType};
 use crate::report::fix::{Command, Fix};
+use crate::report::history::Subcommand;
+use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
-use crate::rollout::hold::command;
 use crate::rollout::planned::Planned;
 use crate::rollout::revisions::{Revision, Revisions, name_of};
 use crate::rollout::set;
@@ -78,19 +79,22 @@ fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
 /// Suggests how to leave a hold.
 fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fix> {
     let name = name_of(situation.daemon_set);
-    let fix = |advice: &str, verb| Fix { advice: advice.to_owned(), command: Some(command(verb, &name)) };
+    let fix = |advice: &str, subcommand| Fix { advice: advice.to_owned(), command: Some(name.command(subcommand)) };
     match hold.is_in_force {
         true if revision_fails => {
-            vec![fix("once the template is one that works, to let the controller replace the pods", "resume")]
+            vec![fix("once the template is one that works, to let the controller replace the pods", Subcommand::Resume)]
         }
         true => vec![
             Fix {
                 advice: "to update the remaining nodes one by one".to_owned(),
-                command: Some(command("partition", &name).name("0")),
+                command: Some(name.command(Subcommand::Partition).name("0")),
             },
-            fix("to let the controller finish at its own pace", "resume"),
+            fix("to let the controller finish at its own pace", Subcommand::Resume),
         ],
-        false => vec![fix("to suspend the strategy again", "pause"), fix("to keep it as it is now", "resume")],
+        false => vec![
+            fix("to suspend the strategy again", Subcommand::Pause),
+            fix("to keep it as it is now", Subcommand::Resume),
+        ],
     }
 }
 
@@ -133,7 +137,7 @@ fn without_retaining(situation: &Situation<'_>, rolling: &RollingUpdate) -> Opti
     let (daemon_set, name) = (situation.daemon_set, name_of(situation.daemon_set));
     if rolling.paused {
         let advice = "to let the controller finish at its own pace".to_owned();
-        return Some(Fix { advice, command: Some(command("resume", &name)) });
+        return Some(Fix { advice, command: Some(name.command(Subcommand::Resume)) });
     }
     let changed = RollingUpdate { partition: None, selector: None, ..rolling.clone() };
     let patch = r#"{"spec":{"updateStrategy":{"rollingUpdate":{"partition":null,"selector":null}}}}"#;
@@ -157,7 +161,7 @@ fn without_surge(situation: &Situation<'_>, revisions: &Revisions<'_>, step: &Ne
     step.update().filter(|update| update.surges)?;
     let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
     // Without surge, a new pod takes the room of the old one.
-    let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.reason.is_some_and(is_for_lack_of_room));
+    let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.reason.is_some_and(ReasonCode::is_lack_of_room));
     set_fields(situation, revisions, fields, stays, "to continue without surge, one node at a time".to_owned())
 }
 
@@ -199,11 +203,13 @@ fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bo
 }
 
 /// Returns the revision whose old pods are available on most nodes: it works, unlike one that nothing may ever have run.
-fn proven<'r, 'a>(situation: &Situation<'_>, revisions: &'r Revisions<'a>) -> Option<(&'r Revision<'a>, &'r Template)> {
+pub(super) fn proven<'r, 'a>(
+    situation: &Situation<'_>,
+    revisions: &'r Revisions<'a>,
+) -> Option<(&'r Revision<'a>, &'r Template)> {
     let available = |hash: &str| {
         let old = situation.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
-        old.filter(|pod| pod.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).is_some_and(|label| label == hash))
-            .count()
+        old.filter(|pod| pod.revision_hash() == hash).count()
     };
     let others = revisions.all.iter().filter_map(|revision| {
         let template = revision.template.as_ref().ok().filter(|template| !template.same_meaning(&revisions.live))?;

@@ -12,6 +12,7 @@ use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::Pod;
 use kubectl_ds::model::snapshot::{PodsComplete, Snapshot};
+use kubectl_ds::report::reason::ReasonCode;
 use kubectl_ds::report::rollout_status::{RolloutStatus, Verdict};
 use kubectl_ds::rollout::status::rollout_status;
 use kubectl_ds::scheduling::daemon_pods::{is_available, target_node};
@@ -88,6 +89,12 @@ impl State {
             Object::Revision(revision) => Some(revision.as_ref()),
             _ => None,
         })
+    }
+
+    /// Returns the resource versions of the pods, the nodes and the DaemonSet.
+    pub fn versions(&self) -> BTreeSet<u64> {
+        let objects = self.pods.values().chain(self.nodes.values()).chain(&self.daemon_set);
+        objects.map(|change| change.version).collect()
     }
 
     pub fn daemon_set(&self) -> Option<&DaemonSet> {
@@ -423,7 +430,10 @@ impl<'a> Judge<'a> {
                 return wrong("users of the budget");
             }
         }
-        if matches!(status.verdict, Verdict::Blocked | Verdict::Paused) && status.stalled_since.is_none() {
+        // On a busy machine, pods may start after the time that they are given.
+        let is_slow = status.causes.iter().any(|cause| !cause.passing && is_given_time(cause.code));
+        let is_stopped = matches!(status.verdict, Verdict::Blocked | Verdict::Paused);
+        if is_stopped && status.stalled_since.is_none() && !is_slow {
             let next = &status.next;
             if !next.create_on.is_empty() || !next.delete.is_empty() || next.replace > 0 {
                 return wrong("it stops and has a next step");
@@ -474,6 +484,16 @@ impl<'a> Judge<'a> {
         }
         None
     }
+}
+
+/// Returns whether a reason is expected to pass, but only for some time.
+fn is_given_time(code: ReasonCode) -> bool {
+    use ReasonCode as R;
+    // Whatever is the matter with a dead node comes before that its pods are stuck.
+    matches!(
+        code,
+        R::SchedulerSilent | R::ContainersStarting | R::ReadinessFailing | R::StuckTerminating | R::Unexplained
+    )
 }
 
 /// Returns what a failure has to tell of a status.

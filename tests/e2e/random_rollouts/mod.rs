@@ -26,7 +26,7 @@ use recorder::{ROLLOUT, Recorder};
 use rollout::{Outcome, Rollout};
 
 /// How many rollouts there are unless `KUBECTL_DS_ROLLOUTS` says otherwise, and how many of them go on at once.
-const ROLLOUTS: usize = 12;
+const ROLLOUTS: usize = 40;
 const AT_ONCE: usize = 10;
 
 /// The cluster, and what watches it.
@@ -94,7 +94,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 #[test]
-#[ignore = "takes minutes on an idle machine; see tests/README.md"]
+#[ignore = "takes minutes, and about one rollout in fifty is still judged wrong; see tests/README.md"]
 fn each_step_of_random_rollouts_is_predicted_and_each_way_out_ends_them() {
     let count = number("KUBECTL_DS_ROLLOUTS").map_or(ROLLOUTS, |count| usize::try_from(count).unwrap());
     let first = number("KUBECTL_DS_FIRST").map_or(0, |first| usize::try_from(first).unwrap());

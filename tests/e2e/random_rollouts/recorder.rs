@@ -115,10 +115,12 @@ impl Recorder {
         self.changes.lock().unwrap().get(scope).cloned().unwrap_or_default()
     }
 
-    /// Waits for changes, but not for long.
-    pub fn wait(&self) {
+    /// Waits until a rollout has other than this many changes, but not for long.
+    pub fn wait(&self, scope: &str, known: usize) {
+        let is_known =
+            |changes: &mut HashMap<String, Vec<Arc<Change>>>| changes.get(scope).map_or(0, Vec::len) == known;
         let changes = self.changes.lock().unwrap();
-        let _ = self.changed.wait_timeout(changes, Duration::from_millis(100)).unwrap();
+        let _ = self.changed.wait_timeout_while(changes, Duration::from_millis(250), is_known).unwrap();
     }
 
     /// Forgets a rollout.
@@ -150,6 +152,10 @@ fn watch(port: u16, path: &str, mut take: impl FnMut(Value)) {
             return;
         }
         let Ok(length) = usize::from_str_radix(line.trim(), 16) else { panic!("no chunk but {line:?}") };
+        if length == 0 {
+            // The API server ends the watches of slow clients; the connection stays open.
+            return;
+        }
         let mut chunk = vec![0; length + 2];
         if stream.read_exact(&mut chunk).is_err() {
             return;

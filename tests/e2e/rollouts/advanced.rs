@@ -281,6 +281,31 @@ fn a_failing_revision_of_an_advanced_daemon_set_is_blocked_and_rolled_back() {
 
 #[test]
 #[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+fn the_rollout_of_an_advanced_daemon_set_is_followed_to_its_end() {
+    let cluster = with_kruise();
+    for api in [Api::KruiseV1Beta1, Api::KruiseV1Alpha1] {
+        let workload = with_three_images(cluster, api);
+        let complete = |arguments: &[&str], revision: usize| {
+            let run = workload.run(arguments).expect(0);
+            assert!(run.stdout.contains(&format!("/agent is complete: revision {revision}")), "{run}");
+            assert_eq!(old_pods_on(&workload).len(), 0, "{run}");
+        };
+        workload.set_image("agent:4");
+        complete(&["status", "--watch"], 4);
+        complete(&["undo", "--watch"], 5);
+        complete(&["restart", "--watch"], 6);
+        // Without the prefix, the name means the Advanced DaemonSet because there is no other.
+        let plain = ["status", "agent", "-n", workload.namespace.as_str(), "--watch", "-o", "json"];
+        let run = run_on(&cluster.control_plane, &plain).expect(0);
+        let mut report: Value = serde_json::from_str(run.stdout.lines().next_back().unwrap()).unwrap();
+        let last = report["daemonSets"].take();
+        assert_eq!((last.as_array().unwrap().len(), &last[0]["verdict"]), (1, &json!("Complete")), "{run}");
+        workload.delete();
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn status_tells_that_pods_are_updated_in_place() {
     let cluster = with_kruise();
     let rolling_update = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "100%"});

@@ -6,6 +6,7 @@ mod agreement;
 mod faults;
 mod meaning;
 mod partition;
+mod pipelines;
 pub(super) mod program;
 mod sequence;
 mod sequences;
@@ -18,7 +19,7 @@ pub(super) mod workload;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::api::Api;
 use crate::support::control_plane::{ControlPlane, Options};
@@ -33,6 +34,15 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
+    /// Adds a node with these labels and taints.
+    pub(super) fn add_node(&self, name: &str, labels: &Value, taints: &Value) {
+        let mut all = json!({"type": "kwok", "kubernetes.io/hostname": name});
+        workload::merge(&mut all, labels);
+        let metadata = json!({"name": name, "labels": all});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": taints}});
+        self.api.create("/api/v1/nodes", &node);
+    }
+
     /// Makes a namespace in which pods can be made, and returns its name.
     pub(super) fn namespace(&self) -> String {
         static MADE: AtomicUsize = AtomicUsize::new(0);
@@ -49,24 +59,39 @@ impl Cluster {
     }
 }
 
-/// Returns the control plane; the first call starts it, and it ends with the process.
+/// A control plane that is started when it is first needed, and ends with the process.
+struct Shared {
+    cluster: OnceLock<Cluster>,
+    tried: AtomicBool,
+}
+
+impl Shared {
+    const fn new() -> Self {
+        Shared { cluster: OnceLock::new(), tried: AtomicBool::new(false) }
+    }
+
+    /// Returns the control plane, with the nodes `node-1` to `node-N`, in three zones.
+    fn with_nodes(&self, nodes: usize) -> &Cluster {
+        self.cluster.get_or_init(|| {
+            let message = "it did not start; the first test that failed says why";
+            assert!(!self.tried.swap(true, Ordering::Relaxed), "{message}");
+            let control_plane = ControlPlane::start(Options::whole());
+            let cluster = Cluster { api: Api::start(&control_plane), control_plane };
+            (1..=nodes).for_each(|number| {
+                let zone = ["a", "b", "c"][number % 3];
+                cluster.add_node(&format!("node-{number}"), &json!({"topology.kubernetes.io/zone": zone}), &json!([]));
+            });
+            cluster.control_plane.wait_until("the nodes are ready", || {
+                let nodes = cluster.api.items("/api/v1/nodes");
+                nodes.iter().all(|node| node["spec"]["taints"].is_null()).then_some(())
+            });
+            cluster
+        })
+    }
+}
+
+/// Returns the control plane of most tests.
 fn cluster() -> &'static Cluster {
-    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
-    static TRIED: AtomicBool = AtomicBool::new(false);
-    CLUSTER.get_or_init(|| {
-        assert!(!TRIED.swap(true, Ordering::Relaxed), "it did not start; the first test that failed says why");
-        let control_plane = ControlPlane::start(Options::whole());
-        let api = Api::start(&control_plane);
-        for number in 1..=NODES {
-            let name = format!("node-{number}");
-            let labels = json!({"type": "kwok", "kubernetes.io/hostname": name});
-            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}});
-            api.create("/api/v1/nodes", &node);
-        }
-        control_plane.wait_until("the nodes are ready", || {
-            let nodes = api.items("/api/v1/nodes");
-            nodes.iter().all(|node| node["spec"]["taints"].is_null()).then_some(())
-        });
-        Cluster { control_plane, api }
-    })
+    static SHARED: Shared = Shared::new();
+    SHARED.with_nodes(NODES)
 }

@@ -1,61 +1,76 @@
 //! `partition`, `pause` and `resume` on the real controllers, with clients that are killed and others who interfere.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::Cluster;
 use super::program::program;
 use super::workload::{Api, FATE, NEVER_READY, Workload, hash, hash_of_pod};
-use crate::support::api::Api as Server;
-use crate::support::control_plane::{ControlPlane, Options};
+use super::{Cluster, Shared};
+use crate::support::api::Patch;
 use crate::support::interceptor::{Interceptor, Moment};
 use crate::support::kruise;
+use crate::terminal::pty::InTerminal;
 
 /// How many nodes there are, in three zones.
 const NODES: usize = 20;
 
 /// Returns a control plane of its own: others count on three nodes.
 fn cluster() -> &'static Cluster {
-    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
-    static TRIED: AtomicBool = AtomicBool::new(false);
-    CLUSTER.get_or_init(|| {
-        assert!(!TRIED.swap(true, Ordering::Relaxed), "it did not start; the first test that failed says why");
-        let control_plane = ControlPlane::start(Options::whole());
-        let api = Server::start(&control_plane);
-        for number in 1..=NODES {
-            let name = format!("node-{number:02}");
-            let zone = ["a", "b", "c"][number % 3];
-            let labels = json!({"type": "kwok", "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone});
-            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}});
-            api.create("/api/v1/nodes", &node);
-        }
-        control_plane.wait_until("the nodes are ready", || {
-            let nodes = api.items("/api/v1/nodes");
-            nodes.iter().all(|node| node["spec"]["taints"].is_null()).then_some(())
-        });
-        Cluster { control_plane, api }
-    })
+    static SHARED: Shared = Shared::new();
+    SHARED.with_nodes(NODES)
 }
 
 /// Creates a DaemonSet whose pods are all available.
 fn create(api: Api, max_unavailable: &Value) -> Workload {
     let rolling = json!({"maxUnavailable": max_unavailable, "maxSurge": 0});
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+    create_on(NODES, api, &json!({"updateStrategy": strategy}))
+}
+
+/// Creates a DaemonSet whose pods are all available, on so many nodes.
+fn create_on(nodes: usize, api: Api, spec: &Value) -> Workload {
     let cluster = cluster();
-    let workload = Workload::create(cluster, api, &cluster.namespace(), "agent", &json!({"updateStrategy": strategy}));
-    wait_until_available(&workload);
+    let workload = Workload::create(cluster, api, &cluster.namespace(), "agent", spec);
+    wait_until_available_on(nodes, &workload);
     workload
 }
 
 fn wait_until_available(workload: &Workload) {
+    wait_until_available_on(NODES, workload);
+}
+
+fn wait_until_available_on(nodes: usize, workload: &Workload) {
     workload.cluster.control_plane.wait_until("all pods are available", || {
         let status = workload.live()["status"].take();
-        (status["numberAvailable"] == NODES && status["desiredNumberScheduled"] == NODES).then_some(())
+        (status["numberAvailable"] == nodes && status["desiredNumberScheduled"] == nodes).then_some(())
     });
+}
+
+/// Adds nodes that only DaemonSets with `tolerating` have pods on.
+fn add_nodes(purpose: &str, names: &[&str]) {
+    for name in names {
+        let taints = json!([{"key": purpose, "effect": "NoSchedule"}]);
+        cluster().add_node(name, &json!({}), &taints);
+    }
+}
+
+fn tolerating(purpose: &str) -> Value {
+    json!({"template": {"spec": {"tolerations": [{"key": purpose, "operator": "Exists"}]}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, "maxSurge": 0}}})
+}
+
+/// Returns the pod of a node that is not being deleted.
+fn pod_on(workload: &Workload, node: &str) -> Option<Value> {
+    workload.pods().into_iter().find(|pod| {
+        let affinity = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+        let target = &affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"][0];
+        target == node && pod["metadata"]["deletionTimestamp"].is_null()
+    })
 }
 
 /// Returns the UIDs of the pods, and how many of them are of the newest revision.
@@ -201,10 +216,37 @@ fn a_bad_revision_is_stopped_after_one_node_and_undone() {
 }
 
 #[test]
+fn a_stage_that_was_repeated_goes_back_to_the_revision_that_works() {
+    let workload = create(Api::Apps, &json!(1));
+    let original = strategy(&workload);
+    let arguments = ["partition", "--update=1", "--image=agent=agent:2", "--verify=false"];
+    workload.run(&arguments).expect(3);
+    // The template is the new one already.
+    let undone = workload.run(&[&arguments[..], &["--on-failure=undo"]].concat()).expect(3);
+    undone.must_say("rolling back to revision 1");
+    wait_until_available(&workload);
+    assert_eq!(workload.template()["spec"]["containers"][0]["image"], "agent:1", "{undone}");
+    assert_eq!((strategy(&workload), pods(&workload).1), (original, NODES), "{undone}");
+}
+
+#[test]
+fn a_stage_goes_on_if_nobody_reads_its_output_anymore() {
+    let workload = create(Api::Apps, &json!(1));
+    let arguments = workload.arguments(&["partition", "0", "--image=agent=agent:2"]);
+    let mut command = program(&workload.cluster.control_plane.kubeconfig(), &arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    output.lines().find(|line| line.as_ref().unwrap().contains("deleted (1 of")).unwrap().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(pods(&workload).1, NODES);
+    assert_eq!(workload.live()["spec"]["updateStrategy"]["type"], "RollingUpdate");
+}
+
+#[test]
 fn a_failing_command_of_verify_stops_a_stage() {
     let workload = create(Api::Apps, &json!(1));
     let run =
-        workload.run(&["partition", "--update=3", "--image=agent=agent:2", "--verify=test $NODE = node-00"]).expect(3);
+        workload.run(&["partition", "--update=3", "--image=agent=agent:2", "--verify=test $NODE = node-0"]).expect(3);
     run.must_say("--verify has failed");
     assert_eq!(pods(&workload).1, 1, "{run}");
     let run =
@@ -279,7 +321,7 @@ fn an_eviction_waits_for_the_disruption_budget() {
     run.must_say("PodDisruptionBudget");
     assert_eq!(pods(&workload).0, before, "{run}");
     let patch = json!([{"op": "replace", "path": "/spec/minAvailable", "value": NODES - 1}]);
-    api.patch(&object, crate::support::api::Patch::Json, &patch);
+    api.patch(&object, Patch::Json, &patch);
     let run = workload.run(&["partition", "--update=2", "--evict"]).expect(0);
     assert_eq!(pods(&workload).1, 2, "{run}");
     // A deletion bypasses it, which is said.
@@ -331,6 +373,177 @@ fn a_partition_can_be_left_with_kubectl_alone() {
         .cluster
         .control_plane
         .wait_until("the controller has finished", || (pods(&workload).1 == NODES).then_some(()));
+}
+
+#[test]
+fn nodes_and_pods_that_change_in_the_middle_of_a_stage_are_counted() {
+    add_nodes("example.com/changes", &["changes-1", "changes-2"]);
+    let workload = create_on(NODES + 2, Api::Apps, &tolerating("example.com/changes"));
+    let namespace = &workload.namespace;
+    let (cluster, control_plane) = (workload.cluster, &workload.cluster.control_plane);
+    let planned = workload.run(&["partition", "11", "--image=agent=agent:2", "--dry-run", "-o", "json"]).expect(0);
+    let chosen: BTreeSet<String> = serde_json::from_value(planned.json()["nodes"].clone()).unwrap();
+    assert_eq!(chosen.len(), 11);
+    let kept = (1..=NODES).map(|number| format!("node-{number}")).filter(|node| !chosen.contains(node));
+    let [evicted, failed] = kept.take(2).collect::<Vec<_>>().try_into().unwrap();
+
+    // The client waits at its first updated node until the file exists.
+    let file = control_plane.folder().join("go-on");
+    let verify = format!("while ! test -e '{}'; do sleep 0.1; done", file.display());
+    let arguments = ["partition", "11", "--image=agent=agent:2", "--verify", &verify, "-o", "json"];
+    let mut command = program(&control_plane.kubeconfig(), &workload.arguments(&arguments));
+    let client = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let new = || workload.revisions().last().map(|newest| hash(newest).to_owned()).unwrap();
+    let is_updated = |node: &str| {
+        let pod = pod_on(&workload, node).filter(|pod| hash_of_pod(pod) == new())?;
+        (pod["status"]["phase"] == "Running").then_some(())
+    };
+    control_plane.wait_until("the new revision exists", || (workload.revisions().len() == 2).then_some(()));
+    control_plane.wait_until("a node is updated", || chosen.iter().find_map(|node| is_updated(node)));
+
+    let name = |node: &str| pod_on(&workload, node).unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    let pod = name(&evicted);
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
+    cluster.api.create(&format!("{pods}/{pod}/eviction"), &eviction);
+    // As after a reboot: the kubelet rejects the pod.
+    let rejected = json!({"status": {"phase": "Failed", "reason": "NodeAffinity"}});
+    cluster.api.patch(&format!("{pods}/{}/status", name(&failed)), Patch::Merge, &rejected);
+    let deleted = ["changes-1", "changes-2"].into_iter().find(|node| !chosen.contains(*node)).unwrap_or("changes-2");
+    cluster.api.delete(&format!("/api/v1/nodes/{deleted}"));
+    add_nodes("example.com/changes", &["changes-3"]);
+    for node in [evicted.as_str(), &failed, "changes-3"] {
+        control_plane.wait_until("the node has a new pod", || is_updated(node));
+    }
+    std::fs::write(&file, "").unwrap();
+    let output = client.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{report}: {}", String::from_utf8_lossy(&output.stderr));
+    let outcome = &report["outcome"];
+    let leaked: BTreeSet<&str> = outcome["leaked"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(leaked, BTreeSet::from([evicted.as_str(), &failed, "changes-3"]), "{report}");
+    assert_eq!((&outcome["updated"], &outcome["old"]), (&json!(11), &json!(11)), "{report}");
+    assert_eq!(outcome["replaced"].as_array().unwrap().len(), 8, "{report}");
+
+    // Of the nodes that are kept, one more is updated by itself: that is shown, and nothing makes up for it.
+    cluster.api.delete(&format!("{pods}/{}", name(kept_node(&workload, &new()).as_str())));
+    control_plane.wait_until("another node is updated", || (pods_of(&workload, &new()) == 12).then_some(()));
+    workload.run(&["status"]).expect(3).must_say("1 more node");
+    workload.run(&["partition", "11"]).expect(0).must_say("12 nodes on revision 2, 10 on older revisions");
+    workload.run(&["resume", "--watch"]).expect(0).must_say("revision 2 is available on all 22 nodes");
+}
+
+/// Returns a node whose pod is of an older revision.
+fn kept_node(workload: &Workload, hash: &str) -> String {
+    let nodes = (1..=NODES).map(|number| format!("node-{number}"));
+    nodes.into_iter().find(|node| pod_on(workload, node).is_some_and(|pod| hash_of_pod(&pod) != hash)).unwrap()
+}
+
+/// Counts the pods of a revision.
+fn pods_of(workload: &Workload, hash: &str) -> usize {
+    workload
+        .pods()
+        .iter()
+        .filter(|pod| hash_of_pod(pod) == hash && pod["metadata"]["deletionTimestamp"].is_null())
+        .count()
+}
+
+#[test]
+fn skipped_nodes_stay_old_and_a_label_can_be_waited_for() {
+    add_nodes("example.com/skip", &["skip-1"]);
+    let workload = create_on(NODES + 1, Api::Apps, &tolerating("example.com/skip"));
+    let kubectl = |arguments: &[&str]| workload.cluster.control_plane.kubectl(arguments);
+    kubectl(&["label", "node", "skip-1", "kubectl-ds/skip=true"]);
+    let wait = "--wait-for-label=example.com/agent=2";
+    workload.run(&["partition", "100%", "--image=agent=agent:2"]).expect(0);
+    let run = workload.run(&["partition", "0", wait, "--progress-deadline=20s"]).expect(3);
+    run.must_say("the node does not have the label example.com/agent=2");
+    assert_eq!(pods(&workload).1, 2, "{run}");
+    kubectl(&["label", "nodes", "--all", "example.com/agent=2"]);
+    let run = workload.run(&["partition", "0", wait]).expect(0);
+    run.must_say("skipped because of the label kubectl-ds/skip: skip-1").must_say("kubectl-ds/skip-");
+    assert_eq!((pods(&workload).1, strategy(&workload)["type"].as_str()), (NODES, Some("OnDelete")), "{run}");
+    kubectl(&["label", "node", "skip-1", "kubectl-ds/skip-"]);
+    let run = workload.run(&["partition", "0"]).expect(0);
+    assert_eq!((pods(&workload).1, annotations(&workload).len()), (NODES + 1, 0), "{run}");
+}
+
+#[test]
+fn a_surge_that_is_half_way_is_not_cut_off_unless_requested() {
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 3}});
+    let workload = create_on(NODES, Api::Apps, &json!({"updateStrategy": strategy}));
+    let before = pods(&workload).0;
+    let mut template = workload.template();
+    template["metadata"]["annotations"] = json!({FATE: NEVER_READY});
+    workload.set_template(&template);
+    workload
+        .cluster
+        .control_plane
+        .wait_until("three nodes have two pods", || (pods(&workload).0.len() == NODES + 3).then_some(()));
+    for command in [&["pause"][..], &["partition", "50%"]] {
+        workload.run(command).expect(1).must_say("3 nodes have two pods");
+    }
+    assert_eq!(super::partition::strategy(&workload), strategy);
+    workload.run(&["partition", "100%", "--delete-surge-pods"]).expect(0).must_say("deletes the newer one of each");
+    workload
+        .cluster
+        .control_plane
+        .wait_until("the newer pods are deleted", || (pods(&workload).0 == before).then_some(()));
+    let undone = workload.run(&["partition", "0", "--to-revision=1"]).expect(0);
+    assert_eq!((super::partition::strategy(&workload), pods(&workload).0), (strategy, before), "{undone}");
+}
+
+#[test]
+fn a_template_is_taken_from_a_manifest_and_nothing_else() {
+    let workload = create(Api::Apps, &json!(4));
+    let original = strategy(&workload);
+    let mut manifest = workload.live();
+    manifest["metadata"]["labels"] = json!({"team": "blue"});
+    manifest["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!(7);
+    manifest["spec"]["template"]["spec"]["containers"][0]["image"] = json!("agent:2");
+    let file = workload.cluster.control_plane.folder().join("agent.json");
+    std::fs::write(&file, manifest.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let run = workload.run(&["partition", "75%", "-f", file]).expect(0);
+    run.must_say("metadata.labels[team]").must_say("spec.updateStrategy.rollingUpdate.maxUnavailable");
+    assert_eq!(pods(&workload).1, 5, "{run}");
+    // While it is held, only what the manifest says besides the hold differs.
+    let again = workload.run(&["partition", "75%", "-f", file, "--dry-run", "-o", "json"]).expect(0).json();
+    assert_eq!(again["notApplied"].as_array().unwrap().len(), 2, "{again}");
+    workload.run(&["partition", "0"]).expect(0);
+    assert_eq!((strategy(&workload), workload.live()["metadata"]["labels"].clone()), (original, Value::Null));
+}
+
+#[test]
+fn stages_are_asked_for_on_a_terminal_which_shows_how_far_they_are() {
+    let workload = create(Api::Apps, &json!(5));
+    let start = |arguments: &[&str]| {
+        let mut command = program(&workload.cluster.control_plane.kubeconfig(), &workload.arguments(arguments));
+        command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8").env_remove("COLUMNS");
+        InTerminal::start(command, (100, 40))
+    };
+    let has = |rows: &[String], text: &str| rows.iter().any(|row| row.contains(text));
+    let stages = ["partition", "--stages=2,100%", "--image=agent=agent:2", "--soak=2s"];
+    let mut refused = start(&stages);
+    refused.wait_for("the question", |rows| has(rows, "begin this stage? [y/N]"));
+    refused.type_text("n\n");
+    let (code, rows, _) = refused.end();
+    assert_eq!((code, annotations(&workload).len()), (Some(1), 0), "{rows:#?}");
+
+    let mut run = start(&stages);
+    run.wait_for("the question", |rows| has(rows, "begin this stage? [y/N]"));
+    run.type_text("y\n");
+    run.wait_for("the stage", |rows| has(rows, "stage: 2 of 2 pods replaced; 18 of 20 stay on older revisions"));
+    run.wait_for("the second question", |rows| {
+        has(rows, "update 18 nodes of 20") && has(rows, "begin this stage? [y/N]")
+    });
+    assert_eq!(pods(&workload).1, 2);
+    run.type_text("y\n");
+    let (code, rows, _) = run.end();
+    assert_eq!((code, pods(&workload).1), (Some(0), NODES), "{rows:#?}");
+    assert_eq!(rows.iter().filter(|row| row.contains("on revision 2")).count(), 2, "{rows:#?}");
+    // Nothing is left of the screen.
+    assert!(!has(&rows, "stage: "), "{rows:#?}");
 }
 
 #[test]

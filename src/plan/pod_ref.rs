@@ -1,12 +1,12 @@
-//! Deletes or evicts one pod.
+//! The pod that a step deletes or evicts.
 
 use serde_json::{Value, json};
 
 use crate::model::pod::Pod;
 
-/// The deletion or eviction of one pod, as it was read.
+/// A pod as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodDeletion {
+pub struct PodRef {
     /// The namespace.
     pub namespace: String,
     /// The name.
@@ -17,11 +17,10 @@ pub struct PodDeletion {
     pub resource_version: String,
 }
 
-impl PodDeletion {
-    /// Creates the deletion of a pod as it was read.
+impl PodRef {
     pub(crate) fn of(pod: &Pod) -> Self {
         let metadata = &pod.metadata;
-        PodDeletion {
+        PodRef {
             namespace: metadata.namespace.clone(),
             name: metadata.name.clone(),
             uid: metadata.uid.clone(),
@@ -30,19 +29,25 @@ impl PodDeletion {
     }
 
     /// Returns the body of a deletion: the API server refuses another version of the pod with a conflict (409).
-    pub(crate) fn delete_options(&self) -> Value {
+    pub(crate) fn delete_options(&self, is_dry_run: bool) -> Value {
         let preconditions = json!({"uid": self.uid, "resourceVersion": self.resource_version});
-        json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions})
+        let dry_run = dry_run(is_dry_run);
+        json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions, "dryRun": dry_run})
     }
 
     /// Returns the body of an eviction, which the API server refuses (429) if a PodDisruptionBudget does not allow it.
     ///
     /// It has no resource version: the eviction itself changes the pod before it deletes it.
-    pub(crate) fn eviction(&self) -> Value {
+    pub(crate) fn eviction(&self, is_dry_run: bool) -> Value {
         json!({
             "kind": "Eviction", "apiVersion": "policy/v1",
             "metadata": {"namespace": self.namespace, "name": self.name},
-            "deleteOptions": {"preconditions": {"uid": self.uid}},
+            "deleteOptions": {"preconditions": {"uid": self.uid}, "dryRun": dry_run(is_dry_run)},
         })
     }
+}
+
+/// Returns the `dryRun` of a body: the API server reads no parameters of a URL beside a body.
+fn dry_run(is_dry_run: bool) -> &'static [&'static str] {
+    if is_dry_run { &["All"] } else { &[] }
 }

@@ -1,0 +1,71 @@
+//! What is said of a change that was not applied, or of which that is not known.
+
+use std::io;
+
+use serde_json::Value;
+
+use super::Failure;
+use crate::error::{CommandError, Exit};
+use crate::report::change::Change;
+use crate::report::plan::Stage;
+use crate::rollout::apply::{Application, Refusal};
+
+/// Makes the error of a plan that could not be shown: it must not be carried out unseen.
+pub(super) fn not_shown(failure: Failure) -> Failure {
+    match failure {
+        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            CommandError::new("the output was closed before the change was shown; nothing was sent").into()
+        }
+        failure => failure,
+    }
+}
+
+/// Why a change was not applied.
+pub(super) struct NotApplied {
+    /// Whether it was refused, or its outcome is unknown.
+    pub(super) stage: Stage,
+    /// What others have changed.
+    pub(super) changes: Vec<Change>,
+    pub(super) error: CommandError,
+}
+
+/// Returns the changed object, or the error of a change that was not applied or whose outcome is unknown.
+pub(super) fn applied_or_not(
+    application: Application<CommandError>,
+    title: &str,
+    repeat: &str,
+) -> Result<Value, Box<NotApplied>> {
+    let refused = |error| NotApplied { stage: Stage::Refused, changes: Vec::new(), error };
+    Err(Box::new(match application {
+        Application::Applied(object) => return Ok(object),
+        Application::Refused(Refusal::Changed { by, changes }) => {
+            let by = match by.is_empty() {
+                true => "somebody else".to_owned(),
+                false => by.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and "),
+            };
+            let message = format!("{title} was changed by {by} after it was read; this change was not applied");
+            let hint = "review that change, and run the command again if you still want yours";
+            NotApplied { changes, ..refused(CommandError::new(message).hint(hint)) }
+        }
+        Application::Refused(Refusal::Deleted) => {
+            refused(CommandError::new(format!("{title} was deleted after it was read")))
+        }
+        Application::Refused(Refusal::Contended | Refusal::Blocked) => {
+            let message = format!("{title} changes faster than it can be patched; this change was not applied");
+            refused(CommandError::new(message).hint("find out what keeps writing its status"))
+        }
+        Application::Refused(Refusal::ByServer(error)) => refused(error),
+        Application::Refused(Refusal::NotApplied(error)) => {
+            refused(error.hint(format!("{title} was read again, and the change was not applied; {repeat}")))
+        }
+        Application::Recreated => {
+            let message = format!("{title} was deleted and recreated after it was read; this change was not applied");
+            refused(CommandError::new(message).hint("review the new DaemonSet before you change it"))
+        }
+        Application::Unknown(error) => {
+            let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
+            let hint = format!("it is not known whether the change was applied; {repeat}");
+            NotApplied { stage: Stage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
+        }
+    }))
+}

@@ -1,0 +1,58 @@
+//! Sets the partition of an Advanced DaemonSet, whose controller replaces the pods.
+
+use std::io::Write;
+
+use tokio::time::sleep;
+
+use super::Failure;
+use super::partition_progress::PAUSE;
+use super::partition_run::{Run, now};
+use crate::error::Exit;
+use crate::io::Io;
+use crate::report::partition::PartitionStage;
+use crate::rollout::partition::next_step::{Loss, is_late, late};
+
+impl Run<'_> {
+    /// Sets the partition of an Advanced DaemonSet, and waits until its controller has replaced the pods.
+    pub(super) async fn follow_advanced(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        self.write_plan(io).await?;
+        self.report.outcome.stage = PartitionStage::Begun;
+        self.stage.last_progress = now(io);
+        let mut updated = None;
+        loop {
+            match self.unless_interrupted(io, self.session.source.read_daemon_set(self.before)).await? {
+                Ok(None) => return Err(self.lost(Loss::Deleted)),
+                Ok(Some(live)) if live.metadata.uid != self.stage.uid => return Err(self.lost(Loss::Recreated)),
+                Ok(Some(live)) => {
+                    let status = &live.status;
+                    let desired = status.desired_number_scheduled;
+                    let wanted = desired - self.stage.keep.scaled_down(desired).min(desired);
+                    let outcome = &mut self.report.outcome;
+                    (outcome.updated, outcome.old) =
+                        (status.updated_number_scheduled, desired - status.updated_number_scheduled);
+                    if updated.replace((outcome.updated, status.number_available)) != updated {
+                        self.stage.last_progress = now(io);
+                        let text = format!("{} of {wanted} nodes updated", self.report.outcome.updated);
+                        self.progress.say(&text, self.view, out)?;
+                    }
+                    let is_available = status.number_available >= desired;
+                    if live.is_observed() && status.updated_number_scheduled >= wanted && is_available {
+                        self.report.outcome.stage = match wanted == desired {
+                            true => PartitionStage::Finished,
+                            false => PartitionStage::Complete,
+                        };
+                        return Ok(Exit::Success);
+                    }
+                }
+                Err(error) if error.is_transient() => {}
+                Err(error) => return Err(error.into()),
+            }
+            if is_late(&self.stage, now(io)) {
+                self.report.outcome.stage = PartitionStage::Stopped;
+                self.report.outcome.failures = vec![late("the controller has not updated the nodes", &self.stage)];
+                return Ok(Exit::No);
+            }
+            self.unless_interrupted(io, sleep(PAUSE)).await?;
+        }
+    }
+}

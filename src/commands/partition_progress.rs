@@ -1,0 +1,108 @@
+//! How a stage is shown while it is carried out: as the screen of `status --watch`, or a line for each thing that happens.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::status_watch::ZONE;
+use super::watch::{Display, notices, warn_once};
+use crate::cluster::live::Watch;
+use crate::io::Io;
+use crate::render::partition::progress;
+use crate::render::rollout_screen::{self, Moment};
+use crate::render::view::View;
+use crate::report::partition::PartitionReport;
+use crate::report::rollout_status::Verdict;
+use crate::rollout::events::Events;
+use crate::rollout::status::rollout_status_with_map;
+
+/// The longest time between two looks at the cluster: time alone can make a pod available.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// How a stage is shown.
+pub(super) struct Progress {
+    display: Display,
+    events: Events,
+    /// What is waited for.
+    waiting: Option<String>,
+    warned: Vec<String>,
+}
+
+impl Progress {
+    pub(super) fn new(display: Display) -> Self {
+        Progress { display, events: Events::default(), waiting: None, warned: Vec::new() }
+    }
+
+    /// Says that something has happened; a screen shows it anyway.
+    pub(super) fn say(&mut self, text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        self.waiting = None;
+        self.line(text, view, out)
+    }
+
+    /// Notes what is waited for, and says it unless it was said last.
+    pub(super) fn wait_for(&mut self, text: Option<String>, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        let Some(text) = text.filter(|text| self.waiting.as_ref() != Some(text)) else { return Ok(()) };
+        self.line(&text, view, out)?;
+        self.waiting = Some(text);
+        Ok(())
+    }
+
+    fn line(&self, text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        if !matches!(self.display, Display::Lines) {
+            return Ok(());
+        }
+        writeln!(out, "{}", view.show(text))?;
+        out.flush()
+    }
+
+    /// Warns that the cluster cannot be read; a screen says it anyway.
+    pub(super) fn warn(&mut self, watch: &Watch<'_>, io: &mut Io<'_>) -> io::Result<()> {
+        match self.display {
+            Display::Screen(_) => Ok(()),
+            _ => warn_once(&notices(watch), &mut self.warned, io),
+        }
+    }
+
+    /// Draws the screen, if there is one.
+    pub(super) async fn draw(
+        &mut self,
+        stage: &PartitionReport,
+        watch: &mut Watch<'_>,
+        io: &mut Io<'_>,
+    ) -> io::Result<()> {
+        let Display::Screen(screen) = &mut self.display else { return Ok(()) };
+        let mut report = rollout_status_with_map(watch.snapshot().await, None, ZONE);
+        self.events.update(&report);
+        for rollout in &mut report.daemon_sets {
+            // How to leave the stage is said at its end.
+            rollout.way_out.clear();
+            if rollout.verdict == Verdict::Paused {
+                // It is this client that replaces the pods.
+                rollout.verdict = Verdict::Progressing;
+            }
+        }
+        let events = report.daemon_sets.first().map(|rollout| self.events.of(rollout)).unwrap_or_default();
+        let notices: Vec<String> =
+            std::iter::once(progress(stage)).chain(self.waiting.clone()).chain(notices(watch)).collect();
+        let moment = Moment { report: &report, events: &events, notices: &notices };
+        screen.draw(io, |view, rows| rollout_screen::lines(&moment, view, rows))
+    }
+
+    /// Removes the screen, if there is one, so that something else can be written.
+    pub(super) fn clear(&mut self, io: &mut Io<'_>) -> io::Result<()> {
+        match &mut self.display {
+            Display::Screen(screen) => screen.clear(io),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until it is time to look again.
+    pub(super) async fn next_look(&self, watch: &mut Watch<'_>, looked: Instant) {
+        match self.display {
+            Display::Screen(_) => self.display.next_look(watch, looked).await,
+            // Lines are written for what this client does, and that is not to be delayed.
+            _ => drop(timeout(PAUSE, watch.changed()).await),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What a stage sends besides its plan: deletions and evictions, the command of `--verify`, and events.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use super::api_server::ApiServer;
+use super::not_applied::{NotApplied, applied_or_not};
+use super::partition_progress::PAUSE;
+use super::partition_run::{Run, now};
+use super::{Failure, child, interrupted};
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::model::daemon_set::DaemonSet;
+use crate::plan::{Plan, PodRef, Step};
+use crate::render;
+use crate::report::partition::{Gate, GateFailure, PartitionStage};
+use crate::report::plan::Stage;
+use crate::rollout::apply::{Application, Refusal, apply};
+use crate::rollout::partition::next_step::{Loss, loss};
+
+/// The name under which events are reported.
+const COMPONENT: &str = "kubectl-ds";
+
+/// What became of a pod that is to be replaced.
+pub(super) enum Replaced {
+    Yes,
+    /// Look again; why, if that may last.
+    Later(Option<String>),
+    Lost(Loss),
+}
+
+impl Run<'_> {
+    /// Applies a step to the DaemonSet.
+    pub(super) async fn apply(&mut self, step: &Step, before: &DaemonSet, io: &mut Io<'_>) -> Result<Value, Failure> {
+        let interrupt = io.interrupt.clone();
+        if interrupt.is_requested() {
+            return Err(interrupted().into());
+        }
+        interrupt.expect_changes();
+        let server = self.server();
+        let application = tokio::select! {
+            biased;
+            application = apply(&server, step, before, false) => application,
+            () = interrupt.requested() => Application::Unknown(interrupted()),
+        };
+        self.print_warnings(io)?;
+        let title = self.report.daemon_set.title();
+        applied_or_not(application, &title, "run the same command again").or_else(|not_applied| {
+            let NotApplied { stage, changes, error } = *not_applied;
+            if stage == Stage::Unknown && self.report.outcome.stage == PartitionStage::Planned {
+                self.report.outcome.stage = PartitionStage::Unknown;
+            }
+            if !changes.is_empty() {
+                self.progress.clear(io)?;
+                render::change::concurrent_edit(&title, &changes, self.view, io.err)?;
+            }
+            Err(error.into())
+        })
+    }
+
+    /// Prints the warnings of the server.
+    fn print_warnings(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
+        if self.session.has_warnings() {
+            self.progress.clear(io)?;
+        }
+        self.session.print_warnings(io)
+    }
+
+    fn server(&self) -> ApiServer<'_> {
+        ApiServer { source: &self.session.source, is_dry_run: false }
+    }
+
+    /// Deletes or evicts a pod, if the DaemonSet is still as it is meant to be: it is read right before.
+    pub(super) async fn replace(
+        &mut self,
+        generation: i64,
+        node: &str,
+        pod: &PodRef,
+        io: &mut Io<'_>,
+    ) -> Result<Replaced, Failure> {
+        let source = &self.session.source;
+        let read = self.unless_interrupted(io, source.read_daemon_set(self.before)).await?;
+        match read {
+            Ok(None) => return Ok(Replaced::Lost(Loss::Deleted)),
+            Ok(Some(live)) => match loss(&live, &self.stage) {
+                Some(loss) => return Ok(Replaced::Lost(loss)),
+                // What the decision is based on is out of date.
+                None if live.metadata.generation != generation => return Ok(Replaced::Later(None)),
+                None => {}
+            },
+            Err(error) if error.is_transient() => return Ok(Replaced::Later(Some(error.to_string()))),
+            Err(error) => return Err(error.into()),
+        }
+        let step = match self.request.evict {
+            true => Step::EvictPod(pod.clone()),
+            false => Step::DeletePod(pod.clone()),
+        };
+        let server = self.server();
+        let interrupt = io.interrupt.clone();
+        let application = tokio::select! {
+            biased;
+            application = apply(&server, &step, self.before, false) => application,
+            () = interrupt.requested() => Application::Unknown(interrupted()),
+        };
+        self.print_warnings(io)?;
+        Ok(match application {
+            Application::Applied(_) => Replaced::Yes,
+            Application::Refused(Refusal::Blocked) => Replaced::Later(Some(format!(
+                "a PodDisruptionBudget does not allow the eviction of pod {} on {node}",
+                pod.name
+            ))),
+            Application::Refused(Refusal::ByServer(error)) => {
+                return Err(error.hint("run the same command again").into());
+            }
+            Application::Refused(Refusal::NotApplied(error)) => Replaced::Later(Some(error.message)),
+            Application::Refused(_) | Application::Recreated => Replaced::Later(None),
+            Application::Unknown(error) => {
+                let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
+                let hint = format!(
+                    "it is not known whether pod {} on {node} was deleted; run the same command again",
+                    pod.name
+                );
+                return Err(CommandError { exit, ..error }.hint(hint).into());
+            }
+        })
+    }
+
+    /// Runs the command of `--verify`, and returns the gate if it fails.
+    pub(super) async fn verify(
+        &mut self,
+        node: &str,
+        pod: &str,
+        io: &mut Io<'_>,
+    ) -> Result<Option<GateFailure>, Failure> {
+        let Some(verify) = &self.request.verify else { return Ok(None) };
+        let mut command = Command::new("sh");
+        command.args(["-c", verify]).env("NODE", node).env("POD", pod);
+        command.env("NAMESPACE", &self.report.daemon_set.namespace);
+        command.env("REVISION", self.report.revision.unwrap_or_default().to_string());
+        let limit = Duration::try_from(self.stage.gates.progress_deadline).unwrap_or(Duration::MAX);
+        let mut printed = Vec::new();
+        self.progress.clear(io)?;
+        let not_started = |error| CommandError::new("cannot run the command of --verify with sh").because(error);
+        let ended = timeout(limit, child::run(command, false, io, &mut printed, not_started)).await;
+        io.err.write_all(&printed)?;
+        let problem = match ended {
+            Ok(status) => {
+                let status = status?;
+                (!status.success()).then(|| format!("the command of --verify has failed: {status}"))
+            }
+            Err(_) => Some("the command of --verify has not ended in time".to_owned()),
+        };
+        let (node, pod) = (Some(node.to_owned()), Some(pod.to_owned()));
+        Ok(problem.map(|message| GateFailure { gate: Gate::Verify, node, pod, reason: None, message }))
+    }
+
+    /// Restores the update strategy.
+    pub(super) async fn finish(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
+        let read = self.unless_interrupted(io, self.session.source.read_daemon_set(self.before)).await?;
+        let Some(live) = read? else { return Err(self.lost(Loss::Deleted)) };
+        if let Some(loss) = loss(&live, &self.stage) {
+            return Err(self.lost(loss));
+        }
+        match Plan::resume(&live).steps.first() {
+            Some(step) => self.apply(step, &live, io).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates an event on the DaemonSet, so that others see who holds it and how to continue. It may be forbidden.
+    pub(super) async fn tell(&self, io: &Io<'_>, reason: &str, type_: &str, message: &str) {
+        let name = &self.report.daemon_set;
+        let who = io.variable("USER").or_else(|| io.variable("LOGNAME")).unwrap_or("unknown");
+        let host = io.variable("HOSTNAME").map(|host| format!("@{host}")).unwrap_or_default();
+        let time = now(io);
+        let text = format!(
+            "{message} (by {who}{host}; kubectl ds status {} -n {} shows how to continue)",
+            name.name, name.namespace
+        );
+        let at = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"namespace": name.namespace, "name": format!("{}.{:x}", name.name, time.as_nanosecond())},
+            "involvedObject": {"apiVersion": name.api_version, "kind": "DaemonSet", "namespace": name.namespace,
+                "name": name.name, "uid": self.stage.uid},
+            "reason": reason, "message": text, "type": type_, "count": 1,
+            "firstTimestamp": at, "lastTimestamp": at,
+            "source": {"component": COMPONENT}, "reportingComponent": COMPONENT, "reportingInstance": format!("{who}{host}"),
+        });
+        // Nobody has to see it.
+        let _ = timeout(PAUSE * 5, self.session.source.create_event(&name.namespace, &event)).await;
+    }
+}

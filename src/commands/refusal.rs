@@ -1,0 +1,103 @@
+//! Errors of commands that suspend or restore the update strategy, if that is refused or somebody else interferes.
+
+use super::history::existing;
+use crate::error::CommandError;
+use crate::render::text::some_of;
+use crate::render::view::View;
+use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::partition::SKIP_LABEL;
+use crate::report::plan::PodOnNode;
+use crate::rollout::partition::next_step::Loss;
+use crate::rollout::partition::plan::Refusal;
+use crate::rollout::revisions::{Revisions, name_of};
+
+/// The width in columns of a list of nodes.
+const LINE: usize = 60;
+
+/// Builds the error of a DaemonSet whose update strategy somebody else decides about.
+pub(super) fn held_by(daemon_set: &DaemonSetName, holder: &str, instead: &str) -> CommandError {
+    CommandError::new(format!("the update strategy of {} is up to {holder}", daemon_set.title())).hint(instead)
+}
+
+/// Builds the error of a change that ends surge on nodes with two pods.
+pub(super) fn surge_pods(pods: &[PodOnNode], otherwise: &str) -> CommandError {
+    let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
+    let more = if pods.len() > shown.len() { ", ..." } else { "" };
+    let nodes = if pods.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", pods.len()) };
+    let message = format!(
+        "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
+        shown.join(", ")
+    );
+    CommandError::new(message).hint(format!("wait until the rollout is complete, or {otherwise}"))
+}
+
+/// Builds the error of a stage that cannot be as requested.
+pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View) -> CommandError {
+    let name = name_of(revisions.daemon_set);
+    let title = name.title();
+    match refusal {
+        Refusal::HeldBy(holder) => held_by(&name, &holder, "stage the rollout there"),
+        Refusal::SurgePods(pods) => surge_pods(&pods, "begin at once with --delete-surge-pods"),
+        Refusal::Unknown(gaps) => {
+            let error = CommandError::new(format!("the nodes and pods of {title} have to be known"));
+            gaps.into_iter().fold(error, CommandError::hint)
+        }
+        Refusal::StrategyPutBack => {
+            CommandError::new(format!("somebody has put the update strategy of {title} back while it was partitioned"))
+                .hint(format!("to suspend it again: {}", view.command(&name.command(Subcommand::Pause))))
+                .hint(format!("to let the controller finish: {}", view.command(&name.command(Subcommand::Resume))))
+        }
+        Refusal::NoSuchRevision(number) => {
+            CommandError::new(format!("revision {number} of {title} not found, or cannot be read"))
+                .hint(existing(revisions))
+        }
+        Refusal::NoSuchContainer(container) => {
+            CommandError::new(format!("the template of {title} has no container {container:?}"))
+        }
+        Refusal::OtherManifest(other) => {
+            CommandError::new(format!("the manifest is for {}, not for {title}", other.title()))
+                .hint("give the manifest, the name and the namespace of the same DaemonSet")
+        }
+        Refusal::SelectorMismatch => {
+            CommandError::new(format!("the labels of the manifest's template do not match the selector of {title}"))
+                .hint("the selector of a DaemonSet cannot be changed")
+        }
+        Refusal::NoSuchNode(node) => CommandError::new(format!("node {node:?} is not eligible for {title}")),
+        Refusal::TooFewNodes { needed, found, not_ready, skipped } => {
+            let error = CommandError::new(format!("{needed} nodes have to be updated, and {found} can be"));
+            let hints = [
+                (&not_ready, "not ready".to_owned()),
+                (&skipped, format!("skipped because of the label {SKIP_LABEL}")),
+            ];
+            let hints = hints.into_iter().filter(|(nodes, _)| !nodes.is_empty());
+            let error = hints.fold(error, |error, (nodes, why)| error.hint(format!("{why}: {}", some_of(nodes, LINE))));
+            match not_ready.is_empty() && skipped.is_empty() {
+                true => error.hint("only nodes that match and have a pod of an older revision can be updated"),
+                false => error,
+            }
+        }
+        Refusal::Deleting => CommandError::new(format!("{title} is being deleted")),
+    }
+}
+
+/// Builds the error of a DaemonSet that this client no longer holds.
+pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandError {
+    let title = name.title();
+    let stopped = "no more pods are replaced by this run";
+    match loss {
+        Loss::Deleted => CommandError::new(format!("{title} was deleted; {stopped}")),
+        Loss::Recreated => CommandError::new(format!("{title} was deleted and recreated; {stopped}")),
+        Loss::StrategyPutBack => {
+            let message =
+                format!("somebody has put the update strategy of {title} back, so the controller replaces all pods");
+            CommandError::new(message)
+                .hint(format!("to suspend it again: {}", view.command(&name.command(Subcommand::Pause))))
+        }
+        Loss::TakenOver => {
+            CommandError::new(format!("{title} was paused, or is partitioned by another client; {stopped}"))
+        }
+        Loss::TemplateChanged => CommandError::new(format!("the template of {title} was changed; {stopped}"))
+            .hint("the same command rolls out the template as it is now"),
+        Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} cannot be read any more; {stopped}")),
+    }
+}

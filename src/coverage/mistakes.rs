@@ -1,0 +1,38 @@
+//! Likely mistakes in DaemonSets that exclude nodes.
+
+use super::verdict::finding::Finding;
+use crate::report::coverage::Counts;
+use crate::report::reason::{Reason, ReasonCode};
+
+/// A likely mistake in the DaemonSet, and the first node that it excludes.
+pub(super) struct Mistake {
+    node: String,
+    finding: Finding,
+}
+
+/// Adds the likely mistakes among the findings about a node, unless one with the same code is known.
+pub(super) fn collect(mistakes: &mut Vec<Mistake>, node: &str, findings: &[Finding]) {
+    for finding in findings.iter().filter(|finding| finding.likely_mistake) {
+        if !mistakes.iter().any(|known| known.finding.code == finding.code) {
+            mistakes.push(Mistake { node: node.to_owned(), finding: finding.clone() });
+        }
+    }
+}
+
+/// Returns the likely mistakes that are news although they only exclude nodes: all of them if no node is eligible,
+/// and those of a plugin that its nodes wait for.
+pub(super) fn warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<Reason> {
+    let none_eligible = counts.eligible == Some(0);
+    mistakes
+        .into_iter()
+        .filter(|mistake| {
+            none_eligible
+                || matches!(mistake.finding.code, ReasonCode::NotReadyNotTolerated | ReasonCode::NetworkUnavailable)
+        })
+        .map(|Mistake { node, finding }| {
+            let Reason { code, message, fix } = finding.reason();
+            let prefix = if none_eligible { "no node is eligible; node" } else { "node" };
+            Reason { code, message: format!("{prefix} {node}: {message}"), fix }
+        })
+        .collect()
+}

@@ -1,0 +1,44 @@
+//! What coverage is about: which nodes, and how much of each.
+
+use crate::model::node::Node;
+use crate::model::selector::LabelSelector;
+
+/// How much of each node a report tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// Groups of nodes only.
+    #[default]
+    Groups,
+    /// A row per node.
+    Nodes,
+    /// A row per node, explained in full.
+    Explain,
+}
+
+/// What of the snapshot is asked about.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Options {
+    /// How much of each node is told.
+    pub detail: Detail,
+    /// The one node to report; `None` for every node.
+    pub node: Option<String>,
+    /// The label by whose values the counts are broken down.
+    pub by: Option<String>,
+    /// Labels that the nodes must have.
+    pub node_selector: LabelSelector,
+}
+
+impl Options {
+    pub(super) fn is_every_node(&self) -> bool {
+        self.node.is_none() && self.node_selector.is_empty()
+    }
+
+    pub(super) fn selects(&self, node: &Node) -> bool {
+        self.node.as_ref().is_none_or(|name| *name == node.metadata.name)
+            && self.node_selector.matches(&node.metadata.labels)
+    }
+
+    pub(super) fn selects_name(&self, name: &str) -> bool {
+        self.node.as_ref().map_or(self.node_selector.is_empty(), |node| node == name)
+    }
+}

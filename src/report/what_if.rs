@@ -1,0 +1,111 @@
+//! What would change if manifests were applied.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::coverage::{Incomplete, ReasonGroup};
+use super::reason::Reason;
+
+/// What would change if each of several DaemonSets were applied, each without the others.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WhatIfReportList {
+    /// Always `kubectl-ds/v1`.
+    pub api_version: String,
+    /// Always `WhatIfReportList`.
+    pub kind: String,
+    /// A report each, in the order of the manifests.
+    pub items: Vec<WhatIfReport>,
+}
+
+/// What would change if a manifest were applied.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WhatIfReport {
+    /// Always `kubectl-ds/v1`.
+    pub api_version: String,
+    /// Always `WhatIfReport`.
+    pub kind: String,
+    /// The time that ages are relative to.
+    pub now: Timestamp,
+    /// What could not be read, which makes the report partial.
+    pub incomplete: Vec<Incomplete>,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// Whether a DaemonSet with this name exists.
+    pub exists: bool,
+    /// Nodes that were examined.
+    pub nodes_total: usize,
+    /// Nodes that should run a pod of the live DaemonSet; 0 if it does not exist.
+    pub eligible_now: usize,
+    /// Nodes that would run a pod of the manifest.
+    pub eligible_then: usize,
+    /// Nodes that keep a pod, by name.
+    pub keeps: Vec<String>,
+    /// Nodes that would gain a pod, by name.
+    pub gains: Vec<String>,
+    /// Nodes that would lose their pod, now or once it is deleted, by reason.
+    pub loses: Vec<ReasonGroup>,
+    /// Nodes that would run a pod that does not fit, by reason.
+    pub does_not_fit: Vec<ReasonGroup>,
+    /// Why no node would be eligible; empty if one would be.
+    pub not_eligible: Vec<ReasonGroup>,
+    /// The nodes by the value of a label; `null` unless requested.
+    pub by: Option<ChangesBy>,
+    /// Each node, by name.
+    pub nodes: Vec<NodeChange>,
+}
+
+/// What would change on one node.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeChange {
+    /// The name.
+    pub name: String,
+    /// What would become of its pod.
+    pub change: PodChange,
+    /// Whether the node has room for the pod; `null` if it would not run one, or if that is not known.
+    pub fits: Option<bool>,
+    /// Why the pod would not fit, or why the node would not run one.
+    pub reason: Option<Reason>,
+}
+
+/// What would become of the pod of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub enum PodChange {
+    /// The node would lose its pod, or it would not be recreated.
+    Loses,
+    /// The node would gain a pod.
+    Gains,
+    /// The node would keep its pod.
+    Keeps,
+    /// The node has no pod, and would have none.
+    None,
+}
+
+/// What would change by the value of a node label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangesBy {
+    /// The label.
+    pub label: String,
+    /// A row for each value.
+    pub rows: Vec<ChangesByRow>,
+}
+
+/// What would change on the nodes with one value of a label.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangesByRow {
+    /// The value; `null` for nodes without the label.
+    pub value: Option<String>,
+    /// Nodes that should run a pod of the live DaemonSet.
+    pub eligible_now: usize,
+    /// Nodes that would run a pod of the manifest.
+    pub eligible_then: usize,
+    /// Nodes that would run a pod that does not fit.
+    pub does_not_fit: usize,
+}

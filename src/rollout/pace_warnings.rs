@@ -1,0 +1,94 @@
+//! What another pace of a rolling update may break.
+
+use crate::model::daemon_set::DaemonSet;
+use crate::model::snapshot::Snapshot;
+use crate::report::plan::{Effect, Pace, Warning, WarningCode};
+
+/// The least time of a rollout that is pointed out, in seconds.
+const SLOW_ROLLOUT: i64 = 3600;
+
+/// Returns what a faster or a slower pace may break.
+pub(super) fn pace_warnings(
+    before: Option<Pace>,
+    effect: &Effect,
+    after: &DaemonSet,
+    snapshot: &Snapshot,
+) -> Vec<Warning> {
+    let Some(pace) = effect.after else { return Vec::new() };
+    let mut warnings = Vec::new();
+    let mut warn = |code, message: String| warnings.push(Warning { code, message });
+    let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
+    let desired = effect.desired;
+    if is_new && desired > 1 && pace.allowed >= desired {
+        let message = match pace.surges {
+            true => format!("a rollout may create a second pod on all {desired} nodes at once"),
+            false => format!("a rollout may make the pods of all {desired} nodes unavailable at once"),
+        };
+        warn(WarningCode::AllAtOnce, message);
+    }
+    // A longer minReadySeconds makes pods unavailable that have not been ready for so long.
+    let regardless = |pace: Pace| pace.replaced_regardless.unwrap_or_default();
+    if regardless(pace) > before.map_or(0, regardless) {
+        let message = format!(
+            "{} of an older revision count as unavailable: the controller replaces them at once, regardless of the limit",
+            match regardless(pace) {
+                1 => "1 pod".to_owned(),
+                number => format!("{number} pods"),
+            }
+        );
+        warn(WarningCode::ReplacedRegardless, message);
+    }
+    let was_slower = before.is_some_and(|before| before.min_rollout_seconds >= pace.min_rollout_seconds);
+    if pace.min_rollout_seconds >= SLOW_ROLLOUT && !was_slower {
+        let duration = crate::report::age::format_age(pace.min_rollout_seconds);
+        let seconds = after.spec.min_ready_seconds;
+        let allowed = pace.allowed;
+        let message = format!(
+            "a rollout to all {desired} nodes takes at least {duration}: {allowed} at a time, and each new pod must be \
+             ready for minReadySeconds ({seconds}s)"
+        );
+        warn(WarningCode::SlowRollout, message);
+    }
+    if !pace.surges && is_new {
+        warnings.extend(disruption_budgets(after, pace.allowed, snapshot));
+    }
+    warnings
+}
+
+/// Warns of PodDisruptionBudgets that allow fewer unavailable pods than a rolling update. The controller deletes pods
+/// without asking for an eviction, so no budget holds it back.
+fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot) -> Vec<Warning> {
+    let labels = &daemon_set.spec.template.metadata.labels;
+    let matching = snapshot.pod_disruption_budgets.iter().filter(|budget| {
+        budget.metadata.namespace == daemon_set.metadata.namespace
+            && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    });
+    let exceeded = matching.filter_map(|budget| {
+        let name = &budget.metadata.name;
+        let message = match budget.allowed_unavailable() {
+            Some(by_budget) if by_budget >= allowed => return None,
+            Some(by_budget) => format!(
+                "PodDisruptionBudget {name:?} allows {by_budget} of {} pods to be unavailable, and maxUnavailable allows \
+                 {allowed}: a rolling update deletes pods without eviction, so the budget does not limit it",
+                budget.status.expected_pods
+            ),
+            None => format!(
+                "PodDisruptionBudget {name:?} matches the pods, and how many it allows to be unavailable is not computed \
+                 (for pods of a DaemonSet it needs minAvailable as a number); a rolling update deletes pods without \
+                 eviction, so the budget does not limit it"
+            ),
+        };
+        Some(Warning { code: WarningCode::DisruptionBudget, message })
+    });
+    exceeded.collect()
+}
+
+/// Warns of the newer pods of nodes with two, which the controller deletes if the surge ends.
+pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
+    let message = match effect.surge_pods_deleted.len() {
+        0 => return None,
+        1 => "1 node has two pods: the controller deletes the newer one".to_owned(),
+        nodes => format!("{nodes} nodes have two pods: the controller deletes the newer one of each"),
+    };
+    Some(Warning { code: WarningCode::SurgePodsDeleted, message })
+}

@@ -1,0 +1,45 @@
+//! The order in which the nodes of a stage are updated.
+
+use std::collections::BTreeMap;
+
+use super::plan::{Refusal, Request};
+use crate::rollout::status::situation::{RolloutNode, Situation};
+
+/// The label by whose values nodes are spread, unless another one is requested.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Returns the eligible nodes with pods of older revisions, in the order in which they are updated: nodes without an available
+/// pod first, then one of each zone after the other.
+///
+/// Nodes that are updated already have their place in that order too, so that it is the same after some were updated.
+pub(super) fn order<'s, 'a>(
+    situation: &'s Situation<'a>,
+    request: &Request,
+) -> Result<Vec<&'s RolloutNode<'a>>, Refusal> {
+    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
+    let mut order: Vec<&RolloutNode<'a>> = Vec::new();
+    if request.nodes.is_empty() {
+        let label = request.spread_by.as_deref().unwrap_or(ZONE);
+        let mut groups: BTreeMap<Option<&str>, Vec<&RolloutNode<'a>>> = BTreeMap::new();
+        for node in eligible() {
+            let Some(labels) = situation.index.node(node.name).map(|node| &node.metadata.labels) else { continue };
+            if request.node_selector.matches(labels) {
+                groups.entry(labels.get(label).map(String::as_str)).or_default().push(node);
+            }
+        }
+        let longest = groups.values().map(Vec::len).max().unwrap_or(0);
+        for round in 0..longest {
+            order.extend(groups.values().filter_map(|group| group.get(round)));
+        }
+        order.sort_by_key(|node| node.old.is_none() || node.old_is_available);
+    } else {
+        for name in &request.nodes {
+            let node = eligible().find(|node| node.name == name).ok_or_else(|| Refusal::NoSuchNode(name.clone()))?;
+            if !order.iter().any(|listed| listed.name == node.name) {
+                order.push(node);
+            }
+        }
+    }
+    order.retain(|node| node.old.is_some());
+    Ok(order)
+}

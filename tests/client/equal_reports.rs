@@ -1,0 +1,141 @@
+//! A live cluster and a dump of it give equal reports.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, LazyLock};
+
+use jiff::Timestamp;
+use kubectl_ds::cluster::live::{Live, connect};
+use kubectl_ds::cluster::{CoverageScope, PodsOf, Query, Wanted, file};
+use kubectl_ds::coverage::needed_pods::nodes_needing_all_pods;
+use kubectl_ds::coverage::options::{Detail, Options};
+use kubectl_ds::coverage::walk::coverage;
+use kubectl_ds::model::selector::LabelSelector;
+use kubectl_ds::model::snapshot::Snapshot;
+use kubectl_ds::rollout::fleet::fleet;
+use kubectl_ds::rollout::history::histories;
+use kubectl_ds::rollout::status::rollout_status;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::server::{Asked, Reply, Server};
+use super::{JSON, json_list, options, refusal};
+use crate::recorded;
+
+/// Serves the recorded objects as lists, and each by its name.
+fn serve(items: &[Value], asked: &Asked) -> Reply {
+    let path: Vec<&str> = asked.path().trim_start_matches('/').split('/').collect();
+    let (api_version, rest) = match path.as_slice() {
+        ["api", version, rest @ ..] => ((*version).to_owned(), rest),
+        ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
+        _ => return refusal(404, "NotFound", "no such path"),
+    };
+    let (namespace, resource, name) = match rest {
+        ["namespaces", namespace, resource] => (Some(*namespace), *resource, None),
+        ["namespaces", namespace, resource, name] => (Some(*namespace), *resource, Some(*name)),
+        [resource] => (None, *resource, None),
+        [resource, name] => (None, *resource, Some(*name)),
+        _ => return refusal(404, "NotFound", "no such path"),
+    };
+    let is_meant = |item: &&Value| {
+        let kind = item["kind"].as_str().unwrap().to_lowercase();
+        let plural = if kind.ends_with('s') { format!("{kind}es") } else { format!("{kind}s") };
+        item["apiVersion"] == api_version.as_str()
+            && plural == resource
+            && namespace.is_none_or(|namespace| item["metadata"]["namespace"] == namespace)
+            && name.is_none_or(|name| item["metadata"]["name"] == name)
+    };
+    let found: Vec<Value> = items.iter().filter(is_meant).cloned().collect();
+    match (name, found.as_slice()) {
+        _ if !["v1", "apps/v1"].contains(&api_version.as_str()) && found.is_empty() && name.is_none() => {
+            refusal(404, "NotFound", "the server could not find the requested resource")
+        }
+        (None, found) => json_list(asked.path(), found),
+        (Some(_), [object]) => Reply::of(200, JSON, object.to_string()),
+        (Some(name), _) => refusal(404, "NotFound", &format!("{resource} {name:?} not found")),
+    }
+}
+
+/// Reads from the server as commands do.
+async fn read_live(live: &Live, query: &Query) -> Snapshot {
+    let mut snapshot = live.read(query).await.unwrap();
+    let nodes: BTreeSet<String> = nodes_needing_all_pods(&snapshot);
+    live.read_pods_on(&mut snapshot, &nodes).await.unwrap();
+    snapshot
+}
+
+/// Reads the recording.
+fn from_dump(query: &Query) -> Snapshot {
+    let dump = file::Dump::new(recorded::path().to_str().unwrap(), None);
+    dump.read(query, &mut io::empty(), nodes_needing_all_pods).unwrap().snapshot
+}
+
+/// When the recording was made, which is the time of the live client, too.
+static NOW: LazyLock<Timestamp> = LazyLock::new(|| from_dump(&Query::default()).now);
+
+fn value(report: &impl Serialize) -> Value {
+    serde_json::to_value(report).unwrap()
+}
+
+#[test]
+fn a_live_cluster_and_its_dump_give_equal_reports() {
+    let items = recorded::items();
+    let names = items.iter().filter(|item| item["kind"] == "DaemonSet");
+    let names: Vec<(String, String)> = names
+        .map(|item| &item["metadata"])
+        .map(|metadata| {
+            (metadata["namespace"].as_str().unwrap().to_owned(), metadata["name"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    let server = Server::start(move |asked| serve(&items, asked));
+    let options = options(&server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let live = runtime.block_on(connect(&options, || *NOW, Arc::new(|_| ()))).unwrap();
+    let from_server = |query: &Query| runtime.block_on(read_live(&live, query));
+
+    let whole = Options { detail: Detail::Nodes, node: None, by: None, node_selector: LabelSelector::default() };
+    for admission in [true, false] {
+        let scope = CoverageScope { admission, ..CoverageScope::default() };
+        let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
+        let (here, there) = (from_dump(&query), from_server(&query));
+        assert_equal("coverage -A", &value(&coverage(&there, &whole)), &value(&coverage(&here, &whole)));
+        assert_equal("list -A", &value(&fleet(&there)), &value(&fleet(&here)));
+        assert_equal("status -A", &value(&rollout_status(&there, None)), &value(&rollout_status(&here, None)));
+    }
+    let query = Query { wanted: Wanted::History(PodsOf::All), ..Query::default() };
+    let (here, there) = (histories(&from_dump(&query)), histories(&from_server(&query)));
+    assert_equal("history -A", &value(&there), &value(&here));
+
+    // Of one DaemonSet less is read, and less of that is kept.
+    for (namespace, name) in names.into_iter().step_by(5) {
+        let scope = CoverageScope { admission: true, ..CoverageScope::default() };
+        let wanted = Wanted::Coverage(scope);
+        let query = Query { namespace: Some(namespace), names: vec![name.clone()], wanted, ..Query::default() };
+        let (here, there) = (from_dump(&query), from_server(&query));
+        assert_equal(&name, &value(&coverage(&there, &whole)), &value(&coverage(&here, &whole)));
+        assert_equal(&name, &value(&rollout_status(&there, None)), &value(&rollout_status(&here, None)));
+    }
+}
+
+/// Fails with the first values that differ, and where.
+fn assert_equal(what: &str, live: &Value, dump: &Value) {
+    fn differ(path: &str, live: &Value, dump: &Value) -> Option<String> {
+        match (live, dump) {
+            (Value::Object(live), Value::Object(dump)) => {
+                let names: BTreeSet<&String> = live.keys().chain(dump.keys()).collect();
+                names.into_iter().find_map(|name| {
+                    let at = |object: &serde_json::Map<String, Value>| object.get(name).cloned().unwrap_or(json!(null));
+                    differ(&format!("{path}.{name}"), &at(live), &at(dump))
+                })
+            }
+            (Value::Array(live), Value::Array(dump)) if live.len() == dump.len() => {
+                let pairs = live.iter().zip(dump).enumerate();
+                pairs.into_iter().find_map(|(index, (live, dump))| differ(&format!("{path}[{index}]"), live, dump))
+            }
+            _ => (live != dump).then(|| format!("{path}:\nlive {live}\ndump {dump}")),
+        }
+    }
+    if let Some(difference) = differ(what, live, dump) {
+        panic!("{difference}");
+    }
+}

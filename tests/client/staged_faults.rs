@@ -1,0 +1,383 @@
+//! Every request of a staged rollout with faults, through the real binary, on a server with a controller.
+//!
+//! Whatever the fault, the run ends, says nothing wrong about what it has written, and the same command without the fault
+//! finishes the rollout.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::faults::{Fault, faults};
+use super::server::{Asked, Reply, Server};
+use super::{JSON, daemon_set, json_list, refusal};
+use crate::screens::{Ended, end, kubectl_ds};
+
+const COMMAND: &[&str] = &[
+    "partition",
+    "agent",
+    "0",
+    "-n",
+    "team",
+    "-o",
+    "json",
+    "--image=agent=agent:2",
+    "--progress-deadline=3s",
+    "--request-timeout=1s",
+];
+
+/// The faults that are tried; the other ones of the table are variants of these.
+const FAULTS: &[&str] = &[
+    "401",
+    "403",
+    "404",
+    "409",
+    "410",
+    "429",
+    "429 with Retry-After",
+    "500",
+    "503",
+    "closed",
+    "stall",
+    "lost",
+    "HTML",
+    "200 with a failure",
+    "200 with a success",
+    "200 with {}",
+    "empty 200",
+    "huge 500",
+    "redirect",
+];
+
+const NODES: [&str; 2] = ["n1", "n2"];
+
+/// What the server keeps, and what its controller has done.
+struct State {
+    object: Value,
+    pods: Vec<Value>,
+    version: u64,
+}
+
+/// A server's cluster, and what wakes those that watch it.
+struct Cluster {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl State {
+    fn image(&self) -> &str {
+        self.object["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap()
+    }
+
+    fn add_pod(&mut self, node: &str) {
+        self.version += 1;
+        let name = format!("agent-{}", self.version);
+        let since = "2026-01-01T00:00:00Z";
+        let ready = |type_: &str| json!({"type": type_, "status": "True", "lastTransitionTime": since});
+        self.pods.push(json!({
+            "metadata": {"name": name, "namespace": "team", "uid": format!("uid-of-{name}"), "creationTimestamp": since,
+                "resourceVersion": self.version.to_string(),
+                "labels": {"app": "agent", "controller-revision-hash": self.image().replace(':', "-")},
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent",
+                    "uid": "uid-of-agent", "controller": true}]},
+            "spec": {"nodeName": node, "containers": [{"name": "agent", "image": self.image()}]},
+            "status": {"phase": "Running", "conditions": [ready("PodScheduled"), ready("Ready")],
+                "containerStatuses": [{"name": "agent", "ready": true, "restartCount": 0,
+                    "state": {"running": {"startedAt": since}}}]},
+        }));
+    }
+
+    /// Lists the revisions, as the controller leaves them.
+    fn revisions(&self) -> Vec<Value> {
+        let images = ["agent:1", "agent:2"].into_iter().take(if self.image() == "agent:1" { 1 } else { 2 });
+        let revision = |(number, image): (usize, &str)| {
+            let mut template = template(image);
+            template["$patch"] = "replace".into();
+            let hash = image.replace(':', "-");
+            json!({
+                "metadata": {"name": hash, "namespace": "team", "resourceVersion": self.version.to_string(),
+                    "labels": {"app": "agent", "controller-revision-hash": hash},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent",
+                        "uid": "uid-of-agent", "controller": true}]},
+                "revision": number + 1, "data": {"spec": {"template": template}},
+            })
+        };
+        images.enumerate().map(revision).collect()
+    }
+
+    /// Counts the pods of the new image.
+    fn updated(&self) -> usize {
+        self.pods.iter().filter(|pod| pod["spec"]["containers"][0]["image"] == "agent:2").count()
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.object["spec"]["updateStrategy"]["type"] == "OnDelete"
+    }
+
+    fn patch(&mut self, body: &[u8]) -> Reply {
+        let patch: Value = serde_json::from_slice(body).unwrap();
+        if patch[0]["value"] != self.object["metadata"]["resourceVersion"] {
+            return refusal(409, "Conflict", "the object has been modified");
+        }
+        json_patch::patch(&mut self.object, &serde_json::from_value::<json_patch::Patch>(patch).unwrap()).unwrap();
+        self.version += 1;
+        self.object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let generation = self.object["metadata"]["generation"].as_u64().unwrap() + 1;
+        self.object["metadata"]["generation"] = generation.into();
+        self.object["status"]["observedGeneration"] = generation.into();
+        Reply::of(200, JSON, self.object.to_string())
+    }
+
+    fn delete(&mut self, asked: &Asked) -> Reply {
+        let name = asked.path().rsplit('/').next().unwrap();
+        let options: Value = serde_json::from_slice(&asked.body).unwrap();
+        let Some(at) = self.pods.iter().position(|pod| pod["metadata"]["name"] == name) else {
+            return refusal(404, "NotFound", "not found");
+        };
+        let pod = self.pods.remove(at);
+        assert_eq!(options["preconditions"]["uid"], pod["metadata"]["uid"]);
+        assert_eq!(pod["spec"]["containers"][0]["image"], "agent:1", "an updated pod is deleted");
+        self.add_pod(pod["spec"]["nodeName"].as_str().unwrap());
+        Reply::of(200, JSON, r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#)
+    }
+}
+
+fn template(image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "agent", "image": image}]}})
+}
+
+fn strategy() -> Value {
+    json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}})
+}
+
+impl Cluster {
+    fn new() -> Arc<Self> {
+        let mut object = daemon_set("agent");
+        object["metadata"]["resourceVersion"] = "1".into();
+        object["metadata"]["generation"] = 1.into();
+        object["status"]["observedGeneration"] = 1.into();
+        object["spec"]["template"] = template("agent:1");
+        object["spec"]["updateStrategy"] = strategy();
+        let mut state = State { object, pods: Vec::new(), version: 1 };
+        NODES.iter().for_each(|node| state.add_pod(node));
+        Arc::new(Cluster { state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    fn answer(self: &Arc<Self>, asked: &Asked) -> Reply {
+        if asked.target.contains("watch=true") {
+            return self.watch(asked);
+        }
+        let mut state = self.state.lock().unwrap();
+        let path = asked.path();
+        let mut reply = match (asked.method.as_str(), path) {
+            ("PATCH", _) => state.patch(&asked.body),
+            ("DELETE", _) => state.delete(asked),
+            ("POST", _) => Reply::of(201, JSON, asked.body.clone()),
+            (_, "/login") => Reply::of(200, "text/html", "<html>Sign in</html>"),
+            (_, path) if path.ends_with("/daemonsets/agent") => Reply::of(200, JSON, state.object.to_string()),
+            (_, path) if path.ends_with("/daemonsets") && !path.contains("kruise") => {
+                json_list(path, &[state.object.clone()])
+            }
+            (_, path) if path.ends_with("/controllerrevisions") => json_list(path, &state.revisions()),
+            (_, path) if path.ends_with("/pods") => json_list(path, &state.pods),
+            (_, "/api/v1/nodes") => json_list(path, &NODES.map(node)),
+            (_, path) if path.contains("/pods/") => {
+                let pod = state
+                    .pods
+                    .iter()
+                    .find(|pod| path.ends_with(&format!("/{}", pod["metadata"]["name"].as_str().unwrap())));
+                pod.map_or_else(|| refusal(404, "NotFound", "not found"), |pod| Reply::of(200, JSON, pod.to_string()))
+            }
+            (_, path) if path.contains("kruise") || path.contains("/leases/") => refusal(404, "NotFound", "not found"),
+            (_, path) => json_list(path, &[]),
+        };
+        if asked.method == "GET" && !path.ends_with("/agent") {
+            let version = format!(r#""metadata":{{"resourceVersion":"{}"}}"#, state.version);
+            let body = String::from_utf8(reply.body).unwrap();
+            reply.body = body.replacen(r#""metadata":{}"#, &version, 1).into_bytes();
+        }
+        drop(state);
+        self.changed.notify_all();
+        reply
+    }
+
+    /// Answers a watch: as soon as anything changes, its version is too old, so that all is listed again.
+    fn watch(self: &Arc<Self>, asked: &Asked) -> Reply {
+        let (reply, sender) = Reply::open(JSON);
+        let version = asked.target.split_once("resourceVersion=").expect("a version").1;
+        let version: u64 = version.split('&').next().unwrap().parse().expect("the version of a list");
+        let cluster = self.clone();
+        thread::spawn(move || {
+            let state = cluster.state.lock().unwrap();
+            let patience = Duration::from_secs(60);
+            let _changed = cluster.changed.wait_timeout_while(state, patience, |now| now.version == version).unwrap();
+            let status =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired"});
+            let _ = sender.send(format!("{}\n", json!({"type": "ERROR", "object": status})).into_bytes());
+        });
+        reply
+    }
+}
+
+fn node(name: &str) -> Value {
+    let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    json!({"metadata": {"name": name, "uid": name}, "status": {"conditions": [ready],
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}})
+}
+
+/// A request, and what happens to it.
+struct Cell {
+    method: String,
+    /// Without the name of a pod or an event.
+    path: String,
+    is_watch: bool,
+    name: String,
+    fault: Fault,
+    /// Whether a change is made although its answer is lost.
+    applied: bool,
+    /// Whether only the first such request meets the fault.
+    once: bool,
+}
+
+/// Returns what identifies a request.
+fn key(asked: &Asked) -> (String, String, bool) {
+    let path = match asked.path().split_once("/pods/") {
+        Some((before, _)) => format!("{before}/pods/NAME"),
+        None => asked.path().to_owned(),
+    };
+    (asked.method.clone(), path, asked.target.contains("watch=true"))
+}
+
+fn run(cluster: &Arc<Cluster>, cell: Option<&Cell>) -> (Ended, Vec<Asked>) {
+    let fault = cell.map(|cell| {
+        let key = (cell.method.clone(), cell.path.clone(), cell.is_watch);
+        (key, cell.fault.clone(), cell.applied, cell.once)
+    });
+    let met = AtomicUsize::new(0);
+    let kept = cluster.clone();
+    let server = Server::start(move |asked| match &fault {
+        Some((of, fault, applied, once)) if *of == key(asked) && !(*once && met.fetch_add(1, Ordering::SeqCst) > 0) => {
+            let is_made = *applied || asked.method == "GET";
+            fault(if is_made {
+                kept.answer(asked)
+            } else {
+                Reply::of(200, JSON, kept.state.lock().unwrap().object.to_string())
+            })
+        }
+        _ => kept.answer(asked),
+    });
+    let address = format!("http://{}", server.address);
+    let ended = end(kubectl_ds(&[COMMAND, &["--server", &address]].concat()), None);
+    (ended, server.asked())
+}
+
+/// Returns what is wrong with how a run has ended.
+fn wrong(cell: &Cell, ended: &Ended, before_repeat: (bool, usize, bool)) -> Option<String> {
+    let (suspended, updated, changed) = before_repeat;
+    let says = |words: &str| Some(words.to_owned());
+    if ended.err.len() > 2_000 || ended.err.contains('\u{1b}') {
+        return says("standard error is longer than a person reads, or steers the terminal");
+    }
+    if !matches!(ended.code, Some(0 | 1 | 3 | 4 | 5 | 6 | 7)) {
+        return Some(format!("exit code {:?}", ended.code));
+    }
+    if !matches!(ended.code, Some(0 | 3)) && ended.err.is_empty() {
+        return says("it fails silently");
+    }
+    let report: Option<Value> = serde_json::from_str(&ended.out).ok();
+    let Some(report) = report else {
+        return match (ended.out.is_empty(), changed) {
+            (true, false) => None,
+            (true, true) => says("a change that was made is hidden"),
+            (false, _) => says("no report"),
+        };
+    };
+    let outcome = &report["outcome"];
+    let replaced = outcome["replaced"].as_array().unwrap().len();
+    let is_unknown = ended.code == Some(7);
+    match outcome["stage"].as_str().unwrap() {
+        "Planned" if changed => return says("a change that was made is hidden"),
+        "Begun" | "Stopped" if !changed => return says("reported as begun, and nothing was changed"),
+        "Finished" if suspended || updated < NODES.len() => return says("reported as finished, and it is not"),
+        "Complete" => return says("complete before all nodes are updated"),
+        stage if ended.code == Some(0) && stage != "Finished" => return says("success before the end"),
+        _ => {}
+    }
+    // A server that says that a pod does not exist, or that it was deleted, is believed; the stage then stops.
+    let is_believed = cell.method == "DELETE" && ["404", "200 with a success"].contains(&cell.name.as_str());
+    if replaced > updated && !is_believed {
+        return says("a pod is reported as replaced, and was not");
+    }
+    (updated > replaced + usize::from(is_unknown))
+        .then(|| format!("{updated} pods were replaced, and {replaced} are reported"))
+}
+
+#[test]
+fn no_fault_leads_a_staged_rollout_astray() {
+    let (ended, asked) = run(&Cluster::new(), None);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+    let requests: BTreeSet<_> = asked.iter().map(key).collect();
+    assert!(requests.iter().any(|(method, ..)| method == "DELETE"), "{requests:?}");
+    let mut cells = Vec::new();
+    for (method, path, is_watch) in requests {
+        for (name, fault) in
+            faults(&Reply::of(200, JSON, "{}")).into_iter().filter(|(name, _)| FAULTS.contains(&name.as_str()))
+        {
+            let cell = |applied, once| Cell {
+                method: method.clone(),
+                path: path.clone(),
+                is_watch,
+                name: name.clone(),
+                fault: fault.clone(),
+                applied,
+                once,
+            };
+            cells.push(cell(false, false));
+            if method != "GET" && !super::faults::refuses(&name) {
+                cells.extend([cell(true, false), cell(true, true)]);
+            }
+        }
+    }
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    // They wait for timeouts and retries most of the time.
+    thread::scope(|scope| {
+        for _ in 0..32 {
+            scope.spawn(|| {
+                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let cluster = Cluster::new();
+                    let (ended, _) = run(&cluster, Some(cell));
+                    let now = {
+                        let state = cluster.state.lock().unwrap();
+                        (state.is_suspended(), state.updated(), state.object["metadata"]["generation"] != 1)
+                    };
+                    let mut problem = wrong(cell, &ended, now);
+                    let (again, _) = run(&cluster, None);
+                    let state = cluster.state.lock().unwrap();
+                    let is_restored = state.object["spec"]["updateStrategy"] == strategy()
+                        && !state.object["metadata"]["annotations"].to_string().contains("kubectl-ds/");
+                    if again.code != Some(0) || state.updated() < NODES.len() || !is_restored {
+                        problem = problem.or(Some(format!("the same command does not finish: {}", again.err)));
+                    }
+                    if let Some(problem) = problem {
+                        failed.lock().unwrap().push((cell, problem, ended));
+                    }
+                }
+            });
+        }
+    });
+    let mut problems: Vec<String> = failed
+        .into_inner()
+        .unwrap()
+        .into_iter()
+        .map(|(cell, problem, ended)| {
+            let Cell { method, path, is_watch, name, applied, once, .. } = cell;
+            let err = ended.err.replace('\n', "\n    ");
+            format!("{method} {path} (watch: {is_watch}, applied: {applied}, once: {once}): {name}: {problem}\n    {:?} {err:.300}", ended.code)
+        })
+        .collect();
+    problems.sort();
+    assert!(problems.is_empty(), "{} of {} cells:\n{}", problems.len(), cells.len(), problems.join("\n"));
+}

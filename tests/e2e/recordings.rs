@@ -1,0 +1,70 @@
+//! The recordings of clusters in `tests/fixtures`: the faulty cluster, and the demo. The faulty one can be kept running.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use crate::support::agreement::unmet;
+use crate::support::demo_cluster;
+use crate::support::expectations::DEMO;
+use crate::support::faulty_cluster::{coverage_with, faulty_cluster};
+use crate::support::say;
+
+/// Replaces a recording if `KUBECTL_DS_RECORD` is set, and checks that it could otherwise.
+fn record(name: &str, items: &[Value]) {
+    let kinds = ["DaemonSet", "ControllerRevision", "Node", "Pod", "Event", "Lease"];
+    for kind in kinds {
+        assert!(items.iter().any(|item| item["kind"] == kind), "the recording has no {kind}");
+    }
+    if std::env::var_os("KUBECTL_DS_RECORD").is_some_and(|value| !value.is_empty()) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        // Another test may be reading the old one.
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
+        write(&mut file, items);
+        fs::set_permissions(file.path(), Permissions::from_mode(0o644)).unwrap();
+        file.persist(&path).unwrap();
+        say(&format!("recorded {}", path.display()));
+    }
+}
+
+fn write(file: &mut tempfile::NamedTempFile, items: &[Value]) {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let mut gzip = GzEncoder::new(file, Compression::best());
+    gzip.write_all(list.to_string().as_bytes()).unwrap();
+    gzip.finish().unwrap();
+}
+
+#[test]
+fn the_faulty_cluster_is_recorded() {
+    record("faulty-cluster.json.gz", &faulty_cluster().settled.items);
+}
+
+/// `KUBECTL_DS_RECORD=1 cargo test --features e2e -- --ignored the_demo_is_recorded`
+#[test]
+#[ignore = "takes minutes and an idle machine; for people"]
+fn the_demo_is_recorded() {
+    let items = demo_cluster::record();
+    let mut file = tempfile::Builder::new().suffix(".json.gz").tempfile().unwrap();
+    write(&mut file, &items);
+    let wrong = unmet(&coverage_with(&["--from", file.path().to_str().unwrap()]), DEMO);
+    assert!(wrong.is_empty(), "{} are unmet:\n{}", wrong.len(), wrong.join("\n"));
+    record("demo.json.gz", &items);
+}
+
+/// Keeps the faulty cluster running, to look at it:
+/// `cargo test --features e2e -- --ignored --nocapture keep_the_faulty_cluster`
+#[test]
+#[ignore = "runs until it is interrupted; for people"]
+fn keep_the_faulty_cluster() {
+    let cluster = faulty_cluster();
+    say(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
+    say("interrupt to end it");
+    thread::sleep(Duration::from_secs(3600));
+}

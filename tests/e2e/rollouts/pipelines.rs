@@ -1,0 +1,154 @@
+//! The scripts of docs/pipelines.md, run by a shell with the real kubectl.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::workload::{Api, CRASHING, FATE, Workload};
+use super::{Cluster, cluster};
+
+/// A folder with the programs and the manifest that the scripts name.
+struct Pipeline {
+    folder: tempfile::TempDir,
+    workload: Workload,
+}
+
+impl Pipeline {
+    fn new(cluster: &'static Cluster) -> Self {
+        let namespace = cluster.namespace();
+        let workload = Workload::create(cluster, Api::Apps, &namespace, "agent", &json!({}));
+        let folder = tempfile::tempdir().unwrap();
+        let kubectl = cluster.control_plane.kubectl_command();
+        let kubectl = format!("#!/bin/sh\nexec {} kubectl \"$@\"\n", kubectl.get_program().display());
+        fs::write(folder.path().join("kubectl"), kubectl).unwrap();
+        fs::set_permissions(folder.path().join("kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+        symlink(env!("CARGO_BIN_EXE_kubectl-ds"), folder.path().join("kubectl-ds")).unwrap();
+        let pipeline = Pipeline { folder, workload };
+        pipeline.manifest("1", None);
+        pipeline
+    }
+
+    /// Writes the manifest, with what becomes of its pods.
+    fn manifest(&self, image: &str, fate: Option<&str>) {
+        let manifest = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "agent"}},
+                "template": {
+                    "metadata": {
+                        "labels": {"app": "agent"}, "annotations": fate.map(|fate| json!({FATE: fate})),
+                    },
+                    "spec": {"containers": [{"name": "agent", "image": format!("agent:{image}")}]},
+                },
+            },
+        });
+        fs::write(self.folder.path().join("agent.yaml"), manifest.to_string()).unwrap();
+    }
+
+    /// Runs a script, with shorter times, as pipelines do, and returns its exit code and what it printed.
+    fn run(&self, script: &str) -> (Option<i32>, String) {
+        let script = script.replace("-n monitoring", &format!("-n {}", self.workload.namespace));
+        let script = script.replace("--blocked-for 2m", "--blocked-for 2s");
+        let path = [self.folder.path(), Path::new("/usr/local/bin"), Path::new("/usr/bin"), Path::new("/bin")];
+        let output = Command::new("sh")
+            .args(["-ec", &script])
+            .env_clear()
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .env("HOME", self.folder.path())
+            .env("KUBECONFIG", self.workload.cluster.control_plane.kubeconfig())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(printed).unwrap())
+    }
+}
+
+/// Returns the code blocks of a language.
+fn blocks(language: &str) -> Vec<String> {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/pipelines.md")).unwrap();
+    let fence = format!("```{language}\n");
+    let parts = page.split(&fence).skip(1);
+    parts.map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// Returns the scripts in a document of a pipeline, in order.
+fn scripts(document: &Value) -> Vec<String> {
+    match document {
+        Value::Object(fields) => {
+            let of_field = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+                ("run", Value::String(script)) => vec![script.clone()],
+                ("script" | "after_script", Value::Array(lines)) => {
+                    lines.iter().map(|line| line.as_str().unwrap().to_owned()).collect()
+                }
+                ("command", Value::Array(words)) => vec![words[2].as_str().unwrap().to_owned()],
+                (_, value) => scripts(value),
+            };
+            fields.iter().flat_map(of_field).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(scripts).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn the_scripts_of_the_page_wait_for_good_rollouts_and_stop_at_bad_ones() {
+    let pipeline = Pipeline::new(cluster());
+    let [wait, roll_back] = <[String; 2]>::try_from(blocks("sh")).unwrap();
+    let (code, printed) = pipeline.run(&wait);
+    assert_eq!(code, Some(0), "{printed}");
+
+    // In YAML, each script runs by itself, with the change applied.
+    let documents: Vec<Value> = blocks("yaml").iter().map(|text| serde_saphyr::from_str(text).unwrap()).collect();
+    let all: Vec<String> = documents.iter().flat_map(scripts).collect();
+    assert_eq!(all.len(), 7, "{all:?}");
+    for script in &all {
+        let (code, printed) = pipeline.run(script);
+        assert_eq!(code, Some(0), "{script}\n{printed}");
+    }
+
+    pipeline.manifest("2", Some(CRASHING));
+    let (code, printed) = pipeline.run(&roll_back);
+    assert_eq!(code, Some(3), "{printed}");
+    let template = pipeline.workload.template();
+    assert_eq!(template["spec"]["containers"][0]["image"], "agent:1", "{printed}");
+
+    // Blocked again, and left so: each script that waits fails, and each that shows why does not.
+    let (code, printed) = pipeline.run(&wait);
+    assert_eq!(code, Some(3), "{printed}");
+    for script in &all {
+        let fails = script.contains("--watch");
+        let (code, printed) = pipeline.run(script);
+        assert_eq!(code, Some(if fails { 3 } else { 0 }), "{script}\n{printed}");
+    }
+    // There is nothing good to go back to: the job leaves the rollout as it is.
+    let (code, printed) = pipeline.run(&roll_back);
+    assert_eq!(code, Some(3), "{printed}");
+    assert_eq!(pipeline.workload.template()["spec"]["containers"][0]["image"], "agent:2", "{printed}");
+}
+
+#[test]
+fn the_role_of_the_page_suffices() {
+    let cluster = cluster();
+    let pipeline = Pipeline::new(cluster);
+    let roles = blocks("yaml").into_iter().filter(|text| text.contains("kind: ClusterRole"));
+    for role in roles {
+        cluster.control_plane.create(&role);
+    }
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "rollout-reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "rollout-reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": pipeline.workload.namespace}],
+    });
+    cluster.api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding);
+    let user = format!("system:serviceaccount:{}:default", pipeline.workload.namespace);
+    for command in ["status agent --watch --timeout 2m", "coverage agent --exit-code"] {
+        let (code, printed) = pipeline.run(&format!("kubectl ds {command} -n monitoring --as {user}"));
+        assert_eq!(code, Some(0), "{printed}");
+        assert!(!printed.contains("partial") && !printed.contains("forbidden"), "{printed}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Previews of manifests: the dry run of a real API server, and the rules that stand in for it without one.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::screens::{Ended, end};
+use crate::support::control_plane::{ControlPlane, Options};
+
+fn daemon_set() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {
+                "metadata": {"labels": {"app": "agent"}},
+                "spec": {"containers": [{"name": "agent", "image": "agent:1", "ports": [{"containerPort": 80}]}]},
+            },
+        },
+    })
+}
+
+/// Returns values of fields, and whether Kubernetes 1.36 accepts them.
+fn cases() -> Vec<(&'static str, Value, bool)> {
+    let container = "/spec/template/spec/containers/0";
+    let at = |field: &str| -> &'static str { format!("{container}/{field}").leak() };
+    vec![
+        ("/spec/minReadySeconds", json!(30.0), true),
+        ("/spec/minReadySeconds", json!(30.5), false),
+        ("/spec/minReadySeconds", json!("30"), false),
+        ("/spec/minReadySeconds", json!(3_000_000_000_i64), false),
+        ("/spec/template/spec/terminationGracePeriodSeconds", json!(3_000_000_000_i64), true),
+        ("/spec/template/spec/terminationGracePeriodSeconds", json!(60.0), true),
+        ("/spec/template/spec/hostnameOverride", json!("agent"), true),
+        (at("resources"), json!({"requests": {"memory": " 1Gi", "cpu": "1 "}}), true),
+        (at("resources"), json!({"requests": {"memory": "1 Gi"}}), false),
+        (at("resources"), json!({"requests": {"cpu": 0.5, "memory": 1e9}}), true),
+        (at("resources"), json!({"requests": {"memory": "30Gigs"}}), false),
+        (at("resources"), json!({"limits": {"memory": "12GB"}}), false),
+        (at("ports"), json!([{"containerPort": 80.0}]), true),
+        (at("ports"), json!([{"containerPort": 99_999_999}]), false),
+        ("/spec/updateStrategy", json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": "many"}}), true),
+        ("/spec/updateStrategy", json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 0}}), true),
+        ("/spec/updateStrategy", json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": true}}), false),
+        ("/spec/updateStrategy", json!({"rollingUpdate": {"maxUnavailable": "many"}}), false),
+        ("/spec/updateStrategy", json!({"rollingUpdate": {"maxUnavailable": 10.0}}), true),
+        ("/spec/updateStrategy", json!({"rollingUpdate": {"maxSurge": 1}}), false),
+        ("/spec/template/spec/nodeSelectr", json!({"disk": "ssd"}), false),
+        ("/spec/replicas", json!(1), false),
+        ("/spec/template/spec/nodeSelector", json!({"disk": true}), false),
+        ("/spec/template/spec/tolerations", json!([{"operator": "Exists", "effect": "NoSchedul"}]), false),
+        ("/spec/selector", json!({"matchLabels": {"app": "other"}}), false),
+    ]
+}
+
+fn preview(arguments: &[&str], manifest: &str) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
+    command.args(["coverage", "-f", "-"]).args(arguments).env_remove("KUBECONFIG");
+    end(command, Some(manifest.as_bytes()))
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).trim().to_owned()
+}
+
+#[test]
+fn previews_accept_and_reject_what_the_api_server_does() {
+    let cluster = ControlPlane::start(Options::api_server_only());
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
+        "status": {"nodeInfo": {"kubeletVersion": "v1.36.3"}}});
+    cluster.create(&node.to_string());
+    let dump = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [node]});
+    std::fs::write(dump.path(), list.to_string()).unwrap();
+    let kubeconfig = cluster.kubeconfig();
+
+    let mut wrong = String::new();
+    for (pointer, value, accepted) in cases() {
+        let mut object = daemon_set();
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        object.pointer_mut(parent).unwrap()[field] = value.clone();
+        let manifest = object.to_string();
+        let server = cluster.try_kubectl(&["create", "--dry-run=server", "-f", "-"], Some(&manifest));
+        let online = preview(&["--kubeconfig", kubeconfig.to_str().unwrap()], &manifest);
+        let offline = preview(&["--from", dump.path().to_str().unwrap()], &manifest);
+        let answers = (server.status.success(), online.code == Some(0), offline.code == Some(0));
+        // kubectl leaves out the group, and prints several problems as a list.
+        let reason = complaint(&server);
+        let reason = reason.split_once("is invalid: ").map_or("", |(_, reason)| reason);
+        let reason = if reason.contains('\n') { "" } else { reason };
+        if answers != (accepted, accepted, accepted) || !online.err.contains(reason) {
+            wrong += &format!(
+                "{pointer} = {value}: expected {accepted}, got {answers:?}\n  server: {}\n  online: {}\n  offline: {}\n",
+                complaint(&server),
+                online.err.trim(),
+                offline.err.trim()
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+
+    // The live object has another selector, which cannot be changed; that only the server knows.
+    cluster.create(&daemon_set().to_string());
+    let mut changed = daemon_set();
+    changed["spec"]["selector"]["matchLabels"] = json!({"tier": "node"});
+    changed["spec"]["template"]["metadata"]["labels"] = json!({"tier": "node"});
+    let online = preview(&["--kubeconfig", kubeconfig.to_str().unwrap()], &changed.to_string());
+    assert!(online.code == Some(1) && online.err.contains("field is immutable"), "{}", online.err);
+
+    let resources = "nodes,pods,events,limitranges,daemonsets.apps,controllerrevisions.apps,leases.coordination.k8s.io,\
+                     runtimeclasses.node.k8s.io,priorityclasses.scheduling.k8s.io";
+    let role = ["create", "clusterrole", "reader", "--verb=get,list,watch"];
+    cluster.kubectl(&[&role[..], &[&format!("--resource={resources}")]].concat());
+    cluster.kubectl(&["create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=bob"]);
+    let reader = cluster.kubeconfig_of("bob");
+    let reader = ["--kubeconfig", reader.to_str().unwrap()];
+    let allowed = cluster.wait_until("bob may read", || {
+        let ended = preview(&reader, &daemon_set().to_string());
+        (ended.code == Some(0)).then_some(ended)
+    });
+    assert!(allowed.err.starts_with("warning: no server-side dry run"), "{}", allowed.err);
+    assert!(allowed.err.contains("cannot update resource \"daemonsets\""), "{}", allowed.err);
+    let mut invalid = daemon_set();
+    invalid["spec"]["minReadySeconds"] = json!(-1);
+    let rejected = preview(&reader, &invalid.to_string());
+    assert!(rejected.code == Some(1) && rejected.err.contains("spec.minReadySeconds: Invalid"), "{}", rejected.err);
+}

@@ -1,0 +1,103 @@
+//! A command in a pseudo-terminal.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::Terminal;
+
+/// How long a test may wait for something that normally takes a second.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// How many lines are on the terminal already.
+const ABOVE: usize = 60;
+
+/// A command in a terminal.
+pub struct InTerminal {
+    child: Child,
+    terminal: Terminal,
+    pty: File,
+    output: Receiver<Vec<u8>>,
+    /// All that was written.
+    written: Vec<u8>,
+}
+
+impl InTerminal {
+    /// Starts a command in a terminal in which something was printed already.
+    pub fn start(mut command: Command, (columns, rows): (u16, u16)) -> Self {
+        let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&pty).unwrap();
+        unlockpt(&pty).unwrap();
+        let name = ptsname(&pty, Vec::new()).unwrap().into_string().unwrap();
+        let screen = File::options().read(true).write(true).open(name).unwrap();
+        tcsetwinsize(&pty, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        command.stdin(screen.try_clone().unwrap()).stdout(screen.try_clone().unwrap()).stderr(screen);
+        let child = command.spawn().unwrap();
+        drop(command);
+        let (sender, output) = channel();
+        let pty = File::from(pty);
+        let mut reader = pty.try_clone().unwrap();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // Once the other end is closed, Linux ends the reading with an error.
+            while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        // An emulator cannot be without rows.
+        let mut terminal = Terminal::new(usize::from(columns).max(80), usize::from(rows).max(10));
+        (0..ABOVE).for_each(|line| terminal.write(format!("above {line}\r\n").as_bytes()));
+        InTerminal { child, terminal, pty, output, written: Vec::new() }
+    }
+
+    /// Types text.
+    #[cfg(feature = "e2e")]
+    pub fn type_text(&mut self, text: &str) {
+        std::io::Write::write_all(&mut self.pty, text.as_bytes()).unwrap();
+    }
+
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        self.terminal.resize(columns.into(), rows.into());
+        tcsetwinsize(&self.pty, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    }
+
+    /// Waits until the terminal shows what is expected.
+    pub fn wait_for(&mut self, what: &str, is_shown: impl Fn(&[String]) -> bool) {
+        let start = Instant::now();
+        while !is_shown(&self.terminal.screen()) {
+            assert!(start.elapsed() < PATIENCE, "{what} is not shown:\n{:#?}", self.terminal.screen());
+            if let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(50)) {
+                self.terminal.write(&bytes);
+                self.written.extend(bytes);
+            }
+        }
+    }
+
+    pub fn signal(&self, name: &str) {
+        let process = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &process]).status().unwrap().success());
+    }
+
+    /// Waits for the end, and returns the exit code, what the terminal shows below the lines that were there before, and
+    /// what was written.
+    pub fn end(mut self) -> (Option<i32>, Vec<String>, String) {
+        let code = self.child.wait().unwrap().code();
+        while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
+            self.terminal.write(&bytes);
+            self.written.extend(bytes);
+        }
+        let rows = self.terminal.rows();
+        for (line, row) in rows.iter().take(ABOVE).enumerate() {
+            assert_eq!(row, &format!("above {line}"), "{rows:#?}");
+        }
+        (code, rows[ABOVE..].to_vec(), String::from_utf8(self.written).unwrap())
+    }
+}

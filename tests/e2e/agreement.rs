@@ -51,7 +51,7 @@ fn a_dump_and_the_cluster_that_it_was_taken_of_give_the_same_report() {
     let (items, live) = cluster.wait_until("not even an event comes for a moment", || {
         let before = items(&cluster);
         let live = coverage(&cluster);
-        (before == items(&cluster)).then_some((before, live))
+        (without_leases(&before) == without_leases(&items(&cluster))).then_some((before, live))
     });
     let folder = tempfile::tempdir().unwrap();
     let dump = folder.path().join("dump.json");
@@ -62,6 +62,12 @@ fn a_dump_and_the_cluster_that_it_was_taken_of_give_the_same_report() {
         assert_eq!(live, from_dump);
     }
     assert_eq!(live, from_dump);
+}
+
+/// Leaves out what is renewed every two seconds, which is more often than a busy machine reads a
+/// cluster twice; a report tells only whether it has expired.
+fn without_leases(items: &[Value]) -> Vec<&Value> {
+    items.iter().filter(|item| item["kind"] != "Lease").collect()
 }
 
 /// Changes every DaemonSet in a way that makes the controller sync it and nothing else, so that

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::Failure;
 use super::gate;
-use super::output::{self, Output};
+use super::output::{self, Output, OutputParser};
 use super::parse::{node_states, parse_names, parse_node, parse_selector, reason_codes};
 use super::session::{GlobalArgs, Target};
 use super::watch::{self, Follow, Progress, check_watch};
@@ -87,8 +87,8 @@ pub struct CoverageArgs {
     /// not be determined, and with 1 if there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
-    /// Output format. One of: (wide, json, yaml, name)
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
     /// Show the report again whenever it changes, until interrupted
     #[arg(short, long, conflicts_with_all = ["exit_code", "filename", "node"])]
@@ -156,7 +156,7 @@ impl CoverageArgs {
             progress,
         } = self;
         if watch {
-            check_watch(target, output)?;
+            check_watch(target, output.as_ref())?;
         }
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
@@ -207,22 +207,22 @@ pub async fn run(
     let mut target = target.resolve(io)?;
     let Settings { question, node_selector, exit_code, output, watch } = arguments.resolve(&target)?;
     let answer = match question {
-        Question::WhatIf(question) => what_if::run(question, &target, node_selector, output, io, out).await?,
+        Question::WhatIf(question) => what_if::run(question, &target, node_selector, output.as_ref(), io, out).await?,
         Question::Coverage(scope) => {
             // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
             if scope.node.is_some() && scope.names.is_empty() {
                 target.widen();
             }
             target.enter(scope.namespace.clone())?;
-            run_coverage(&target, scope, node_selector, output, watch, io, out).await?
+            run_coverage(&target, scope, node_selector, output.as_ref(), watch, io, out).await?
         }
     };
     if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
 }
 
-pub(super) fn view(output: Option<Output>, target: &Target, io: &Io<'_>) -> View {
+pub(super) fn view(output: Option<&Output>, target: &Target, io: &Io<'_>) -> View {
     let view = target.view(io.width());
-    if output == Some(Output::Wide) { view.unlimited() } else { view }
+    if output == Some(&Output::Wide) { view.unlimited() } else { view }
 }
 
 /// Prints the coverage, and returns the answer for `--exit-code`.
@@ -230,13 +230,13 @@ async fn run_coverage(
     target: &Target,
     scope: Scope,
     node_selector: NodeSelector,
-    output: Option<Output>,
+    output: Option<&Output>,
     watch: Option<Progress>,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
     let Scope { namespace: _, names, node, by, nodes, details, filter } = scope;
-    let is_data = matches!(output, Some(Output::Json | Output::Yaml));
+    let is_data = output.is_some_and(Output::is_data);
     let explains = node.is_some() && (names.len() == 1 || is_data);
     let detail = match &node {
         Some(_) => Detail::Explain,
@@ -251,7 +251,7 @@ async fn run_coverage(
     let query = Query { names, wanted, ..Query::default() };
     let session = target.open(io).await?;
     let view = view(output, target, io);
-    let wide = output == Some(Output::Wide);
+    let wide = output == Some(&Output::Wide);
     let shown = Shown { wide, node: node.clone(), explains, nodes, details, by: by.is_some() };
     if let Some(progress) = watch {
         let display = progress.display(output, target.color, target.view(io.width()), io)?;

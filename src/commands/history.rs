@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Failure;
 use super::external_diff;
-use super::output::{self, Output};
+use super::output::{self, Output, OutputParser};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, Target};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
@@ -60,8 +60,8 @@ pub struct HistoryArgs {
     /// Show one revision; with -o yaml or json a DaemonSet with its template, to be applied again
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     revision: Option<String>,
-    /// Output format. One of: (wide, json, yaml, name)
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
 }
 
@@ -128,9 +128,9 @@ impl HistoryArgs {
             (None, Some(text)) => Question::Template(address(&text).ok_or_else(|| unknown_address(&text))?),
             (None, None) => Question::Table,
         };
-        let takes_output = match (&question, output) {
-            (Question::Table, _) | (_, None | Some(Output::Json | Output::Yaml)) => true,
-            (Question::Diff { .. } | Question::Template(_), Some(Output::Wide | Output::Name)) => false,
+        let takes_output = match (&question, &output) {
+            (Question::Table, _) | (_, None) => true,
+            (Question::Diff { .. } | Question::Template(_), Some(output)) => output.is_data(),
         };
         if !takes_output {
             return Err(CommandError::usage("-o wide and -o name are for the table of revisions"));
@@ -218,16 +218,16 @@ async fn answer(
     let (sides, unified) = match question {
         Question::Table => {
             let reports = histories(&snapshot);
-            if reports.is_empty() && output.is_none_or(|output| output == Output::Wide) {
+            if reports.is_empty() && output.as_ref().is_none_or(|output| *output == Output::Wide) {
                 session.say_none_found(io)?;
             }
-            let shown = Shown { is_named: name.is_some(), with_namespace: session.namespace.is_none(), output };
+            let shown = Shown { is_named: name.is_some(), with_namespace: session.namespace.is_none(), output: output.as_ref() };
             print_table(&reports, shown, &view, out)?;
             return Ok(Exit::Success);
         }
         Question::Template(address) => {
             let revisions = only_one(&snapshot, "--revision")?;
-            print_template(&revisions, address, &snapshot, output, &view, out)?;
+            print_template(&revisions, address, &snapshot, output.as_ref(), &view, out)?;
             return Ok(Exit::Success);
         }
         Question::Diff { sides, unified } => (sides, unified),
@@ -257,7 +257,7 @@ async fn answer(
     let report = diff(&revisions, from, to);
     let external = io.variable(external_diff::VARIABLE).map(str::to_owned);
     let differ = match (unified, external) {
-        _ if output::print_data(output, &report, out)? => !report.changes.is_empty(),
+        _ if output::print_data(output.as_ref(), &report, out)? => !report.changes.is_empty(),
         (Some(context), _) => print_lines(&report, &left, &right, context, &view, out)?,
         (None, Some(program)) => external_diff::run(&program, &left, &right, io, out).await?,
         (None, None) => {
@@ -276,14 +276,14 @@ impl Sides {
 
 /// What is shown of the revisions.
 #[derive(Debug, Clone, Copy)]
-struct Shown {
+struct Shown<'a> {
     /// Whether one DaemonSet was asked for by name.
     is_named: bool,
     with_namespace: bool,
-    output: Option<Output>,
+    output: Option<&'a Output>,
 }
 
-fn print_table(reports: &[HistoryReport], shown: Shown, view: &View, out: &mut dyn Write) -> Result<(), Failure> {
+fn print_table(reports: &[HistoryReport], shown: Shown<'_>, view: &View, out: &mut dyn Write) -> Result<(), Failure> {
     let Shown { is_named, with_namespace, output } = shown;
     let printed = match reports {
         [report] if is_named => output::print_data(output, report, out)?,
@@ -299,7 +299,7 @@ fn print_table(reports: &[HistoryReport], shown: Shown, view: &View, out: &mut d
     if printed {
         return Ok(());
     }
-    let wide = output == Some(Output::Wide);
+    let wide = output == Some(&Output::Wide);
     let view = if wide { view.unlimited() } else { *view };
     let result = match (output, reports) {
         (_, []) => Ok(()),
@@ -406,7 +406,7 @@ fn print_template(
     revisions: &Revisions<'_>,
     address: Address,
     snapshot: &Snapshot,
-    output: Option<Output>,
+    output: Option<&Output>,
     view: &View,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::Failure;
 use super::gate;
-use super::output::{self, Output};
+use super::output::{self, Output, OutputParser};
 use super::parse::{parse_names, reason_codes};
 use super::session::GlobalArgs;
 use super::watch::{self, Follow, Progress, check_watch};
@@ -28,8 +28,8 @@ use crate::rollout::fleet;
 /// The flags of `list`, which a command line without a subcommand takes, too.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct ListArgs {
-    /// Output format. One of: (wide, json, yaml, name)
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
     /// Show healthy DaemonSets too, however many there are
     #[arg(long)]
@@ -106,8 +106,8 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let ListNamedArgs { names, list } = arguments;
     let ListArgs { output, all, problems, reason, sort_by, no_headers, exit_code, watch, progress } = list;
-    if all && matches!(output, Some(Output::Json | Output::Yaml | Output::Name)) {
-        let message = "--all is for tables: -o json, yaml and name always show every DaemonSet";
+    if all && output.as_ref().is_some_and(|output| *output != Output::Wide) {
+        let message = "--all is for tables: -o json, yaml, name and the like always show every DaemonSet";
         return Err(CommandError::usage(message).into());
     }
     let mut target = target.resolve(io)?;
@@ -116,7 +116,7 @@ pub async fn run(
         return Err(CommandError::usage("names and --selector cannot be given together").into());
     }
     if watch {
-        check_watch(&target, output)?;
+        check_watch(&target, output.as_ref())?;
     }
     target.enter(namespace)?;
     let session = target.open(io).await?;
@@ -128,7 +128,7 @@ pub async fn run(
     let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
     let choice = Choice { problems, reason, sort_by, shown };
     if watch {
-        let display = progress.display(output, target.color, view, io)?;
+        let display = progress.display(output.as_ref(), target.color, view, io)?;
         return watch::follow(&choice, display, query, &view, &session, io, out).await;
     }
     let needs_all_pods_on = |snapshot: &Snapshot| match output {
@@ -139,7 +139,8 @@ pub async fn run(
     let mut report = fleet::fleet(&snapshot);
     let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
     choice.apply(&mut report);
-    if !output::print_data(output, &report, out)? {
+    let output = output.map(|output| output.with(heading));
+    if !output::print_data(output.as_ref(), &report, out)? {
         match output {
             Some(Output::Name) => render::list::names(&report, out)?,
             _ => render::list::table(&report, choice.shown, &view, out)?,

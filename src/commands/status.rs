@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::Failure;
-use super::output::{self, Output};
+use super::output::{self, Output, OutputParser};
 use super::parse::parse_names_of_any_flavor;
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs, ZONE};
@@ -40,8 +40,8 @@ pub struct StatusArgs {
     /// Ask about this revision: exit with 3 unless it is current and rolled out
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     to_revision: Option<i64>,
-    /// Output format. One of: (wide, json, yaml)
-    #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
+    /// Output format. One of: (wide, json, yaml, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
     /// Show a map of the nodes: a glyph for each, grouped by the label of --by
     #[arg(long)]
@@ -78,7 +78,7 @@ impl StatusArgs {
             return Err(CommandError::usage("invalid --output \"name\" for status: give wide, json or yaml"));
         }
         if watch.watch {
-            check_watch(target, output)?;
+            check_watch(target, output.as_ref())?;
         }
         if by.is_some() && !map && !watch.watch {
             return Err(CommandError::usage("--by groups a map: add --map or --watch"));
@@ -112,7 +112,7 @@ pub async fn run(
     let view = target.view(io.width());
     let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
     if let Some(settings) = watch {
-        let display = settings.progress.display(output, target.color, view, io)?;
+        let display = settings.progress.display(output.as_ref(), target.color, view, io)?;
         let followed = Followed { query, is_named, to_revision, output, view, display, map };
         return status_watch::run(settings, followed, &session, io, out).await;
     }
@@ -125,7 +125,7 @@ pub async fn run(
     } else {
         rollout_status(&snapshot, to_revision)
     };
-    if !output::print_data(output, &report, out)? {
+    if !output::print_data(output.as_ref(), &report, out)? {
         render::status::status(&report, is_named, &view, out)?;
         render::node_map::maps(&report, &view, out)?;
     }

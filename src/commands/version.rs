@@ -6,11 +6,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Failure;
-use super::output::{self, Output};
+use super::output::{self, Output, OutputParser};
 use super::session::GlobalArgs;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::report::Report;
 
 /// The Kubernetes release whose rules are ported.
 const KUBERNETES: &str = "1.36.3";
@@ -26,8 +27,8 @@ pub struct VersionArgs {
     /// Print the version of kubectl-ds only
     #[arg(long)]
     client: bool,
-    /// Output format. One of: (json, yaml)
-    #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
+    /// Output format. One of: (json, yaml, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
 }
 
@@ -39,6 +40,10 @@ struct Version {
     kubernetes_rules: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     server_version: Option<String>,
+}
+
+impl Report for Version {
+    const ROWS: Option<&'static str> = None;
 }
 
 /// Runs the subcommand.
@@ -72,7 +77,7 @@ pub async fn run(
         kubernetes_rules: format!("v{KUBERNETES}"),
         server_version,
     };
-    if !output::print_data(*output, &version, out)? {
+    if !output::print_data(output.as_ref(), &version, out)? {
         let Version { client_version, kubernetes_rules, server_version } = version;
         writeln!(out, "Client Version: {client_version}\nKubernetes rules: {kubernetes_rules}")?;
         if let Some(server_version) = server_version {

@@ -69,12 +69,12 @@ impl Progress {
     /// Fails if a screen is requested that cannot be drawn.
     pub(super) fn display(
         self,
-        output: Option<Output>,
+        output: Option<&Output>,
         color: Color,
         view: View,
         io: &Io<'_>,
     ) -> Result<Display, CommandError> {
-        let is_json = output == Some(Output::Json);
+        let is_json = output == Some(&Output::Json);
         let is_terminal = io.err_is_terminal && io.variable("TERM") != Some("dumb");
         let size = size_of(io.terminal_size).filter(|_| is_terminal);
         let screen = |size| {
@@ -288,14 +288,13 @@ pub(super) fn warn_once(notices: &[String], warned: &mut Vec<String>, io: &mut I
 /// # Errors
 ///
 /// Fails if the source is a dump, or the output is not a stream.
-pub(super) fn check_watch(target: &Target, output: Option<Output>) -> Result<(), CommandError> {
+pub(super) fn check_watch(target: &Target, output: Option<&Output>) -> Result<(), CommandError> {
     if target.is_dump() {
         return Err(CommandError::usage("--watch and --from cannot be given together: a dump does not change"));
     }
     match output {
-        Some(Output::Yaml) => Err(CommandError::usage("--watch prints text or JSON: leave out -o yaml")),
-        Some(Output::Name) => Err(CommandError::usage("--watch prints text or JSON: leave out -o name")),
         Some(Output::Wide | Output::Json) | None => Ok(()),
+        Some(_) => Err(CommandError::usage("--watch prints text or JSON: leave out -o, or use -o wide or -o json")),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) async fn run(
     question: WhatIf,
     target: &Target,
     node_selector: NodeSelector,
-    output: Option<Output>,
+    output: Option<&Output>,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
@@ -105,7 +105,7 @@ pub(super) async fn run(
 fn print(
     reports: &[WhatIfReport],
     shown: render::what_if::Shown,
-    output: Option<Output>,
+    output: Option<&Output>,
     view: &render::view::View,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {

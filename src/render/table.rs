@@ -25,7 +25,7 @@ pub const TIED: char = '\u{a0}';
 
 /// A column: its heading and its cells.
 pub struct Column<'a, Row> {
-    heading: &'static str,
+    heading: &'a str,
     shape: Shape,
     /// Columns of a narrow terminal are dropped by this rank, the lowest first; `None` if it always stays.
     rank: Option<u8>,
@@ -48,33 +48,33 @@ enum Shape {
 }
 
 impl<'a, Row> Column<'a, Row> {
-    fn new(heading: &'static str, shape: Shape, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
+    fn new(heading: &'a str, shape: Shape, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
         Column { heading, shape, rank: None, cell: Box::new(cell) }
     }
 
     /// Creates a column of text. Cells may be styled, and must be sanitized.
-    pub fn text(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
+    pub fn text(heading: &'a str, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column::new(heading, Shape::Text, move |row, _| cell(row))
     }
 
     /// Creates the last column, of sentences without styles that are truncated at the edge of the terminal.
-    pub fn sentence(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
+    pub fn sentence(heading: &'a str, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column::new(heading, Shape::Sentence, move |row, _| cell(row))
     }
 
     /// Creates the last column, of text without styles that shortens itself to a number of columns. Other columns are
     /// dropped before its shortest form, that for 0 columns, is truncated.
-    pub fn fitted(heading: &'static str, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
+    pub fn fitted(heading: &'a str, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
         Column::new(heading, Shape::Fitted, cell)
     }
 
     /// Creates the last column, of text that wraps at the edge of the terminal.
-    pub fn prose(heading: &'static str, cell: impl Fn(&Row) -> String + 'a) -> Self {
+    pub fn prose(heading: &'a str, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column::new(heading, Shape::Prose, move |row, _| cell(row))
     }
 
     /// Creates a column of numbers, aligned on the right; `?` for an unknown one.
-    pub fn number(heading: &'static str, cell: impl Fn(&Row) -> Option<usize> + 'a) -> Self {
+    pub fn number(heading: &'a str, cell: impl Fn(&Row) -> Option<usize> + 'a) -> Self {
         Column::new(heading, Shape::Number, move |row, _| {
             cell(row).map_or_else(|| "?".to_owned(), |number| number.to_string())
         })

@@ -27,6 +27,10 @@ pub struct CoverageReport {
     pub daemon_sets: Vec<DaemonSetCoverage>,
 }
 
+impl super::Report for CoverageReport {
+    const ROWS: Option<&'static str> = Some("daemonSets");
+}
+
 /// A reason, and where it occurs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

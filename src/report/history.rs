@@ -30,6 +30,10 @@ pub struct HistoryReport {
     pub revisions: Vec<RevisionRow>,
 }
 
+impl super::Report for HistoryReport {
+    const ROWS: Option<&'static str> = Some("revisions");
+}
+
 /// The revisions of several DaemonSets.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -40,6 +44,10 @@ pub struct HistoryReportList {
     pub kind: String,
     /// A report each, by namespace and name.
     pub items: Vec<HistoryReport>,
+}
+
+impl super::Report for HistoryReportList {
+    const ROWS: Option<&'static str> = Some("items");
 }
 
 /// Names a DaemonSet.
@@ -171,6 +179,10 @@ pub struct RevisionDiff {
     pub to: DiffSide,
     /// The differences.
     pub changes: Vec<Change>,
+}
+
+impl super::Report for RevisionDiff {
+    const ROWS: Option<&'static str> = Some("changes");
 }
 
 /// One of the two compared templates.

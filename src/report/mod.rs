@@ -1,5 +1,7 @@
 //! Reports as plain data: the source of all tables, and what `-o json` prints.
 
+use serde::Serialize;
+
 pub(crate) mod age;
 pub mod change;
 pub mod common_cause;
@@ -15,3 +17,13 @@ pub mod reason;
 pub mod rollout_status;
 pub mod strategy;
 pub mod what_if;
+
+/// A report, or an object of the API, that can be printed as data.
+pub trait Report: Serialize {
+    /// The field whose elements are the rows of a table that the user defines; `None` if the report is the only row.
+    const ROWS: Option<&'static str>;
+}
+
+impl Report for serde_json::Value {
+    const ROWS: Option<&'static str> = None;
+}

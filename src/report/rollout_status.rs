@@ -27,6 +27,10 @@ pub struct RolloutStatusReport {
     pub daemon_sets: Vec<RolloutStatus>,
 }
 
+impl super::Report for RolloutStatusReport {
+    const ROWS: Option<&'static str> = Some("daemonSets");
+}
+
 /// How far a rollout is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub enum Verdict {

@@ -19,6 +19,10 @@ pub struct WhatIfReportList {
     pub items: Vec<WhatIfReport>,
 }
 
+impl super::Report for WhatIfReportList {
+    const ROWS: Option<&'static str> = Some("items");
+}
+
 /// What would change if a manifest were applied.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -57,6 +61,10 @@ pub struct WhatIfReport {
     pub by: Option<ChangesBy>,
     /// Each node, by name.
     pub nodes: Vec<NodeChange>,
+}
+
+impl super::Report for WhatIfReport {
+    const ROWS: Option<&'static str> = None;
 }
 
 /// What would change on one node.

@@ -3,6 +3,7 @@
 mod agreement;
 mod completion;
 mod control_plane;
+mod json_path;
 mod random_rollouts;
 mod recordings;
 mod revisions;

@@ -221,7 +221,11 @@ async fn answer(
             if reports.is_empty() && output.as_ref().is_none_or(|output| *output == Output::Wide) {
                 session.say_none_found(io)?;
             }
-            let shown = Shown { is_named: name.is_some(), with_namespace: session.namespace.is_none(), output: output.as_ref() };
+            let shown = Shown {
+                is_named: name.is_some(),
+                with_namespace: session.namespace.is_none(),
+                output: output.as_ref(),
+            };
             print_table(&reports, shown, &view, out)?;
             return Ok(Exit::Success);
         }

@@ -83,8 +83,15 @@ impl TypedValueParser for OutputParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let names = ["wide", "json", "yaml", "name", "jsonpath=", "custom-columns="];
-        Some(Box::new(names.into_iter().map(PossibleValue::new)))
+        let values = [
+            ("wide", "More columns or rows"),
+            ("json", "The report as JSON"),
+            ("yaml", "The report as YAML"),
+            ("name", "Names only"),
+            ("jsonpath=", "Chosen values in a text"),
+            ("custom-columns=", "Chosen values in a table"),
+        ];
+        Some(Box::new(values.into_iter().map(|(name, help)| PossibleValue::new(name).help(help))))
     }
 }
 
@@ -148,8 +155,9 @@ impl CustomColumns {
         let rows = rows.iter().map(cells).collect::<Result<Vec<_>, _>>();
         let rows = rows.map_err(|why| not_applied("custom-columns", &why))?;
         let headings = self.columns.iter().map(|(heading, _)| heading).enumerate();
-        let layout: Vec<_> =
-            headings.map(|(index, heading)| Column::text(heading, move |row: &Vec<String>| row[index].clone())).collect();
+        let layout: Vec<_> = headings
+            .map(|(index, heading)| Column::text(heading, move |row: &Vec<String>| row[index].clone()))
+            .collect();
         Ok(table::write_with(self.heading, &layout, &rows, &View::new(None, false), out)?)
     }
 }

@@ -407,7 +407,9 @@ impl<'a> Parser<'a> {
         let digits = self.take(|c| c.is_ascii_digit() || c == '.');
         let text = format!("{}{digits}", sign.trim_start_matches('+'));
         let number = text.parse::<i64>().map(Value::from);
-        number.or_else(|_| text.parse::<f64>().map(Value::from)).map_err(|_| format!("cannot parse number {sign}{digits}"))
+        number
+            .or_else(|_| text.parse::<f64>().map(Value::from))
+            .map_err(|_| format!("cannot parse number {sign}{digits}"))
     }
 
     /// Parses a quoted string and its escape sequences.

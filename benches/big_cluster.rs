@@ -275,6 +275,18 @@ fn load(control_plane: &ControlPlane, nodes: usize) {
             });
         }
     });
+    // As the controller would have written it, which does not run here.
+    for owner in &owners {
+        let mut daemon_set = owner.clone();
+        daemon_set["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        daemon_set["status"] = json!({
+            "observedGeneration": 1, "currentNumberScheduled": nodes, "desiredNumberScheduled": nodes, "numberMisscheduled": 0,
+            "numberReady": nodes, "numberAvailable": nodes, "updatedNumberScheduled": nodes,
+        });
+        let name = owner["metadata"]["name"].as_str().unwrap();
+        let path = format!("/apis/apps/v1/namespaces/default/daemonsets/{name}/status");
+        connection.send("PUT", &path, &daemon_set);
+    }
     println!("{nodes} nodes and {} pods written in {:.0?}", nodes * DAEMON_SETS.len(), started.elapsed());
 }
 
@@ -283,7 +295,7 @@ fn measure(control_plane: &ControlPlane, nodes: usize) {
     let kubectl_ds = env!("CARGO_BIN_EXE_kubectl-ds");
     let ours = |arguments: &[&str]| {
         let mut command = Command::new(kubectl_ds);
-        command.args(arguments).args(["--kubeconfig", &kubeconfig]);
+        command.args(arguments).env("KUBECONFIG", &kubeconfig);
         command
     };
     let kubectl = |arguments: &[&str]| {
@@ -323,9 +335,32 @@ fn measure(control_plane: &ControlPlane, nodes: usize) {
     }
     let named = report("kubectl ds coverage cni (median of 3)", &named);
     let listed = report("kubectl get pods -l app=cni (median of 3)", &listed);
-    for arguments in [&["history", "cni"][..], &["history", "cni", "--diff"], &["undo", "cni", "--dry-run=client"]] {
+    for arguments in [
+        &["history", "cni"][..],
+        &["history", "cni", "--diff"],
+        &["undo", "cni", "--dry-run=client"],
+        &["status", "cni"],
+        &["__complete", "coverage", ""],
+        &["__complete", "coverage", "--node", "node-0"],
+    ] {
         let runs: Vec<Run> = (0..3).map(|_| run(vec![ours(arguments)])).collect();
         report(&format!("kubectl ds {} (median of 3)", arguments.join(" ")), &runs);
+    }
+    let runs: Vec<Run> = (0..3).map(|_| run(vec![kubectl(&["rollout", "status", "daemonset/cni"])])).collect();
+    report("kubectl rollout status daemonset/cni (median of 3)", &runs);
+    let proxy = Proxy::start(control_plane);
+    let received = Arc::new(AtomicUsize::new(0));
+    let server = format!("http://{}", relay(proxy.address.clone(), received.clone()));
+    for (name, command) in [
+        ("kubectl ds status cni", ours(&["status", "cni", "--namespace=default", "--server", &server])),
+        (
+            "kubectl rollout status",
+            kubectl(&["rollout", "status", "daemonset/cni", "--namespace=default", "--server", &server]),
+        ),
+    ] {
+        let before = received.load(Ordering::Relaxed);
+        run(vec![command]);
+        println!("{name:<52} {} bytes received", received.load(Ordering::Relaxed) - before);
     }
     let everything = report(
         "kubectl get nodes,pods -A -o json (one run)",

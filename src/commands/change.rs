@@ -42,7 +42,8 @@ pub struct ChangeArgs {
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
     dry_run: DryRun,
-    /// Output format: name, json or yaml for the changed DaemonSet, plan for the plan and its outcome in JSON
+    /// Output format: name, json or yaml for the changed DaemonSet, as soon as the API server has answered; plan for the
+    /// plan and its outcome in JSON
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
     /// Do not wait until the controller has observed the change

@@ -3,7 +3,7 @@
 //! [`Live::watch`] returns once everything is listed. A command then shows the snapshot whenever something has changed,
 //! and from time to time, since ages grow and `minReadySeconds` elapse:
 //!
-//! ```ignore
+//! ```text
 //! let mut watch = live.watch(query).await?;
 //! loop {
 //!     let report = report(watch.snapshot().await);

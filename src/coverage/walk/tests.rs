@@ -1,0 +1,168 @@
+//! Counts, groups and rows of small clusters.
+
+use serde_json::json;
+
+use super::coverage;
+use crate::coverage::options::{Detail, Options};
+use crate::coverage::test_support::{at, world};
+use crate::report::coverage::NodeState;
+use crate::report::reason::ReasonCode;
+
+#[test]
+fn nodes_are_counted_as_the_controller_counts_them() {
+    let report = world()
+        .node("a", json!({}))
+        .node("b", json!({}))
+        .node("c", json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}}))
+        .node("d", json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}}))
+        .node("e", json!({}))
+        .pod("agent-a", "a", json!({}))
+        .pod("agent-c", "c", json!({}))
+        .pod(
+            "agent-e",
+            "e",
+            json!({"metadata": {"labels": {"controller-revision-hash": "old", "pod-template-generation": "1"}}}),
+        )
+        .coverage();
+    let counts = &report.counts;
+    assert_eq!(
+        (counts.nodes_total, counts.eligible, counts.current, counts.ready, counts.available),
+        (Some(5), Some(3), Some(2), Some(2), Some(2))
+    );
+    assert_eq!(
+        (counts.missing, counts.updated, counts.outdated, counts.misscheduled, counts.not_eligible),
+        (Some(1), Some(1), Some(1), Some(1), Some(2))
+    );
+    let states: Vec<NodeState> = report.nodes.iter().map(|node| node.state).collect();
+    use NodeState::{Available, Misscheduled, Missing, NotEligible};
+    assert_eq!(states, [Available, Missing, Misscheduled, NotEligible, Available]);
+    assert_eq!(report.not_eligible_groups[0].code, ReasonCode::UntoleratedNoSchedule);
+    assert_eq!(report.groups.len(), 2);
+}
+
+#[test]
+fn no_eligible_node_because_of_a_likely_mistake_is_a_warning() {
+    let gpu = json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}});
+    let required = |terms| {
+        json!({"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
+    };
+    let gt = |value: &str| json!([{"matchExpressions": [{"key": "cores", "operator": "Gt", "values": [value]}]}]);
+    for (template, code) in [
+        (json!({"tolerations": [{"key": "dedicated", "value": "cpu"}]}), Some(ReasonCode::UntoleratedNoSchedule)),
+        (required(json!([{}])), Some(ReasonCode::AffinityEmptyTerms)),
+        (required(gt("many")), Some(ReasonCode::AffinityTermInvalid)),
+        (json!({"nodeSelector": {"Kubernetes.io/hostname": "n"}}), Some(ReasonCode::NodeSelectorLabelMissing)),
+        (json!({"nodeSelector": {"gpu": "true"}}), None),
+    ] {
+        let report = world().template(template.clone()).node("n", gpu.clone()).coverage();
+        let codes: Vec<ReasonCode> = report.concerns.iter().map(|concern| concern.code).collect();
+        assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{template}");
+        let eligible =
+            world().template(template).node("n", gpu.clone()).daemon_set(json!({"spec": {"template": {"spec": {
+            "tolerations": [{"operator": "Exists"}], "nodeSelector": null, "affinity": null}}}}));
+        assert!(eligible.pod("agent-n", "n", json!({})).coverage().concerns.is_empty());
+    }
+}
+
+#[test]
+fn a_plugin_that_some_nodes_wait_for_is_a_warning() {
+    let report = world()
+        .template(json!({"volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]}))
+        .node("a", json!({}))
+        .pod("agent-a", "a", json!({}))
+        .node("b", json!({"spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}}))
+        .coverage();
+    assert_eq!(report.concerns.len(), 1);
+    assert_eq!(report.concerns[0].code, ReasonCode::NotReadyNotTolerated);
+}
+
+#[test]
+fn a_pod_whose_node_is_gone_is_a_group_but_no_counted_node() {
+    let world = world().node("a", json!({})).pod("agent-a", "a", json!({})).pod("agent-z", "z", json!({}));
+    let report = world.coverage();
+    assert_eq!(report.counts.nodes_total, Some(1));
+    assert_eq!(report.groups[0].code, ReasonCode::OrphanedTarget);
+    assert_eq!(report.groups[0].nodes, ["z"]);
+}
+
+#[test]
+fn pods_on_nodes_that_were_not_asked_about_are_not_taken_for_orphans() {
+    let snapshot = world().node("a", json!({})).pod("agent-a", "a", json!({})).pod("agent-z", "z", json!({})).finish();
+    let options = Options { node: Some("a".to_owned()), ..Options::default() };
+    assert!(coverage(&snapshot, &options).daemon_sets[0].groups.is_empty());
+}
+
+#[test]
+fn groups_alone_keep_no_rows() {
+    let snapshot = world().node("a", json!({})).finish();
+    let report = &coverage(&snapshot, &Options::default()).daemon_sets[0];
+    assert!(report.nodes.is_empty());
+    assert_eq!(report.groups[0].nodes, ["a"]);
+}
+
+#[test]
+fn groups_are_the_same_whether_each_node_is_told_or_not() {
+    let mut small = world().template(json!({"nodeSelector": {"disk": "ssd"}}));
+    for number in 0..40 {
+        let name = format!("n{number:02}");
+        let labels = match number % 4 {
+            0 => json!({"disk": "ssd", "serial": name}),
+            1 => json!({"disk": "hdd", "serial": name}),
+            2 => json!({"serial": name}),
+            _ => json!({"Disk": "ssd", "serial": name}),
+        };
+        let taints = if number % 5 == 0 { json!([{"key": "k", "effect": "NoSchedule"}]) } else { json!([]) };
+        let made = if number % 8 == 4 { at("11:59:00") } else { at("09:00:00") };
+        small = small.node(
+            &name,
+            json!({"metadata": {"labels": labels, "creationTimestamp": made}, "spec": {"taints": taints}}),
+        );
+        if number % 12 == 0 {
+            small = small.pod(&format!("agent-{name}"), &name, json!({}));
+        }
+    }
+    let snapshot = small.finish();
+    let with = |detail| {
+        let options = Options { detail, by: Some("disk".to_owned()), ..Options::default() };
+        let mut report = coverage(&snapshot, &options).daemon_sets.remove(0);
+        report.nodes.clear();
+        report
+    };
+    let groups = with(Detail::Groups);
+    assert_eq!(groups, with(Detail::Nodes));
+    assert!(groups.groups.len() >= 3 && groups.not_eligible_groups.len() >= 4, "{groups:#?}");
+}
+
+#[test]
+fn counts_are_broken_down_by_the_values_of_a_label() {
+    let snapshot = world()
+        .node("a", json!({"metadata": {"labels": {"zone": "z2"}}}))
+        .node("b", json!({"metadata": {"labels": {"zone": "z1"}}}))
+        .node("c", json!({}))
+        .pod("agent-a", "a", json!({}))
+        .finish();
+    let options = Options { by: Some("zone".to_owned()), detail: Detail::Groups, ..Options::default() };
+    let report = &coverage(&snapshot, &options).daemon_sets[0];
+    let rows = &report.by.as_ref().unwrap().rows;
+    let rows: Vec<_> =
+        rows.iter().map(|row| (row.value.as_deref(), row.counts.available, row.counts.missing)).collect();
+    assert_eq!(rows, [(Some("z1"), Some(0), Some(1)), (Some("z2"), Some(1), Some(0)), (None, Some(0), Some(1))]);
+}
+
+#[test]
+fn an_old_pod_that_is_available_counts_while_the_new_one_comes_up() {
+    let node = world()
+        .daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}))
+        .node("a", json!({}))
+        .pod("agent-old", "a", json!({"metadata": {"labels": {"controller-revision-hash": "hash1"}}}))
+        .unready_pod(
+            "agent-new",
+            "a",
+            json!({"state": {"waiting": {"reason": "ContainerCreating"}}}),
+            json!({"metadata": {"creationTimestamp": at("11:59:50")}}),
+        )
+        .only_node();
+    assert_eq!(node.state, NodeState::Available);
+    assert!(node.reasons.is_empty(), "{:?}", node.reasons);
+}

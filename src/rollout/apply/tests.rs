@@ -1,0 +1,206 @@
+//! Each answer of a server to a step, and what it is reported as.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Application, Failed, Refusal, Server, apply};
+use crate::model::daemon_set::DaemonSet;
+use crate::model::pod::Pod;
+use crate::plan::{Plan, PodRef, Step};
+
+/// A server that answers as it was told; of what it reads, the last first, the first stays.
+struct Script {
+    answers: RefCell<Vec<Result<Value, Failed<&'static str>>>>,
+    now: RefCell<Vec<Result<Option<Value>, &'static str>>>,
+    sent: Cell<usize>,
+}
+
+impl Script {
+    fn new(answer: Result<Value, Failed<&'static str>>, now: Vec<Result<Option<Value>, &'static str>>) -> Self {
+        Script { answers: RefCell::new(vec![answer]), now: RefCell::new(now), sent: Cell::new(0) }
+    }
+
+    fn read_now(&self) -> Result<Option<Value>, &'static str> {
+        let mut now = self.now.borrow_mut();
+        let read = if now.len() > 1 { now.pop() } else { now.last().cloned() };
+        read.unwrap()
+    }
+}
+
+impl Server for Script {
+    type Error = &'static str;
+
+    async fn send(&self, step: &Step) -> Result<Value, Failed<&'static str>> {
+        self.sent.set(self.sent.get() + 1);
+        let Step::PatchDaemonSet(patch) = step else { return self.answers.borrow_mut().pop().unwrap() };
+        let locked_on = patch.patch().0.first().map(|operation| serde_json::to_value(operation).unwrap());
+        let now = self.now.borrow().last().cloned().and_then(Result::ok).flatten();
+        let now = now.as_ref();
+        match self.answers.borrow_mut().pop() {
+            Some(answer) => answer,
+            // As a real one: it compares the resource version.
+            None if now.is_some_and(|now| locked_on.unwrap()["value"] == now["metadata"]["resourceVersion"]) => {
+                Ok(patch.applied_to(now.unwrap()).unwrap())
+            }
+            None => Err(Failed::Conflict("conflict")),
+        }
+    }
+
+    async fn read_daemon_set(&self, _: &DaemonSet) -> Result<Option<DaemonSet>, &'static str> {
+        self.read_now().map(|object| object.map(|object| DaemonSet::from_object(object).unwrap()))
+    }
+
+    async fn read_pod(&self, _: &PodRef) -> Result<Option<Pod>, &'static str> {
+        self.read_now().map(|object| object.map(|object| serde_json::from_value(object).unwrap()))
+    }
+
+    async fn pause(&self, _: Duration) {}
+
+    fn unexpected(&self, _: &Step, _: &str) -> &'static str {
+        "unexpected"
+    }
+}
+
+fn object(image: &str, change: impl Fn(&mut Value)) -> Value {
+    let mut object = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"namespace": "team", "name": "agent", "uid": "1", "resourceVersion": "7"},
+        "spec": {"template": {"spec": {"containers": [{"name": "agent", "image": image}]}}},
+    });
+    change(&mut object);
+    object
+}
+
+/// Applies a rollback to `agent:1`, and returns what became of it and how often it was sent.
+fn applied(
+    answer: Result<Value, Failed<&'static str>>,
+    now: Result<Option<Value>, &'static str>,
+    is_dry_run: bool,
+) -> (Application<&'static str>, usize) {
+    apply_to(&Script::new(answer, vec![now]), is_dry_run)
+}
+
+/// Applies a rollback of which an answer is lost, and returns what became of it.
+fn reads(
+    answer: Result<Value, Failed<&'static str>>,
+    now: Vec<Result<Option<Value>, &'static str>>,
+) -> Application<&'static str> {
+    apply_to(&Script::new(answer, now), false).0
+}
+
+fn apply_to(script: &Script, is_dry_run: bool) -> (Application<&'static str>, usize) {
+    let before = DaemonSet::from_object(object("agent:2", |_| {})).unwrap();
+    let target = DaemonSet::from_object(object("agent:1", |_| {})).unwrap().template();
+    let plan = Plan::undo(&before, 1, &target);
+    let application = pin!(apply(script, &plan.steps[0], &before, is_dry_run));
+    match application.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(application) => (application, script.sent.get()),
+        Poll::Pending => panic!("nothing here waits"),
+    }
+}
+
+#[test]
+fn what_became_of_a_deletion_is_told_from_the_pod() {
+    let pod = |uid: &str, deleted: Option<&str>| json!({"kind": "Pod", "metadata": {"name": "agent-x", "uid": uid, "deletionTimestamp": deleted}});
+    let at = Some("2026-11-21T06:00:00Z");
+    let deletion = Step::DeletePod(PodRef {
+        namespace: "team".to_owned(),
+        name: "agent-x".to_owned(),
+        uid: "1".to_owned(),
+        resource_version: "7".to_owned(),
+    });
+    let before = DaemonSet::from_object(object("agent:2", |_| {})).unwrap();
+    let success = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
+    let gone = || Application::Applied(Value::Null);
+    let lost = || Err(Failed::OutcomeUnknown("lost"));
+    let conflict = || Err(Failed::Conflict("conflict"));
+    let odd = |answer: Value| Ok(answer);
+    for (answer, now, expected) in [
+        (Ok(pod("1", at)), Err("down"), Application::Applied(pod("1", at))),
+        (Ok(success.clone()), Err("down"), Application::Applied(success)),
+        (Err(Failed::NotFound), Err("down"), gone()),
+        (Err(Failed::Refused("no")), Err("down"), Application::Refused(Refusal::ByServer("no"))),
+        (lost(), Ok(None), gone()),
+        (lost(), Ok(Some(pod("1", at))), gone()),
+        (lost(), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("lost"))),
+        (lost(), Ok(Some(pod("2", None))), Application::Recreated),
+        (lost(), Err("down"), Application::Unknown("lost")),
+        (conflict(), Ok(Some(pod("1", None))), Application::Refused(Refusal::Contended)),
+        (Err(Failed::Blocked), Err("down"), Application::Refused(Refusal::Blocked)),
+        (conflict(), Ok(Some(pod("2", None))), Application::Recreated),
+        (odd(json!({})), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("unexpected"))),
+        (odd(pod("2", at)), Ok(None), gone()),
+    ] {
+        let script = Script::new(answer, vec![now]);
+        let application = pin!(apply(&script, &deletion, &before, false));
+        assert_eq!(application.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(expected));
+    }
+}
+
+#[test]
+fn what_became_of_a_patch_is_told_from_the_object() {
+    let changed = || object("agent:1", |object| object["metadata"]["resourceVersion"] = "8".into());
+    let edited = |manager: &'static str| {
+        object("agent:3", move |object| {
+            object["metadata"]["resourceVersion"] = "8".into();
+            object["metadata"]["managedFields"] = json!([{"manager": manager, "operation": "Update"}]);
+        })
+    };
+    let recreated = || object("agent:1", |object| object["metadata"]["uid"] = "2".into());
+    let status = || object("agent:2", |object| object["metadata"]["resourceVersion"] = "8".into());
+    let conflict = || Err(Failed::Conflict("conflict"));
+    let lost = || Err(Failed::OutcomeUnknown("lost"));
+    let is_changed_by = |application: &Application<&str>, manager: &str| {
+        matches!(application, Application::Refused(Refusal::Changed { by, changes })
+            if by.as_slice() == [manager] && changes.len() == 1)
+    };
+    let not_applied = |error| Application::Refused(Refusal::NotApplied(error));
+
+    assert_eq!(applied(Ok(changed()), Err("down"), false), (Application::Applied(changed()), 1));
+    assert_eq!(
+        applied(Err(Failed::Refused("no")), Err("down"), false),
+        (Application::Refused(Refusal::ByServer("no")), 1)
+    );
+    for failed in [conflict, lost] {
+        assert_eq!(applied(failed(), Ok(Some(changed())), false), (Application::Applied(changed()), 1));
+        assert_eq!(applied(failed(), Ok(Some(recreated())), false), (Application::Recreated, 1));
+        assert_eq!(applied(failed(), Ok(None), false), (Application::Refused(Refusal::Deleted), 1));
+        let (application, sent) = applied(failed(), Ok(Some(edited("kubectl-edit"))), false);
+        assert!(is_changed_by(&application, "kubectl-edit") && sent == 1, "{application:?}");
+        // Under this tool's own name it may have been this very patch, altered by a webhook.
+        let (application, _) = applied(failed(), Ok(Some(edited("kubectl-ds"))), false);
+        assert!(matches!(application, Application::Unknown(_)), "{application:?}");
+    }
+    // It may have been applied after it was last read.
+    assert_eq!(reads(lost(), vec![Err("down"), Ok(Some(status()))]), Application::Unknown("lost"));
+    assert_eq!(applied(conflict(), Err("down"), false), (Application::Unknown("conflict"), 1));
+    assert_eq!(applied(lost(), Err("down"), false), (Application::Unknown("lost"), 1));
+    assert_eq!(applied(lost(), Ok(Some(status())), false), (not_applied("lost"), 1));
+    let wrong = object("agent:2", |_| {});
+    assert_eq!(applied(Ok(wrong), Ok(Some(status())), false), (not_applied("unexpected"), 1));
+    // Only the status has changed: it is sent again for the newer version.
+    let (application, sent) = applied(conflict(), Ok(Some(status())), false);
+    assert!(matches!(application, Application::Applied(_)) && sent == 2, "{application:?}");
+}
+
+#[test]
+fn a_dry_run_that_fails_has_changed_nothing() {
+    let same_edit = object("agent:1", |object| object["metadata"]["resourceVersion"] = "8".into());
+    for (failed, now, error) in [
+        (Failed::OutcomeUnknown("lost"), Err("down"), "lost"),
+        (Failed::Conflict("conflict"), Err("down"), "down"),
+        (Failed::Conflict("conflict"), Ok(Some(same_edit)), "conflict"),
+    ] {
+        let (application, sent) = applied(Err(failed), now, true);
+        assert_eq!(sent, 1);
+        assert!(
+            matches!(&application, Application::Refused(Refusal::ByServer(found) | Refusal::NotApplied(found))
+                if *found == error),
+            "{application:?}"
+        );
+    }
+}

@@ -128,6 +128,24 @@ pub fn is_updated(daemon_set: &DaemonSet, current_hash: Option<&str>, pod: &Pod)
     hash_matches || generation_matches
 }
 
+/// How many failed pods on a node are a pile: that many do not go away by themselves soon.
+pub(crate) const PILE: usize = 3;
+
+/// Returns whether a pod has failed, and is not being deleted.
+pub(crate) fn has_failed(pod: &Pod) -> bool {
+    pod.status.phase == "Failed" && !pod.metadata.is_terminating()
+}
+
+/// Returns whether pods of the current revision fail on a node as fast as they are created.
+///
+/// While surging, the controller creates a pod on a node without a running one at once, whether or not the backoff of those
+/// that have failed there is over: `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.36.3, and
+/// issue 124388 of kubernetes/kubernetes. They pile up, since it deletes one for each backoff.
+pub(crate) fn keeps_failing(daemon_set: &DaemonSet, current_hash: Option<&str>, pods: &[&Pod]) -> bool {
+    let is_current = |pod: &&&Pod| is_updated(daemon_set, current_hash, pod);
+    pods.iter().filter(|pod| has_failed(pod)).filter(is_current).count() >= PILE
+}
+
 /// What the controller does about the pods of one node, besides a rolling update.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodsOnNode {

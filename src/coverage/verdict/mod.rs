@@ -33,6 +33,7 @@ use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
+use crate::scheduling::daemon_pods::keeps_failing;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::Decision;
 use daemon_set_context::Subject;
@@ -190,7 +191,9 @@ fn eligible_by_its_pods(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeS
         findings.extend(duplicate_pod(subject, pods));
         return (state, findings);
     }
-    let current = live.iter().copied().find(|pod| !pod.is_terminal()).unwrap_or(live[0]);
+    // Where pods fail as fast as they are created, the newest is about to fail, too.
+    let keeps_failing = keeps_failing(subject.daemon_set, subject.current_hash, &live);
+    let current = live.iter().copied().find(|pod| !pod.is_terminal() && !keeps_failing).unwrap_or(live[0]);
     let (state, mut findings) = of_pod(subject, node, current);
     let others = pods.iter().filter(|pod| !std::ptr::eq(**pod, current));
     findings.extend(others.flat_map(|pod| {

@@ -37,6 +37,63 @@ fn a_rollout_waits_for_ready_pods_that_are_terminating() {
     assert_eq!(status(waiting).verdict, Verdict::Progressing);
 }
 
+/// Once its containers are killed, the kubelet still has to clean up.
+#[test]
+fn a_rollout_waits_for_pods_that_are_a_little_past_their_grace_period() {
+    let waiting = |deadline: &str| {
+        let mut terminating = old();
+        terminating["metadata"]["deletionTimestamp"] = json!(at(deadline));
+        let world = world()
+            .daemon_set(json!({"status": {"observedGeneration": 2}}))
+            .node("a", json!({}))
+            .unready_pod("agent-a", "a", json!({}), terminating)
+            .node("b", json!({}))
+            .pod("agent-b", "b", old());
+        status(world)
+    };
+    let cleaning_up = waiting("11:59:20");
+    assert_eq!((cleaning_up.verdict, cleaning_up.causes[0].passing), (Verdict::Progressing, true));
+    let stuck = waiting("11:58:50");
+    assert_eq!((stuck.verdict, stuck.causes[0].passing), (Verdict::Blocked, false));
+}
+
+/// Three nodes became available on the new revision, a quarter of an hour apart from each other; two may be unavailable.
+fn with_a_pace() -> World {
+    let mut world = world().node("old", json!({})).pod("agent-old", "old", old()).daemon_set(json!({
+        "spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2, "maxSurge": 0}}}}));
+    for time in ["11:15:00", "11:30:00", "11:45:00"] {
+        world = world.node(time, json!({})).pod(&format!("agent-{time}"), time, ready_since(time));
+    }
+    world.node("starting", json!({})).unready_pod(
+        "agent-starting",
+        "starting",
+        json!({"state": {"waiting": {"reason": "ContainerCreating"}}}),
+        json!({"metadata": {"creationTimestamp": at("11:58:30")},
+            "status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:58:30")}]}}),
+    )
+}
+
+fn crashing(world: World, node: &str) -> World {
+    let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+    world.node(node, json!({})).unready_pod(&format!("agent-{node}"), node, crashes, json!({}))
+}
+
+#[test]
+fn there_is_no_time_left_for_what_cannot_go_on() {
+    let eta = |world: World| {
+        let status = status(world);
+        assert_eq!(status.verdict, Verdict::Progressing);
+        status.eta.map(|eta| eta.seconds)
+    };
+    assert_eq!(eta(with_a_pace()), Some(1800));
+    // A node that stays as it is does not count.
+    assert_eq!(eta(crashing(with_a_pace(), "x")), Some(1800));
+    // The old pod waits behind two that stay as they are.
+    assert_eq!(eta(crashing(crashing(with_a_pace(), "x"), "y")), None);
+    let refused = with_a_pace().node("refused", json!({}));
+    assert_eq!(eta(refused.refusal("pods \"agent-x\" is forbidden: exceeded quota: few-pods")), None);
+}
+
 /// `set` refuses to delete surge pods unless it is told to (`KUBECTL_DS_SEED=2000`, rollout 17).
 #[test]
 fn the_command_that_ends_a_blocked_surge_deletes_the_surge_pods() {
@@ -124,6 +181,54 @@ fn a_surge_of_a_failing_revision_is_rolled_back() {
     let blocked = status(world);
     assert_eq!(blocked.verdict, Verdict::Blocked);
     assert_eq!(commands(&blocked), ["kubectl ds undo --to-revision 1 -n default agent"]);
+}
+
+/// `KUBECTL_DS_SEED=993497318`, rollout 12: 7,229 failed pods within 15 minutes on a node that was ready again, and all the time
+/// either the controller was to create the next one, or that was starting.
+#[test]
+fn a_controller_that_creates_pods_as_fast_as_they_fail_makes_no_progress() {
+    let failed = |revision: &Value| {
+        let mut pod = revision.clone();
+        pod["status"] = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected",
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:59:30")}]});
+        pod
+    };
+    let surging = |world: World| {
+        world.revision("hash1", 1).daemon_set(json!({"status": {"observedGeneration": 2},
+            "spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}}}))
+    };
+    let revision = json!({"metadata": {"labels": {}}});
+    let failing = |number: usize| {
+        let world =
+            surging(world()).node("b", json!({})).pod("agent-b", "b", old()).pod("agent-b-new", "b", failed(&revision));
+        let world = world.node("c", json!({})).pod("agent-c", "c", old()).node("a", json!({}));
+        (0..number).fold(world, |world, number| world.pod(&format!("agent-a-{number}"), "a", failed(&revision)))
+    };
+    assert_eq!(status(failing(2)).verdict, Verdict::Progressing);
+    let piling_up = status(failing(3));
+    assert_eq!((piling_up.verdict, piling_up.next.create_on.as_slice()), (Verdict::Blocked, &["a".to_owned()][..]));
+    let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+    let young = json!({"metadata": {"creationTimestamp": at("11:59:59")},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:59:59")}]}});
+    assert_eq!(status(failing(3).unready_pod("agent-next", "a", starting, young)).verdict, Verdict::Blocked);
+    // The budget allows another node.
+    let mut roomy = failing(3);
+    roomy.snapshot.pods.retain(|pod| pod.metadata.name != "agent-b-new");
+    assert_eq!(status(roomy).verdict, Verdict::Progressing);
+
+    let rolled_back = |number: usize| {
+        let world = surging(world()).node("a", json!({})).pod("agent-a", "a", json!({}));
+        (0..number).fold(world, |world, number| world.pod(&format!("agent-a-{number}"), "a", failed(&old())))
+    };
+    assert_eq!(status(rolled_back(2)).verdict, Verdict::Progressing);
+    let left = status(rolled_back(3));
+    assert_eq!(left.verdict, Verdict::Blocked);
+    assert_eq!(
+        commands(&left),
+        [
+            "kubectl delete pod --field-selector 'status.phase=Failed' -l 'app=agent,controller-revision-hash=hash1' -n default"
+        ]
+    );
 }
 
 /// `KUBECTL_DS_SEED=100`, rollout 16 of the random rollouts: `maxSurge` 1, `minReadySeconds` 1, 3 of 18 nodes updated, and

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::scheduling::advanced_update;
-use crate::scheduling::daemon_pods::{NodePods, Upkeep, manage};
+use crate::scheduling::daemon_pods::{NodePods, Upkeep, keeps_failing, manage};
 use crate::scheduling::rolling_update::{NodeNotFound, UpdateStep, rolling_update};
 
 /// What the controller does next. It replaces pods only if there is nothing else to create or delete.
@@ -12,6 +12,8 @@ use crate::scheduling::rolling_update::{NodeNotFound, UpdateStep, rolling_update
 pub(crate) struct NextStep<'a> {
     /// What is created and deleted besides the rolling update.
     pub(crate) upkeep: Upkeep<'a>,
+    /// The nodes among those that get a pod on which pods of the current revision keep failing.
+    pub(crate) retried: Vec<&'a str>,
     /// The rolling update; `None` if the strategy replaces nothing.
     pub(crate) update: Option<Result<UpdateStep<'a>, NodeNotFound<'a>>>,
 }
@@ -27,6 +29,11 @@ pub(crate) fn next_step<'a>(
     now: Timestamp,
 ) -> NextStep<'a> {
     let upkeep = manage(daemon_set, current_hash, nodes, |_| true, now);
+    let is_retried = |node: &&NodePods<'_>| {
+        upkeep.create.contains(&node.node) && keeps_failing(daemon_set, Some(current_hash), &node.pods)
+    };
+    let retried = nodes.iter().filter(is_retried);
+    let retried = retried.map(|node| node.node).collect();
     let update = match &daemon_set.spec.update_strategy {
         UpdateStrategy::RollingUpdate(rolling) if daemon_set.flavor() == Flavor::Advanced => {
             let update = || advanced_update::rolling_update(daemon_set, rolling, current_hash, nodes, now);
@@ -35,7 +42,7 @@ pub(crate) fn next_step<'a>(
         UpdateStrategy::RollingUpdate(_) => Some(rolling_update(daemon_set, current_hash, nodes, now)),
         UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => None,
     };
-    NextStep { upkeep, update }
+    NextStep { upkeep, retried, update }
 }
 
 impl<'a> NextStep<'a> {
@@ -49,13 +56,16 @@ impl<'a> NextStep<'a> {
         self.upkeep.create.is_empty() && !self.deletes()
     }
 
-    /// Returns whether the step changes anything. `creation_is_refused` tells that the API server refuses new pods: the
-    /// controller then tries to create them again and again, and never gets to the rolling update.
+    /// Returns whether the step changes anything, other than to create pods where they keep failing. `creation_is_refused`
+    /// tells that the API server refuses new pods: the controller then tries to create them again and again, and never gets
+    /// to the rolling update.
     pub(crate) fn acts(&self, creation_is_refused: bool) -> bool {
-        if self.deletes() || (!self.upkeep.create.is_empty() && !creation_is_refused) {
+        let creates = self.upkeep.create.iter().any(|node| !self.retried.contains(node));
+        if self.deletes() || (creates && !creation_is_refused) {
             return true;
         }
-        let Some(update) = self.update().filter(|_| self.upkeep.create.is_empty()) else { return false };
+        // Between two pods that fail, it gets to the rolling update.
+        let Some(update) = self.update().filter(|_| !creates) else { return false };
         let (creates, deletes) = if update.surges {
             (update.create.len() + update.replaced_now, update.delete.len() + update.not_eligible_deleted_now)
         } else {

@@ -17,10 +17,14 @@ use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
 use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};
 use crate::report::reason::ReasonCode;
-use crate::scheduling::daemon_pods::{self, NodePods};
+use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 
 /// For how many seconds a pod that was just created may be not ready without counting as a problem.
 const STARTUP: i64 = 60;
+
+/// For how many seconds past its grace period a pod may still be there without blocking the rollout: killed containers take
+/// the kubelet some time to clean up.
+const CLEANUP: i64 = 60;
 
 /// How many seconds after a pod has become available the controller must have acted on it.
 const REACTION: i64 = 10;
@@ -58,8 +62,12 @@ pub(in crate::rollout) struct RolloutNode<'a> {
     pub(in crate::rollout) old: Option<&'a Pod>,
     pub(in crate::rollout) updated_is_available: bool,
     pub(in crate::rollout) old_is_available: bool,
-    /// Whether a pod is being deleted.
-    pub(in crate::rollout) is_terminating: bool,
+    /// The pods that are being deleted.
+    pub(in crate::rollout) terminating: Vec<&'a Pod>,
+    /// The pods that have failed and are not being deleted.
+    pub(in crate::rollout) failed: Vec<&'a Pod>,
+    /// Whether pods of the current revision fail as fast as they are created.
+    pub(in crate::rollout) keeps_failing: bool,
     /// The primary reason that coverage gives.
     pub(in crate::rollout) reason: Option<ReasonCode>,
     /// Since when the node has had no available pod, if that is known.
@@ -122,7 +130,9 @@ impl<'a> Situation<'a> {
             old,
             updated_is_available,
             old_is_available,
-            is_terminating: pods.pods.iter().any(|pod| pod.metadata.is_terminating()),
+            terminating: pods.pods.iter().copied().filter(|pod| pod.metadata.is_terminating()).collect(),
+            failed: pods.pods.iter().copied().filter(|pod| daemon_pods::has_failed(pod)).collect(),
+            keeps_failing: daemon_pods::keeps_failing(self.daemon_set, hash, &pods.pods),
             since: reason.and_then(|code| unavailable_since(code, node, &pods.pods)),
             reason,
         }
@@ -183,13 +193,21 @@ impl<'a> Situation<'a> {
 
     /// Returns whether a node is about to become available, or to stop counting against the budget.
     pub(in crate::rollout) fn is_passing(&self, node: &RolloutNode<'_>) -> bool {
+        if node.updated_is_available && !node.failed.is_empty() {
+            // The controller deletes them one by one, each after a longer backoff.
+            return node.failed.len() < PILE && self.is_recent(node.since, STARTUP);
+        }
         match node.reason {
+            _ if node.keeps_failing => false,
             Some(code) if code.is_lack_of_room() && self.has_room(node) => true,
+            Some(ReasonCode::StuckTerminating) => node.terminating.iter().all(|pod| {
+                pod.metadata.finalizers.is_empty() && self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP)
+            }),
             // The node controller removes the taint of a node that is ready again.
             Some(ReasonCode::NodeNotReadyTaint) => self.index.node(node.name).is_some_and(is_ready),
             Some(code) => self.passes(code, node.since),
             // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
-            None => (node.updated.is_some() || node.is_terminating) && !node.is_done,
+            None => (node.updated.is_some() || !node.terminating.is_empty()) && !node.is_done,
         }
     }
 
@@ -201,15 +219,21 @@ impl<'a> Situation<'a> {
         pod.zip(object).and_then(|(pod, object)| fits_without_terminating(self.index, object, pod)).unwrap_or(false)
     }
 
+    /// Returns whether a time is known, and was less than so many seconds ago.
+    fn is_recent(&self, since: Option<Timestamp>, seconds: i64) -> bool {
+        since.is_some_and(|since| seconds_between(since, self.now()) < seconds)
+    }
+
     /// Returns whether a reason is expected to pass by itself.
     pub(in crate::rollout) fn passes(&self, code: ReasonCode, since: Option<Timestamp>) -> bool {
         use ReasonCode as R;
-        let for_less_than = |seconds: i64| since.map(|since| seconds_between(since, self.now()) < seconds);
         match code {
-            R::ContainersStarting | R::WaitingForPreemption => for_less_than(PROGRESS_DEADLINE).unwrap_or(true),
+            R::ContainersStarting | R::WaitingForPreemption => {
+                since.is_none() || self.is_recent(since, PROGRESS_DEADLINE)
+            }
             R::OrphanedTarget | R::PodOnIneligibleNode => true,
             R::ReadinessFailing | R::ReadinessGate | R::InitBlocked | R::SchedulerSilent | R::Unexplained => {
-                for_less_than(STARTUP).unwrap_or(false)
+                self.is_recent(since, STARTUP)
             }
             code => code.takes_time(),
         }

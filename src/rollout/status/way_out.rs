@@ -1,6 +1,8 @@
 //! What lets a blocked rollout continue: only changes after which nodes become updated, and none that spreads a revision
 //! that fails.
 
+use std::collections::BTreeMap;
+
 use super::next_step::NextStep;
 use super::simulation;
 use super::situation::{RolloutNode, Situation};
@@ -8,7 +10,7 @@ use super::suspect::{failing, is_about_the_pod};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
+use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::template::Template;
 use crate::plan::{SpecFields, StrategyType};
@@ -19,6 +21,7 @@ use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::planned::Planned;
 use crate::rollout::revisions::{Revision, Revisions, name_of};
 use crate::rollout::set;
+use crate::scheduling::daemon_pods::PILE;
 
 /// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
 pub(super) fn way_out(
@@ -42,6 +45,7 @@ pub(super) fn way_out(
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if revision_fails => vec![undo(situation, revisions, true)],
+        Verdict::Blocked if situation.nodes.iter().any(is_piled_up) => vec![delete_failed(situation)],
         Verdict::Paused => vec![replace_one(situation), rolling_update(situation, revisions)],
         _ => vec![
             orphan(situation, step),
@@ -69,6 +73,27 @@ fn delete_replaced(step: &NextStep<'_>) -> Option<Fix> {
     Some(Fix { advice: advice.to_owned(), command: delete(pod) })
 }
 
+/// Returns whether failed pods have piled up beside an available one.
+fn is_piled_up(node: &RolloutNode<'_>) -> bool {
+    node.updated_is_available && node.failed.len() >= PILE
+}
+
+/// Suggests to delete failed pods beside available ones: the controller deletes one for each backoff, which grows to 15
+/// minutes. Those of one revision are told from all other pods by its label.
+fn delete_failed(situation: &Situation<'_>) -> Option<Fix> {
+    let daemon_set = situation.daemon_set;
+    let mut by_hash: BTreeMap<&str, usize> = BTreeMap::new();
+    for pod in situation.nodes.iter().filter(|node| is_piled_up(node)).flat_map(|node| &node.failed) {
+        *by_hash.entry(pod.revision_hash()).or_default() += 1;
+    }
+    let (hash, pods) = by_hash.into_iter().filter(|(hash, _)| !hash.is_empty()).max_by_key(|(_, pods)| *pods)?;
+    let selector = format!("{},{CONTROLLER_REVISION_HASH_LABEL}={hash}", daemon_set.spec.selector);
+    let delete = Command::kubectl(&["delete", "pod", "--field-selector", "status.phase=Failed", "-l", &selector]);
+    let advice =
+        format!("to delete the {pods} failed pods, which the controller deletes one at a time, ever more slowly");
+    Some(Fix { advice, command: Some(delete.namespace(&daemon_set.metadata.namespace)) })
+}
+
 /// Suggests to delete one old pod under OnDelete; an unavailable one costs nothing.
 fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
     let old = |node: &&RolloutNode<'_>| node.old.is_some() && node.eligible && node.updated.is_none();
@@ -83,6 +108,9 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
     match hold.is_in_force {
         true if revision_fails => {
             vec![fix("once the template is one that works, to let the controller replace the pods", Subcommand::Resume)]
+        }
+        true if situation.nodes.iter().all(|node| node.old.is_none()) => {
+            vec![fix("to restore the update strategy", Subcommand::Resume)]
         }
         true => vec![
             Fix {

@@ -23,6 +23,9 @@ use super::recorder::{Change, Object};
 /// How old what the controller knows of nodes and of the DaemonSet may be.
 const LAG: SignedDuration = SignedDuration::from_secs(10);
 
+/// The least time for which what is only slow is given.
+const GIVEN_TIME: SignedDuration = SignedDuration::from_secs(60);
+
 /// How much later than the controller the test may receive a change.
 const DELAY: SignedDuration = SignedDuration::from_secs(1);
 
@@ -75,6 +78,15 @@ impl State {
 
     fn pod(&self, name: &str) -> Option<&Pod> {
         self.pods().find(|pod| pod.metadata.name == name)
+    }
+
+    /// Returns whether a pod of the current revision has failed on a node.
+    fn has_failed_on(&self, node: &str) -> bool {
+        let newest = self.revisions().max_by_key(|revision| revision.revision).map(ControllerRevision::hash);
+        self.pods().any(|pod| {
+            let hash = pod.metadata.labels.get("controller-revision-hash").map(String::as_str);
+            target_node(pod) == Some(node) && pod.status.phase == "Failed" && hash == newest
+        })
     }
 
     fn nodes(&self) -> impl Iterator<Item = &Node> {
@@ -430,19 +442,28 @@ impl<'a> Judge<'a> {
                 return wrong("users of the budget");
             }
         }
-        // On a busy machine, pods may start after the time that they are given.
-        let is_slow = status.causes.iter().any(|cause| !cause.passing && is_given_time(cause.code));
         let is_stopped = matches!(status.verdict, Verdict::Blocked | Verdict::Paused);
-        if is_stopped && status.stalled_since.is_none() && !is_slow {
+        if is_stopped && status.stalled_since.is_none() {
             let next = &status.next;
-            if !next.create_on.is_empty() || !next.delete.is_empty() || next.replace > 0 {
+            // While surging, the controller recreates failed pods without a pause.
+            let creates = next.create_on.iter().any(|node| !state.has_failed_on(node));
+            if creates || !next.delete.is_empty() || next.replace > 0 {
                 return wrong("it stops and has a next step");
             }
-            if let Some(progress) = self.progress(at) {
+            if let Some(progress) = self.progress(at).filter(|progress| !self.is_late(*progress, &status, now)) {
                 return wrong(&format!("it went on by itself: {}", self.describe(progress)));
             }
         }
         Ok(true)
+    }
+
+    /// Returns whether a change is that of a pod that has taken longer than the time that it is given, as on a busy machine.
+    fn is_late(&self, change: usize, status: &RolloutStatus, now: Timestamp) -> bool {
+        let Object::Pod(pod) = &self.changes[change].object else { return false };
+        let node = target_node(pod).unwrap_or_default();
+        let is_over = |since: Option<Timestamp>| since.is_some_and(|since| now.duration_since(since) >= GIVEN_TIME);
+        let late = status.causes.iter().filter(|cause| is_given_time(cause.code) && is_over(cause.since));
+        late.flat_map(|cause| &cause.nodes).any(|late| late == node)
     }
 
     /// Returns the change after a state by which the rollout went on, although nobody had intervened.
@@ -457,7 +478,12 @@ impl<'a> Judge<'a> {
                 }
                 return None;
             };
-            let Some(before) = before.pod(&change.name) else { return Some(next) };
+            let Some(before) = before.pod(&change.name) else {
+                match target_node(pod) {
+                    Some(node) if before.has_failed_on(node) => continue,
+                    _ => return Some(next),
+                }
+            };
             if before.status.phase == "Failed" {
                 // The controller recreates failed pods in any case.
                 return None;

@@ -31,6 +31,9 @@ const STANDSTILL: Duration = Duration::from_secs(300);
 /// How long a rollout must have been blocked before something is done about it.
 const BLOCKED: Duration = Duration::from_millis(500);
 
+/// How long a rollout must have been blocked before something is done about it although pods come and go.
+const RESTLESS: Duration = Duration::from_secs(5);
+
 /// What a rollout shows for certain, so that no run leaves it to chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Focus {
@@ -337,7 +340,7 @@ impl Rollout {
     fn follow(&mut self) {
         let start = Instant::now();
         let mut said = None;
-        let (mut changes, mut since) = (0, Instant::now());
+        let (mut changes, mut since, mut said_since) = (0, Instant::now(), Instant::now());
         loop {
             self.bed.recorder.wait(&self.namespace, changes);
             let Some((status, seen)) = self.look() else { continue };
@@ -346,11 +349,17 @@ impl Rollout {
                 (changes, since) = (seen, Instant::now());
             }
             if said != Some(verdict) {
-                said = Some(verdict);
+                (said, said_since) = (Some(verdict), Instant::now());
                 self.tell(format!("{verdict:?}"));
             }
             assert!(start.elapsed() < PATIENCE, "it never ends: {}", brief(&status));
+            // Where pods fail as fast as they are created, nothing stands still for the program to say the same.
+            let is_restless = said_since.elapsed() >= RESTLESS;
             match verdict {
+                Verdict::Blocked if is_restless && since.elapsed() < BLOCKED => {
+                    self.help(&status);
+                    said = None;
+                }
                 Verdict::Complete | Verdict::Blocked | Verdict::Paused if since.elapsed() < BLOCKED => {}
                 Verdict::Complete => return,
                 Verdict::Blocked | Verdict::Paused => {
@@ -397,7 +406,8 @@ impl Rollout {
             return;
         }
         let command = self.random.pick(&commands).clone();
-        let words: Vec<&str> = command.split(' ').collect();
+        let words = shlex::split(&command).unwrap();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let kind: Vec<&str> = words[1..].iter().copied().take_while(|word| *word != "-n").collect();
         self.tell(format!(
             "{}: {command}",

@@ -18,7 +18,7 @@ struct State {
     /// Whether another program has or had the terminal, so that Ctrl-C is for that program to handle.
     held: AtomicBool,
     interrupted_while_held: AtomicBool,
-    /// Whether the command may have changed something in the cluster.
+    /// Whether the command may have changed something in the cluster, and has not reported it.
     has_changes: AtomicBool,
     reported: AtomicBool,
 }
@@ -74,7 +74,12 @@ impl Interrupt {
         self.0.has_changes.store(true, Ordering::SeqCst);
     }
 
-    /// Tells whether the command may have changed something in the cluster.
+    /// Notes that the command has reported what became of its changes, so that it may end at once again.
+    pub(crate) fn changes_are_reported(&self) {
+        self.0.has_changes.store(false, Ordering::SeqCst);
+    }
+
+    /// Tells whether the command may have changes to report.
     pub(crate) fn has_changes(&self) -> bool {
         self.0.has_changes.load(Ordering::SeqCst)
     }

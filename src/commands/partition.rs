@@ -396,6 +396,7 @@ async fn stage(
         json::indented(&run.report, &mut out)?;
     }
     out.flush()?;
+    io.interrupt.changes_are_reported();
     let exit = ended?;
     if exit == Exit::No && settings.on_failure == OnFailure::Undo && attempt == Attempt::First {
         let out = &mut out as &mut dyn Write;

@@ -191,6 +191,10 @@ impl Run<'_> {
             "source": {"component": COMPONENT}, "reportingComponent": COMPONENT, "reportingInstance": format!("{who}{host}"),
         });
         // Nobody has to see it.
-        let _ = timeout(PAUSE * 5, self.session.source.create_event(&name.namespace, &event)).await;
+        tokio::select! {
+            biased;
+            _ = timeout(PAUSE * 5, self.session.source.create_event(&name.namespace, &event)) => {}
+            () = io.interrupt.requested() => {}
+        }
     }
 }

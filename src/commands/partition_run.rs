@@ -59,7 +59,7 @@ impl Run<'_> {
             self.unless_interrupted(io, sleep(HANDOVER)).await?;
         }
         let query = Query { names: vec![self.before.metadata.name.clone()], ..Query::default() };
-        let mut watch = self.session.watch(query).await?;
+        let mut watch = self.unless_interrupted(io, self.session.watch(query)).await??;
         self.wait_for_revision(&mut watch, io, out).await?;
         if !self.stage.nodes.is_empty() {
             let message = format!(
@@ -127,7 +127,7 @@ impl Run<'_> {
     ) -> Result<(), Failure> {
         loop {
             let looked = Instant::now();
-            let snapshot = watch.snapshot().await;
+            let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
             let found = snapshot.daemon_sets.first();
             let Some(daemon_set) = found else { return Err(self.lost(Loss::Deleted)) };
             if let Some(loss) = loss(daemon_set, &self.stage) {
@@ -178,7 +178,7 @@ impl Run<'_> {
                     }
                 }
             }
-            let snapshot = watch.snapshot().await;
+            let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
             let (time, generation) = (snapshot.now, generation(snapshot));
             let Look { step, counts } = next_step(snapshot, &self.stage);
             if !matches!(step, Step::Lost(_)) {

@@ -7,6 +7,8 @@ mod nonsense;
 mod reading;
 pub(crate) mod server;
 mod staged_faults;
+#[cfg(unix)]
+mod staged_interrupts;
 pub(crate) mod status;
 #[cfg(unix)]
 mod watch_commands;

@@ -62,7 +62,7 @@ struct State {
 }
 
 /// A server's cluster, and what wakes those that watch it.
-struct Cluster {
+pub(super) struct Cluster {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -154,7 +154,7 @@ fn strategy() -> Value {
 }
 
 impl Cluster {
-    fn new() -> Arc<Self> {
+    pub(super) fn new() -> Arc<Self> {
         let mut object = daemon_set("agent");
         object["metadata"]["resourceVersion"] = "1".into();
         object["metadata"]["generation"] = 1.into();
@@ -166,7 +166,11 @@ impl Cluster {
         Arc::new(Cluster { state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    fn answer(self: &Arc<Self>, asked: &Asked) -> Reply {
+    pub(super) fn is_suspended(&self) -> bool {
+        self.state.lock().unwrap().is_suspended()
+    }
+
+    pub(super) fn answer(self: &Arc<Self>, asked: &Asked) -> Reply {
         if asked.target.contains("watch=true") {
             return self.watch(asked);
         }

@@ -59,7 +59,6 @@ impl InTerminal {
     }
 
     /// Types text.
-    #[cfg(feature = "e2e")]
     pub fn type_text(&mut self, text: &str) {
         std::io::Write::write_all(&mut self.pty, text.as_bytes()).unwrap();
     }

@@ -1,0 +1,63 @@
+//! A staged rollout that is interrupted ends soon, and says what it has done.
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::server::Server;
+use super::staged_faults::Cluster;
+use crate::screens::kubectl_ds;
+use crate::terminal::pty::InTerminal;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const COMMAND: &[&str] = &["partition", "agent", "-n", "team", "--image=agent=agent:2", "--server"];
+
+/// The pods are never listed again.
+#[test]
+fn an_interruption_right_after_the_first_change_leaves_the_outcome() {
+    let cluster = Cluster::new();
+    let (sender, stalled) = channel();
+    let sender = Mutex::new(sender);
+    let server = Server::start(move |asked| {
+        if asked.path().ends_with("/pods") && cluster.is_suspended() {
+            sender.lock().unwrap().send(()).unwrap();
+            thread::sleep(PATIENCE);
+        }
+        cluster.answer(asked)
+    });
+    let address = format!("http://{}", server.address);
+    let mut command = kubectl_ds(&[COMMAND, &[&address, "0", "-o", "json"]].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    stalled.recv_timeout(PATIENCE).unwrap();
+    assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    assert_eq!((output.status.code(), report["outcome"]["stage"].as_str()), (Some(130), Some("Begun")), "{err}");
+    assert!(err.contains("hint: the update strategy stays suspended; the same command continues"), "{err}");
+}
+
+#[test]
+fn an_interruption_at_a_question_ends_the_command_at_once() {
+    let cluster = Cluster::new();
+    let server = Server::start(move |asked| cluster.answer(asked));
+    let address = format!("http://{}", server.address);
+    let mut command = kubectl_ds(&[COMMAND, &[&address, "--stages=1,100%"]].concat());
+    command.env("TERM", "xterm-256color");
+    let mut run = InTerminal::start(command, (120, 40));
+    let asked = |rows: &[String]| rows.iter().filter(|row| row.contains("begin this stage? [y/N]")).count();
+    run.wait_for("the first question", |rows| asked(rows) == 1);
+    run.type_text("y\n");
+    run.wait_for("the second question", |rows| asked(rows) == 2);
+    let start = Instant::now();
+    run.signal("INT");
+    let (code, rows, _) = run.end();
+    assert_eq!(code, Some(130), "{rows:#?}");
+    // A command whose changes are not reported yet is given five seconds.
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}

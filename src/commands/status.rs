@@ -134,7 +134,7 @@ pub async fn run(
 }
 
 /// Checks that a revision exists.
-fn check_revision(snapshot: &Snapshot, number: i64) -> Result<(), CommandError> {
+pub(super) fn check_revision(snapshot: &Snapshot, number: i64) -> Result<(), CommandError> {
     let mut daemon_sets = snapshot.daemon_sets_of_any_flavor();
     let (Some(daemon_set), None) = (daemon_sets.next(), daemon_sets.next()) else { return Ok(()) };
     let revisions = Revisions::of(daemon_set, snapshot);

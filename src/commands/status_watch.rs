@@ -5,19 +5,20 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Failure;
 use super::output::Output;
 use super::parse::parse_duration;
 use super::session::Session;
-use super::status::partial;
-use super::watch::{Display, Progress, notices, warn_once};
+use super::status::{check_revision, partial};
+use super::watch::{Display, Progress, Rejection, notices, warn_once};
 use crate::cluster::Query;
 use crate::encode::json;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::render;
 use crate::render::follow_summary;
@@ -119,8 +120,9 @@ pub(super) async fn run(
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let names = query.names.clone();
-    let mut watch = session.watch(query).await?;
-    session.check_unknown_names(watch.snapshot().await)?;
+    let mut watch = in_time(deadline, session.watch(query)).await??;
+    session.check_unknown_names(in_time(deadline, watch.snapshot()).await?)?;
+    let mut rejection = Rejection::default();
     let mut lines = StatusLines::default();
     let mut events = Events::default();
     let mut identities: Option<BTreeMap<String, String>> = None;
@@ -131,9 +133,13 @@ pub(super) async fn run(
         let looked = Instant::now();
         // What is out of date neither completes nor blocks a rollout.
         let is_current = watch.failure().is_none();
-        let snapshot = watch.snapshot().await;
+        rejection.check(&watch)?;
+        let snapshot = in_time(deadline, watch.snapshot()).await?;
         check_readable(snapshot)?;
         check_identities(&mut identities, snapshot, &names)?;
+        if let Some(number) = to_revision.filter(|_| is_current) {
+            check_revision_is_not_awaited_in_vain(snapshot, number)?;
+        }
         if snapshot.daemon_sets_of_any_flavor().next().is_none() {
             return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into());
         }
@@ -237,6 +243,26 @@ pub(super) async fn run(
             let error = CommandError::new("interrupted").hint("the rollouts continue");
             Err(CommandError { exit: Exit::Interrupted, ..error }.into())
         }
+    }
+}
+
+/// Waits for what is read, but not past the deadline.
+async fn in_time<T>(deadline: Option<Instant>, reading: impl Future<Output = T>) -> Result<T, CommandError> {
+    match deadline {
+        None => Ok(reading.await),
+        Some(deadline) => timeout_at(deadline, reading).await.map_err(|_| {
+            let error =
+                CommandError::new("timed out: the server has not answered in time").hint("the rollouts continue");
+            CommandError { exit: Exit::TimedOut, ..error }
+        }),
+    }
+}
+
+/// Checks that the requested revision exists, unless the controller has yet to create it.
+fn check_revision_is_not_awaited_in_vain(snapshot: &Snapshot, number: i64) -> Result<(), CommandError> {
+    match snapshot.daemon_sets_of_any_flavor().all(DaemonSet::is_observed) {
+        true => check_revision(snapshot, number),
+        false => Ok(()),
     }
 }
 

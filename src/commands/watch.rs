@@ -11,6 +11,7 @@ use super::output::Output;
 use super::session::{Color, Session, Target, is_colored};
 use super::{Failure, interrupted};
 use crate::cluster::Query;
+use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
 use crate::encode::json;
 use crate::encode::sanitize::sanitize;
@@ -31,6 +32,9 @@ const PAUSE_OF_REGION: Duration = Duration::from_millis(100);
 
 /// At most this share of the time is spent on looks: one in so many parts.
 const LOAD: u32 = 4;
+
+/// How long the server may reject credentials before what is followed ends: requests are repeated three times until then.
+const REJECTION: Duration = Duration::from_secs(5);
 
 /// How often the size of the terminal is checked; it must be the same twice.
 const RESIZE_PAUSE: Duration = Duration::from_millis(100);
@@ -219,10 +223,12 @@ pub(super) async fn follow(
 ) -> Result<Exit, Failure> {
     let mut watch = session.watch(query).await?;
     session.check_unknown_names(watch.snapshot().await)?;
+    let mut rejection = Rejection::default();
     let mut lines = ChangeLines::default();
     let mut warned = Vec::new();
     let report = loop {
         let looked = Instant::now();
+        rejection.check(&watch)?;
         let snapshot = watch.snapshot().await;
         let now = snapshot.now;
         let report = followed.report(snapshot)?;
@@ -266,6 +272,31 @@ pub(super) async fn follow(
     }
     out.flush()?;
     Err(interrupted().into())
+}
+
+/// Since when the server has rejected the credentials.
+#[derive(Default)]
+pub(super) struct Rejection(Option<Instant>);
+
+impl Rejection {
+    /// Checks that the server does not keep rejecting the credentials: each request renews them once, so that only a login
+    /// would help.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does, with its answer.
+    pub(super) fn check(&mut self, watch: &Watch<'_>) -> Result<(), ClusterError> {
+        match watch.failure() {
+            Some(error @ ClusterError::Unauthorized { .. }) => {
+                let since = *self.0.get_or_insert_with(Instant::now);
+                if since.elapsed() < REJECTION { Ok(()) } else { Err(error.clone()) }
+            }
+            _ => {
+                self.0 = None;
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Writes warnings that were not written yet.

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use kubectl_ds::model::metadata::OwnerReference;
 use kubectl_ds::model::pod::{Pod, PodCondition, PodStatus};
@@ -302,4 +304,50 @@ fn credentials_that_are_refused_for_a_while_do_not_end_the_watch() {
     let (code, lines, err) = running.end();
     assert_eq!(code, Some(0), "{lines:#?} {err}");
     assert!(err.contains("You must be logged in") && err.contains("what follows may be out of date"), "{err}");
+}
+
+#[test]
+fn credentials_that_stay_rejected_end_the_watch() {
+    let rejected = |asked: &Asked| {
+        (asked.path() == PODS && asked.target.contains("watch=true")).then(|| refusal(401, "Unauthorized", "expired"))
+    };
+    for command in ["status", "coverage"] {
+        let (code, lines, err) = Following::with(command, &["team/agent"], rejected).start(&[]).end();
+        assert_eq!(code, Some(1), "{lines:#?} {err}");
+        assert!(err.contains("\nerror: You must be logged in"), "{err}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer_a_list_ends_the_watch_after_its_timeout() {
+    let silent = |asked: &Asked| {
+        if asked.path() == PODS {
+            thread::sleep(Duration::from_secs(20));
+        }
+        None
+    };
+    let (code, _, err) = Following::with("status", &["team/agent"], silent).start(&["--timeout", "1s"]).end();
+    assert_eq!(
+        (code, err.as_str()),
+        (Some(4), "error: timed out: the server has not answered in time\nhint: the rollouts continue\n")
+    );
+}
+
+#[test]
+fn a_revision_that_does_not_exist_is_not_awaited() {
+    let (code, _, err) = Following::new().start(&["--to-revision", "9"]).end();
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.starts_with("error: revision 9 not found; existing revisions: 7\n"), "{err}");
+    // One that the controller has yet to create is.
+    let unobserved = |asked: &Asked| {
+        let mut daemon_set = daemon_set("agent");
+        daemon_set["metadata"]["generation"] = json!(5);
+        match asked.path() {
+            DAEMON_SETS => Some(json_list(DAEMON_SETS, &[daemon_set])),
+            _ => None,
+        }
+    };
+    let following = Following::with("status", &["team/agent"], unobserved);
+    let (code, _, err) = following.start(&["--to-revision", "9", "--timeout", "1s"]).end();
+    assert_eq!(code, Some(4), "{err}");
 }

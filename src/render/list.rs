@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::coverage::{incomplete, troubles};
 use super::overview::named;
+use super::status::held_in_short;
 use super::style;
 use super::table::{self, Column, Heading};
 use super::text::{count, wrap};
@@ -164,7 +165,16 @@ fn status(status: FleetStatus) -> String {
 }
 
 pub(super) fn problem(row: &ListRow, width: usize) -> String {
+    let Some(hold) = row.hold.as_ref().map(held_in_short) else { return trouble(row, width) };
+    match trouble(row, width.saturating_sub(hold.len() + 2)) {
+        trouble if trouble.is_empty() => hold,
+        trouble => format!("{trouble}, {hold}"),
+    }
+}
+
+fn trouble(row: &ListRow, width: usize) -> String {
     match row.status {
+        FleetStatus::Paused if row.hold.is_some() && row.counts.outdated == Some(0) => String::new(),
         _ if !row.troubles.is_empty() => troubles(&row.troubles, width),
         FleetStatus::NoNodes => troubles(&row.not_eligible_reasons, width),
         FleetStatus::Progressing | FleetStatus::Paused | FleetStatus::Blocked => {

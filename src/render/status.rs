@@ -73,6 +73,7 @@ fn problem(rollout: &RolloutStatus, now: Timestamp) -> String {
     if rollout.verdict == Verdict::Paused {
         words.push(format!("{} on an older revision", count(rollout.counts.outdated.unwrap_or(0), "node")));
     }
+    words.extend(rollout.hold.as_ref().map(held_in_short));
     words.extend(rollout.eta.map(eta));
     words.join(", ")
 }
@@ -226,6 +227,15 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name} is {}{why}", phrase(rollout.verdict))
         }
         Verdict::Unknown => format!("{name}: whether it is rolled out is not known"),
+    }
+}
+
+/// Returns what `pause` or `partition` has done, for a table.
+pub(super) fn held_in_short(hold: &RolloutHold) -> String {
+    match &hold.partition {
+        _ if !hold.in_force => "update strategy put back despite kubectl ds".to_owned(),
+        None => "paused by kubectl ds".to_owned(),
+        Some(partition) => format!("partitioned by kubectl ds ({partition})"),
     }
 }
 

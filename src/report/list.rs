@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::{Counts, Incomplete, Trouble};
+use super::rollout_status::RolloutHold;
 use super::strategy::Strategy;
 
 /// A row per DaemonSet, unhealthy ones first.
@@ -50,7 +51,8 @@ pub enum FleetStatus {
     NoNodes,
     /// Pods are starting, terminating or being replaced.
     Progressing,
-    /// Every eligible node has an available pod, some of an older revision, which the update strategy does not replace.
+    /// Every eligible node has an available pod. Some are of an older revision, which the update strategy does not replace,
+    /// or `pause` or `partition` has suspended the update strategy.
     Paused,
     /// Every eligible node has an available pod of the current revision.
     Healthy,
@@ -72,6 +74,9 @@ pub struct ListRow {
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     #[schemars(with = "String")]
     pub strategy: Strategy,
+    /// The hold of `pause` or `partition`; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<RolloutHold>,
     /// When it was created; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,

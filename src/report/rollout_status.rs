@@ -148,8 +148,9 @@ pub struct RolloutHold {
     #[schemars(with = "String")]
     pub original_strategy: Strategy,
     /// How many pods stay on older revisions, such as `5` or `90%`; absent if it is paused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub partition: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_optional_text")]
+    #[schemars(with = "Option<String>")]
+    pub partition: Option<IntOrPercent>,
     /// Since when; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -230,6 +231,10 @@ pub struct Budget {
 
 fn as_text<S: Serializer>(value: &IntOrPercent, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+fn as_optional_text<S: Serializer>(value: &Option<IntOrPercent>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.map(|value| value.to_string()).serialize(serializer)
 }
 
 /// The field that limits how many nodes are replaced at a time.

@@ -53,7 +53,12 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
         (Flavor::Advanced, UpdateStrategy::RollingUpdate(_)) => Verdict::Progressing,
         (Flavor::Advanced, _) => Verdict::Paused,
     });
-    let status = fleet_status(daemon_set, &coverage.counts, &troubles, verdict);
+    let hold = status::hold_of(index, daemon_set);
+    let status = match fleet_status(daemon_set, &coverage.counts, &troubles, verdict) {
+        // The next revision will not be rolled out.
+        FleetStatus::Healthy if hold.as_ref().is_some_and(|hold| hold.in_force) => FleetStatus::Paused,
+        status => status,
+    };
     let is_critical =
         template.priority_class_name == "system-node-critical" || daemon_set.metadata.namespace == "kube-system";
     let eligible = coverage.counts.eligible.unwrap_or_default();
@@ -65,6 +70,7 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
         status,
         counts: coverage.counts,
         strategy: coverage.strategy,
+        hold,
         created_at: daemon_set.metadata.creation_timestamp.get(),
         images: template.containers.iter().map(|container| container.image.clone()).collect(),
         node_selector: template.node_selector.iter().map(|(key, value)| format!("{key}={value}")).collect(),
@@ -140,6 +146,22 @@ mod tests {
         let row = &fleet(&snapshot).daemon_sets[0];
         assert_eq!((row.troubles[0].code, row.troubles[0].count), (ReasonCode::ControllerNotObserved, 0));
         assert_eq!(row.status, FleetStatus::NotObserved);
+    }
+
+    #[test]
+    fn a_hold_is_told_even_if_every_pod_is_updated() {
+        let held = |strategy: &str| {
+            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/held-since": "2026-03-01T11:30:00Z", "kubectl-ds/partition": "90%"});
+            let patch =
+                json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": strategy}}});
+            let world = world().daemon_set(patch).node("a", json!({})).pod("agent-a", "a", json!({}));
+            let row = fleet(&world.finish()).daemon_sets.remove(0);
+            let hold = row.hold.expect("a hold");
+            (row.status, hold.in_force, hold.partition.unwrap().to_string())
+        };
+        assert_eq!(held("OnDelete"), (FleetStatus::Paused, true, "90%".to_owned()));
+        assert_eq!(held("RollingUpdate"), (FleetStatus::Healthy, false, "90%".to_owned()));
     }
 
     #[test]

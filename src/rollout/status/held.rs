@@ -10,7 +10,7 @@ pub(super) fn hold(situation: &Situation<'_>) -> Option<RolloutHold> {
     let hold = Hold::of(situation.daemon_set)?;
     Some(RolloutHold {
         original_strategy: strategy(&hold.original_strategy()),
-        partition: hold.partition.map(|partition| partition.to_string()),
+        partition: hold.partition,
         since: hold.since,
         in_force: hold.is_in_force,
         leaked: leaked(situation, &hold),
@@ -94,7 +94,10 @@ mod tests {
             ["kubectl ds partition -n default agent 0", "kubectl ds resume -n default agent"]
         );
         let all = held(&json!({"type": "OnDelete"}), None, 6, "2026-03-01T11:20:00Z");
-        assert_eq!((all.verdict, commands(&all).len()), (Verdict::Complete, 2));
+        assert_eq!(
+            (all.verdict, commands(&all)),
+            (Verdict::Complete, vec!["kubectl ds resume -n default agent".to_owned()])
+        );
         let overridden = held(&json!({"type": "RollingUpdate"}), None, 2, "2026-03-01T11:20:00Z");
         assert!(!overridden.hold.as_ref().unwrap().in_force);
         assert_eq!(commands(&overridden), ["kubectl ds pause -n default agent", "kubectl ds resume -n default agent"]);

@@ -29,10 +29,11 @@ use super::revisions::{Revision, Revisions};
 use crate::coverage::gaps;
 use crate::coverage::index::Index;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::Hold;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::rollout_status::{
-    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutStatus,
+    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutHold, RolloutStatus,
     RolloutStatusReport, Verdict,
 };
 use crate::report::strategy::Strategy;
@@ -79,6 +80,11 @@ pub(super) fn verdict_of<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) ->
     verdict::verdict(&situation, &situation.next_step())
 }
 
+/// Returns the hold of one DaemonSet.
+pub(super) fn hold_of<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Option<RolloutHold> {
+    Hold::of(daemon_set).and_then(|_| held::hold(&Situation::new(index, daemon_set)))
+}
+
 fn status<'a>(
     index: &'a Index<'a>,
     daemon_set: &'a DaemonSet,
@@ -121,7 +127,7 @@ fn status<'a>(
             .map(|update| update.retained.iter().map(|&node| node.to_owned()).collect())
             .unwrap_or_default(),
         next: if replaces { next(&step, in_place) } else { NextActions::default() },
-        eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation)).flatten(),
+        eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation, &step)).flatten(),
         way_out: way_out::way_out(&situation, &revisions, verdict, &step, suspect.as_ref()),
         status_differences: situation.coverage.status.differences.clone(),
         counted_by_generation: if is_known { counted_by_generation(&situation, &revisions) } else { Vec::new() },

@@ -1,8 +1,12 @@
 //! The time left, from the times at which updated pods became available.
 
+use std::collections::HashMap;
+
 use jiff::SignedDuration;
 
-use super::situation::Situation;
+use super::next_step::NextStep;
+use super::situation::{RolloutNode, Situation};
+use super::suspect::is_about_the_pod;
 use crate::report::age::seconds_between;
 use crate::report::rollout_status::Eta;
 
@@ -12,8 +16,26 @@ const MIN_PODS: usize = 3;
 /// How many times the longest pause between two pods must pass before the pace is taken as lost.
 const MAX_PAUSES: i64 = 3;
 
-/// Returns the time left until every eligible node is updated and available; `None` if there is no pace.
-pub(super) fn eta(situation: &Situation<'_>) -> Option<Eta> {
+/// How many times longer than the fastest part of a rollout the slowest may be; beyond that there is no pace.
+const MAX_SPREAD: i64 = 20;
+
+/// Returns the time left until every eligible node that can be is updated and available; `None` if there is no pace, or
+/// what is left cannot go on at it.
+pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta> {
+    let is_stuck = |node: &RolloutNode<'_>| {
+        let is_replaced = node.updated.is_none() && node.old.is_some() && node.reason.is_some_and(is_about_the_pod);
+        node.reason.is_some() && !is_replaced && !situation.is_passing(node)
+    };
+    let nodes: HashMap<&str, &RolloutNode<'_>> = situation.nodes.iter().map(|node| (node.name, node)).collect();
+    let allowed = step.update().map_or(1, |update| update.allowed);
+    let waits_behind_stuck_pods = step.update().is_some_and(|update| {
+        let used_by = update.used_by.iter().filter_map(|name| nodes.get(name));
+        let stuck = used_by.filter(|node| is_stuck(node)).count();
+        !update.candidates.is_empty() && i64::try_from(stuck).is_ok_and(|stuck| stuck >= update.allowed)
+    });
+    if situation.creation_is_refused || waits_behind_stuck_pods {
+        return None;
+    }
     let started = situation.rolled_out_at()?;
     let min_ready = situation.daemon_set.spec.min_ready_seconds;
     let updated = situation.nodes.iter().filter(|node| node.eligible && node.updated_is_available);
@@ -23,8 +45,8 @@ pub(super) fn eta(situation: &Situation<'_>) -> Option<Eta> {
     });
     let mut times: Vec<i64> = available_at.filter(|at| *at >= started).map(|at| seconds_between(started, at)).collect();
     times.sort_unstable();
-    let left = situation.nodes.iter().filter(|node| node.eligible && !node.updated_is_available).count();
-    let allowed = situation.next_step().update().map_or(1, |update| update.allowed);
+    let is_left = |node: &&RolloutNode<'_>| node.eligible && !node.updated_is_available && !is_stuck(node);
+    let left = situation.nodes.iter().filter(is_left).count();
     time_left(&times, left, usize::try_from(allowed).unwrap_or(1), seconds_between(started, situation.now()))
 }
 
@@ -49,11 +71,9 @@ fn time_left(times: &[i64], left: usize, at_a_time: usize, elapsed: i64) -> Opti
     });
     let parts: Vec<i64> = paces.filter_map(at).collect();
     let seconds = at((last, times.len()))?;
-    Some(Eta {
-        seconds,
-        at_least: parts.iter().copied().chain([seconds]).min()?,
-        at_most: parts.iter().copied().chain([seconds]).max()?,
-    })
+    let at_least = parts.iter().copied().chain([seconds]).min()?;
+    let at_most = parts.iter().copied().chain([seconds]).max()?;
+    (at_most <= MAX_SPREAD * at_least).then_some(Eta { seconds, at_least, at_most })
 }
 
 #[cfg(test)]
@@ -78,6 +98,8 @@ mod tests {
         assert_eq!(time_left(&[], 5, 1, 10), None);
         assert_eq!(time_left(&[10, 20], 5, 1, 25), None);
         assert_eq!(time_left(&[10, 20, 30], 0, 1, 35), None);
+        // One part was there at once, and the other took 100 minutes.
+        assert_eq!(time_left(&[0, 0, 6000, 6000], 2, 2, 6001), None);
         // The last pod came up 10 minutes ago.
         assert_eq!(time_left(&[10, 20, 30], 5, 1, 630), None);
     }

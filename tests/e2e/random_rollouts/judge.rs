@@ -7,18 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use kubectl_ds::model::controller_revision::ControllerRevision;
-use kubectl_ds::model::daemon_set::DaemonSet;
-use kubectl_ds::model::node::Node;
-use kubectl_ds::model::pod::Pod;
-use kubectl_ds::model::snapshot::{PodsComplete, Snapshot};
 use kubectl_ds::report::reason::ReasonCode;
 use kubectl_ds::report::rollout_status::{RolloutStatus, Verdict};
-use kubectl_ds::rollout::status::rollout_status;
-use kubectl_ds::scheduling::daemon_pods::{is_available, target_node};
+use kubectl_ds::scheduling::daemon_pods::target_node;
 
 use super::audit::Deleter;
 use super::recorder::{Change, Object};
+use super::state::{State, is_eligible};
 
 /// How old what the controller knows of nodes and of the DaemonSet may be.
 const LAG: SignedDuration = SignedDuration::from_secs(10);
@@ -37,152 +32,6 @@ pub struct Compared {
     pub actions: usize,
     /// Steps that only a state before the end of the previous step explains.
     pub stale: usize,
-}
-
-/// The objects of a rollout at one resource version.
-#[derive(Clone)]
-pub struct State {
-    pods: BTreeMap<String, Arc<Change>>,
-    nodes: Arc<BTreeMap<String, Arc<Change>>>,
-    revisions: Arc<BTreeMap<String, Arc<Change>>>,
-    daemon_set: Option<Arc<Change>>,
-}
-
-impl State {
-    fn empty() -> Self {
-        State { pods: BTreeMap::new(), nodes: Arc::default(), revisions: Arc::default(), daemon_set: None }
-    }
-
-    fn apply(&mut self, change: &Arc<Change>) {
-        let put = |map: &mut BTreeMap<String, Arc<Change>>| {
-            if change.is_deleted {
-                map.remove(&change.name);
-            } else {
-                map.insert(change.name.clone(), change.clone());
-            }
-        };
-        match &change.object {
-            Object::Pod(_) => put(&mut self.pods),
-            Object::Node(_) => put(Arc::make_mut(&mut self.nodes)),
-            Object::Revision(_) => put(Arc::make_mut(&mut self.revisions)),
-            Object::DaemonSet(_) => self.daemon_set = (!change.is_deleted).then(|| change.clone()),
-        }
-    }
-
-    fn pods(&self) -> impl Iterator<Item = &Pod> {
-        self.pods.values().filter_map(|change| match &change.object {
-            Object::Pod(pod) => Some(pod.as_ref()),
-            _ => None,
-        })
-    }
-
-    fn pod(&self, name: &str) -> Option<&Pod> {
-        self.pods().find(|pod| pod.metadata.name == name)
-    }
-
-    /// Returns whether a pod of the current revision has failed on a node.
-    fn has_failed_on(&self, node: &str) -> bool {
-        let newest = self.revisions().max_by_key(|revision| revision.revision).map(ControllerRevision::hash);
-        self.pods().any(|pod| {
-            let hash = pod.metadata.labels.get("controller-revision-hash").map(String::as_str);
-            target_node(pod) == Some(node) && pod.status.phase == "Failed" && hash == newest
-        })
-    }
-
-    fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.values().filter_map(|change| match &change.object {
-            Object::Node(node) => Some(node.as_ref()),
-            _ => None,
-        })
-    }
-
-    fn revisions(&self) -> impl Iterator<Item = &ControllerRevision> {
-        self.revisions.values().filter_map(|change| match &change.object {
-            Object::Revision(revision) => Some(revision.as_ref()),
-            _ => None,
-        })
-    }
-
-    /// Returns the resource versions of the pods, the nodes and the DaemonSet.
-    pub fn versions(&self) -> BTreeSet<u64> {
-        let objects = self.pods.values().chain(self.nodes.values()).chain(&self.daemon_set);
-        objects.map(|change| change.version).collect()
-    }
-
-    pub fn daemon_set(&self) -> Option<&DaemonSet> {
-        match &self.daemon_set.as_ref()?.object {
-            Object::DaemonSet(daemon_set) => Some(daemon_set.as_ref()),
-            _ => None,
-        }
-    }
-
-    /// Returns the states after each of the changes.
-    pub fn all(changes: &[Arc<Change>]) -> Vec<State> {
-        let mut state = State::empty();
-        changes
-            .iter()
-            .map(|change| {
-                state.apply(change);
-                state.clone()
-            })
-            .collect()
-    }
-
-    /// Returns the state after all changes.
-    pub fn last(changes: &[Arc<Change>]) -> State {
-        let mut state = State::empty();
-        changes.iter().for_each(|change| state.apply(change));
-        state
-    }
-
-    /// Returns what `status` says of this state.
-    pub fn status(&self, now: Timestamp) -> Option<RolloutStatus> {
-        self.status_with(self, self, now)
-    }
-
-    /// Returns what `status` says of the pods of this state, with the nodes and the DaemonSet of others.
-    fn status_with(&self, nodes: &State, config: &State, now: Timestamp) -> Option<RolloutStatus> {
-        let snapshot = Snapshot {
-            daemon_sets: vec![config.daemon_set()?.clone()],
-            controller_revisions: config.revisions().cloned().collect(),
-            nodes: nodes.nodes().cloned().collect(),
-            pods: self.pods().cloned().collect(),
-            pods_complete: PodsComplete::Everywhere,
-            ..Snapshot::empty(now)
-        };
-        rollout_status(&snapshot, None).daemon_sets.pop()
-    }
-
-    /// Returns whether the rollout is complete, without the library's rules.
-    fn is_complete(&self, now: Timestamp) -> bool {
-        let daemon_set = self.daemon_set().unwrap();
-        let newest = self.revisions().max_by_key(|revision| revision.revision).map(ControllerRevision::hash);
-        let mut on_nodes: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-        for pod in self.pods() {
-            on_nodes.entry(target_node(pod).unwrap_or_default()).or_default().push(pod);
-        }
-        let is_new = |pod: &Pod| pod.metadata.labels.get("controller-revision-hash").map(String::as_str) == newest;
-        let observed = daemon_set.status.observed_generation == daemon_set.metadata.generation;
-        observed
-            && self.nodes().all(|node| {
-                let pods = on_nodes.get(node.metadata.name.as_str()).map(Vec::as_slice).unwrap_or_default();
-                if is_eligible(node) {
-                    let [pod] = pods else { return false };
-                    let min_ready = daemon_set.spec.min_ready_seconds;
-                    is_new(pod) && is_available(pod, min_ready, now) && !pod.metadata.is_terminating()
-                } else {
-                    pods.iter().all(|pod| is_new(pod) || pod.metadata.is_terminating())
-                }
-            })
-    }
-}
-
-/// Returns whether daemon pods tolerate the taints of a node.
-fn is_eligible(node: &Node) -> bool {
-    node.spec.taints.iter().all(|taint| match taint.key.strip_prefix("node.kubernetes.io/") {
-        Some("not-ready" | "unreachable") => taint.effect == "NoExecute",
-        key => key.is_some(),
-    })
 }
 
 #[derive(Debug, PartialEq)]
@@ -315,9 +164,11 @@ impl<'a> Judge<'a> {
         let of_time = |now: Timestamp| {
             let (state, nodes) = (&self.states[pods], &self.states[nodes]);
             let status = state.status_with(nodes, &self.states[config], now)?;
-            self.reach(from, state, nodes, &status)
+            let in_one_sync = after_upkeep(state, &status);
+            let steps = [Some(status), in_one_sync].into_iter().flatten();
+            Some(steps.filter_map(|status| self.reach(from, state, nodes, &status)).collect::<Vec<_>>())
         };
-        times.into_iter().filter_map(of_time).collect()
+        times.into_iter().filter_map(of_time).flatten().collect()
     }
 
     /// Returns the times between a state and an action that differ in which pods are available.
@@ -510,6 +361,22 @@ impl<'a> Judge<'a> {
         }
         None
     }
+}
+
+/// Returns what is predicted of a sync that has done its upkeep, if pods have failed meanwhile: the controller goes on to the
+/// rolling update as soon as it has observed what it did, and sees them only in the next sync.
+fn after_upkeep(state: &State, status: &RolloutStatus) -> Option<RolloutStatus> {
+    let next = &status.next;
+    let budget = status.budget.as_ref().filter(|budget| budget.field.name() == "maxSurge")?;
+    let are_retries = next.create_on.iter().all(|node| state.has_failed_on(node));
+    if next.create_on.is_empty() || !next.delete.is_empty() || !are_retries {
+        return None;
+    }
+    let mut after = status.clone();
+    after.next.create_on.clear();
+    let left = usize::try_from(budget.allowed).unwrap_or(0).saturating_sub(budget.used);
+    after.next.replace = left.min(next.candidates.len());
+    Some(after)
 }
 
 /// Returns whether a reason is expected to pass, but only for some time.

@@ -6,6 +6,7 @@ mod audit;
 mod judge;
 mod recorder;
 mod rollout;
+mod state;
 
 use std::collections::BTreeMap;
 use std::env;

@@ -9,8 +9,9 @@ use kubectl_ds::report::rollout_status::{RolloutStatus, Verdict};
 use serde_json::{Value, json};
 
 use super::Bed;
-use super::judge::{Compared, Judge, State, brief};
+use super::judge::{Compared, Judge, brief};
 use super::recorder::ROLLOUT;
+use super::state::State;
 use crate::e2e::rollouts::program::run_on;
 use crate::e2e::rollouts::workload::{Api, CRASHING, FATE, Workload};
 use crate::oracle::generator::Random;
@@ -266,7 +267,7 @@ impl Rollout {
             7 => {
                 if let Some(node) = self.tainted.pop_first() {
                     self.tell(format!("taint removed: {node}"));
-                    api.patch(&format!("/api/v1/nodes/{node}"), Patch::Merge, &json!({"spec": {"taints": null}}));
+                    self.remove_taints(&node);
                 }
             }
             8 | 9 => {
@@ -298,6 +299,11 @@ impl Rollout {
             self.bed.cluster.api.patch(&format!("/api/v1/nodes/{node}"), Patch::Merge, &taints);
             self.tainted.insert(node.to_owned());
         }
+    }
+
+    fn remove_taints(&self, node: &str) {
+        let taints = json!({"spec": {"taints": null}});
+        self.bed.cluster.api.patch(&format!("/api/v1/nodes/{node}"), Patch::Merge, &taints);
     }
 
     fn some_pod(&mut self) -> Option<String> {
@@ -363,7 +369,7 @@ impl Rollout {
                 Verdict::Complete | Verdict::Blocked | Verdict::Paused if since.elapsed() < BLOCKED => {}
                 Verdict::Complete => return,
                 Verdict::Blocked | Verdict::Paused => {
-                    if self.is_told_by_the_program(&status) {
+                    if self.is_told_by_the_program(&status, seen) {
                         self.help(&status);
                         said = None;
                     }
@@ -373,13 +379,17 @@ impl Rollout {
         }
     }
 
-    /// Compares what the program prints; returns whether the cluster was still the same.
-    fn is_told_by_the_program(&self, status: &RolloutStatus) -> bool {
+    /// Compares what the program prints; returns whether the cluster was still the same, after as many changes.
+    fn is_told_by_the_program(&self, status: &RolloutStatus, seen: usize) -> bool {
         let run = self.workload.run(&["status", "-o", "json"]);
         let told = run.json()["daemonSets"][0].clone();
         let (verdict, way_out) = (&told["verdict"], &told["wayOut"]);
         self.wait_until_recorded();
-        let Some((now, _)) = self.look() else { return false };
+        let Some((now, changes)) = self.look() else { return false };
+        // A pod that was recreated and has failed again leaves everything as it was.
+        if changes != seen {
+            return false;
+        }
         let is_same = (now.verdict, &now.next, &now.counts) == (status.verdict, &status.next, &status.counts);
         if !is_same || now.way_out != status.way_out {
             return false;
@@ -441,6 +451,10 @@ impl Rollout {
         } else if let Some(node) = self.dead.pop_first() {
             self.tell(format!("node revived: {node}"));
             self.bed.revive(&node);
+        } else if let Some(node) = self.tainted.pop_first() {
+            // A pod that its node should not have is left alone.
+            self.tell(format!("taint removed: {node}"));
+            self.remove_taints(&node);
         } else if let Some(node) = self.nodes.iter().position(|node| node.contains("-bad-")) {
             let node = self.nodes.remove(node);
             if self.exists(&node) {

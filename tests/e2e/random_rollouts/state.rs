@@ -134,7 +134,10 @@ impl State {
         let daemon_set = self.daemon_set().unwrap();
         let newest = self.revisions().max_by_key(|revision| revision.revision).map(ControllerRevision::hash);
         let mut on_nodes: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-        for pod in self.pods() {
+        // As `getNodesToDaemonPods` of the controller leaves out terminal pods that are being deleted.
+        let is_over =
+            |pod: &&Pod| pod.metadata.is_terminating() && matches!(pod.status.phase.as_str(), "Failed" | "Succeeded");
+        for pod in self.pods().filter(|pod| !is_over(pod)) {
             on_nodes.entry(target_node(pod).unwrap_or_default()).or_default().push(pod);
         }
         let is_new = |pod: &Pod| pod.metadata.labels.get("controller-revision-hash").map(String::as_str) == newest;

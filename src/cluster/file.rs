@@ -157,7 +157,7 @@ impl Dump {
         let complete = match &query.wanted {
             Wanted::Everything => Complete::All,
             Wanted::Coverage(CoverageScope { node: Some(node), .. }) => Complete::Node(node.clone()),
-            Wanted::Coverage(_) | Wanted::History(_) | Wanted::UpdateStrategy => Complete::None,
+            Wanted::Coverage(_) | Wanted::History(_) | Wanted::Change => Complete::None,
         };
         let Contents { mut objects, mut warnings, foreign_files } = self.collect(stdin, complete)?;
         self.check_namespace(&objects, query.namespace.as_deref())?;
@@ -186,7 +186,7 @@ impl Dump {
             }
             snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
         }
-        if query.wanted == Wanted::UpdateStrategy && !has_budgets {
+        if query.wanted == Wanted::Change && !has_budgets {
             let kind = Kind::PodDisruptionBudgets;
             snapshot.gaps.push(Gap { kind, namespace: None, cause: GapCause::NotInDump });
         }

@@ -30,7 +30,7 @@ mod yaml_document;
 
 use std::collections::BTreeSet;
 
-use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::UnknownName;
@@ -58,8 +58,8 @@ pub enum Wanted {
     Coverage(CoverageScope),
     /// Revisions, including those of other owners that a selector matches, and the pods of some DaemonSets.
     History(PodsOf),
-    /// Revisions as for history, nodes, pods and PodDisruptionBudgets: what a change of the update strategy affects.
-    UpdateStrategy,
+    /// Revisions as for history, nodes, pods, events and PodDisruptionBudgets: what a change of a DaemonSet affects.
+    Change,
     /// Every object of every kind a snapshot holds, complete, for a dump.
     Everything,
 }
@@ -67,7 +67,7 @@ pub enum Wanted {
 impl Wanted {
     /// Returns whether an Advanced DaemonSet may be suggested for an unknown name: the command takes them, too.
     fn suggests_advanced(&self) -> bool {
-        matches!(self, Wanted::History(_) | Wanted::UpdateStrategy)
+        matches!(self, Wanted::History(_) | Wanted::Change)
     }
 }
 
@@ -94,20 +94,14 @@ pub enum PodsOf {
     /// All.
     #[default]
     All,
-    /// Those with the update strategy `OnDelete`.
-    OnDelete,
     /// None.
     None,
 }
 
 impl PodsOf {
-    /// Returns whether a DaemonSet's pods are read.
-    pub fn include(self, daemon_set: &DaemonSet) -> bool {
-        match self {
-            PodsOf::All => true,
-            PodsOf::OnDelete => daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
-            PodsOf::None => false,
-        }
+    /// Returns whether pods are read.
+    pub fn include(self) -> bool {
+        self == PodsOf::All
     }
 }
 

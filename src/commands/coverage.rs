@@ -49,8 +49,10 @@ kubectl ds coverage -f . --nodes
 
 # Fail a pipeline if an eligible node lacks an available pod
 kubectl ds coverage node-exporter -n monitoring --exit-code")]
-#[command(after_help = "Exit codes: 0; 1 error; 2 usage; 3 with --exit-code, if an eligible node lacks an \
-                        available pod, and 5 if the answer is partial; 4 timed out; 130 interrupted.")]
+#[command(
+    after_help = "Exit codes: 0, also if nothing matches; 1 error; 2 usage; 3 with --exit-code, if an eligible node lacks an \
+                        available pod, and 5 if the answer is partial; 4 timed out; 130 interrupted."
+)]
 pub struct CoverageArgs {
     /// The DaemonSets; every one in the namespace where none is named
     #[arg(value_name = "NAME")]
@@ -276,8 +278,8 @@ async fn run_coverage(
         }
         if counts.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
-        } else if report.daemon_sets.is_empty() {
-            writeln!(io.err, "Nothing matches the filters.")?;
+        } else if report.daemon_sets.is_empty() && !counts.is_empty() {
+            session.say_none_match(&filter, io)?;
         }
     }
     session.check_unknown_names(&snapshot)?;

@@ -13,6 +13,7 @@ use super::parse::{parse_names, reason_codes};
 use super::session::GlobalArgs;
 use super::watch::{self, Follow, Progress, check_watch};
 use crate::cluster::Query;
+use crate::coverage::filter::Filter;
 use crate::coverage::needed_pods::nodes_needing_all_pods;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -21,7 +22,7 @@ use crate::render;
 use crate::render::change_lines::{Sentences, of_list};
 use crate::render::table::Heading;
 use crate::render::view::View;
-use crate::report::list::{FleetStatus, ListReport};
+use crate::report::list::{ListReport, ListRow};
 use crate::report::reason::ReasonCode;
 use crate::rollout::fleet;
 
@@ -34,7 +35,7 @@ pub struct ListArgs {
     /// Show healthy DaemonSets too, however many there are
     #[arg(long)]
     all: bool,
-    /// Only DaemonSets that are not healthy
+    /// Only DaemonSets that need attention
     #[arg(long, conflicts_with = "all")]
     problems: bool,
     /// Only DaemonSets with nodes that have this primary reason, such as CrashLooping; may be repeated
@@ -63,10 +64,12 @@ pub struct ListArgs {
 #[command(before_help = "# List the DaemonSets of all namespaces, those in trouble first
 kubectl ds list -A
 
-# List only those that are not healthy, for a script
+# List only those that need attention, for a script
 kubectl ds list -A --problems --no-headers")]
-#[command(after_help = "Exit codes: 0; 1 error; 2 usage; 3 with --exit-code, if an eligible node lacks an available \
-                        pod, and 5 if the answer is partial; 4 timed out; 130 interrupted.")]
+#[command(
+    after_help = "Exit codes: 0, also if nothing matches; 1 error; 2 usage; 3 with --exit-code, if an eligible node lacks an available \
+                        pod, and 5 if the answer is partial; 4 timed out; 130 interrupted."
+)]
 pub struct ListNamedArgs {
     /// The DaemonSets; by default all in the namespace
     #[arg(value_name = "NAME")]
@@ -126,13 +129,14 @@ pub async fn run(
     let view = if wide { view.unlimited() } else { view };
     let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
     let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
-    let choice = Choice { problems, reason, sort_by, shown };
+    let filter = Filter { reasons: reason, problems, ..Filter::default() };
+    let choice = Choice { filter, sort_by, shown };
     if watch {
         let display = progress.display(output.as_ref(), target.color, view, io)?;
         return watch::follow(&choice, display, query, &view, &session, io, out).await;
     }
     let needs_all_pods_on = |snapshot: &Snapshot| match output {
-        Some(Output::Name) if !problems && !exit_code && choice.reason.is_empty() => BTreeSet::new(),
+        Some(Output::Name) if !problems && !exit_code && choice.filter.reasons.is_empty() => BTreeSet::new(),
         _ => nodes_needing_all_pods(snapshot),
     };
     let snapshot = session.read(query, io, needs_all_pods_on).await?;
@@ -147,6 +151,8 @@ pub async fn run(
         }
         if snapshot.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
+        } else if report.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
+            session.say_none_match(&choice.filter, io)?;
         }
     }
     session.check_unknown_names(&snapshot)?;
@@ -155,8 +161,7 @@ pub async fn run(
 
 /// Which rows are shown, and how.
 struct Choice {
-    problems: bool,
-    reason: Vec<ReasonCode>,
+    filter: Filter,
     sort_by: SortBy,
     shown: render::list::Shown,
 }
@@ -164,12 +169,10 @@ struct Choice {
 impl Choice {
     /// Filters and sorts the rows.
     fn apply(&self, report: &mut ListReport) {
-        if self.problems {
-            report.daemon_sets.retain(|row| row.status != FleetStatus::Healthy);
-        }
-        if !self.reason.is_empty() {
-            report.daemon_sets.retain(|row| row.troubles.iter().any(|trouble| self.reason.contains(&trouble.code)));
-        }
+        let Filter { reasons, problems, .. } = &self.filter;
+        let has_reason = |row: &ListRow| row.troubles.iter().any(|trouble| reasons.contains(&trouble.code));
+        report.daemon_sets.retain(|row| !problems || row.needs_attention());
+        report.daemon_sets.retain(|row| reasons.is_empty() || has_reason(row));
         match self.sort_by {
             SortBy::Status => {}
             SortBy::Name => report.daemon_sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))),

@@ -332,7 +332,7 @@ async fn stage(
     let query = Query {
         names: vec![settings.name.clone()],
         flavors: settings.flavors,
-        wanted: Wanted::UpdateStrategy,
+        wanted: Wanted::Change,
         ..Query::default()
     };
     let snapshot = session.read_history(query, io).await?;
@@ -416,7 +416,7 @@ async fn undo(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let wanted = Wanted::UpdateStrategy;
+    let wanted = Wanted::Change;
     let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
     let snapshot = session.read_history(query, io).await?;
     let Some(number) = proven_revision(only_one(&snapshot, &settings.name)?, &snapshot) else {

@@ -7,7 +7,7 @@ use clap::Args;
 use super::Failure;
 use super::change::{self, ChangeArgs};
 use super::session::GlobalArgs;
-use crate::cluster::{PodsOf, Wanted};
+use crate::cluster::Wanted;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::rollout::restart::restart;
@@ -42,7 +42,7 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let RestartArgs { name, change } = arguments;
     let settings = change.resolve(&name)?;
-    change::run(&settings, target, io, out, Wanted::History(PodsOf::OnDelete), |revisions, snapshot| {
+    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| {
         let planned = restart(revisions, snapshot);
         if planned.plan.steps.is_empty() {
             let message = "the DaemonSet was restarted within this second already";

@@ -18,6 +18,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
 use crate::cluster::live::{self, ConnectOptions, Watch};
 use crate::cluster::{Query, Source};
+use crate::coverage::filter::Filter;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::io::Io;
@@ -399,6 +400,15 @@ impl Session {
     /// Fails if standard error cannot be written.
     pub fn say_none_found(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         Ok(writeln!(io.err, "No DaemonSets found{}.", self.place())?)
+    }
+
+    /// Prints that no DaemonSet matches the flags that choose from a report.
+    ///
+    /// # Errors
+    ///
+    /// Fails if standard error cannot be written.
+    pub(super) fn say_none_match(&self, filter: &Filter, io: &mut Io<'_>) -> Result<(), Failure> {
+        Ok(writeln!(io.err, "No DaemonSets match {}{}.", filter.flags(), self.place())?)
     }
 
     /// Returns ` in NAMESPACE namespace`, or nothing for every namespace.

@@ -124,7 +124,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Settings { request, change } = arguments.resolve()?;
-    change::run(&change, target, io, out, Wanted::UpdateStrategy, |revisions, snapshot| {
+    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot| {
         set(revisions, &request, snapshot).map_err(|refusal| refused(revisions, refusal))
     })
     .await

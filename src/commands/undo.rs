@@ -8,7 +8,7 @@ use super::Failure;
 use super::change::{self, ChangeArgs};
 use super::history::{existing, revisions_unknown};
 use super::session::GlobalArgs;
-use crate::cluster::{PodsOf, Wanted};
+use crate::cluster::Wanted;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::rollout::revisions::{Revisions, name_of};
@@ -70,7 +70,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Settings { to_revision, change } = arguments.resolve()?;
-    change::run(&change, target, io, out, Wanted::History(PodsOf::OnDelete), |revisions, snapshot| {
+    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot| {
         undo(revisions, to_revision, snapshot)
             .map_err(|none| revisions_unknown(revisions, snapshot).unwrap_or_else(|| no_target(revisions, none)))
     })

@@ -18,7 +18,11 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::report::coverage::Incomplete;
+use crate::report::plan::Warning;
 use crate::report::what_if::{WhatIfReport, WhatIfReportList};
+use crate::rollout::planned::with_template;
+use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
+use crate::rollout::revisions::{Revision, Revisions};
 
 /// Which manifests, and what is shown of the nodes.
 pub(super) struct WhatIf {
@@ -89,7 +93,9 @@ pub(super) async fn run(
                 daemon_set
             }
         };
-        reports.push(what_if(&snapshot, &proposed, by.as_deref()));
+        let mut report = what_if(&snapshot, &proposed, by.as_deref());
+        report.warnings = replacements_of_manifest(&proposed, &snapshot);
+        reports.push(report);
     }
     let shown = match (node, nodes) {
         (Some(_), _) => render::what_if::Shown::Node,
@@ -100,6 +106,20 @@ pub(super) async fn run(
     let all_fit = reports.iter().all(|report| report.does_not_fit.is_empty());
     let incomplete: Vec<Incomplete> = reports.into_iter().flat_map(|report| report.incomplete).collect();
     Ok(gate::all_fit(all_fit, &incomplete))
+}
+
+/// Warns of what applying a manifest does to the pods of the DaemonSet that exists.
+fn replacements_of_manifest(proposed: &DaemonSet, snapshot: &Snapshot) -> Vec<Warning> {
+    let key = |daemon_set: &DaemonSet| (daemon_set.metadata.namespace.clone(), daemon_set.metadata.name.clone());
+    let Some(live) = snapshot.daemon_sets.iter().find(|live| key(live) == key(proposed)) else { return Vec::new() };
+    let revisions = Revisions::of(live, snapshot);
+    let template = proposed.template();
+    let is_same_template = template.same_meaning(&revisions.live);
+    let same = |revision: &&Revision<'_>| revision.template.as_ref().is_ok_and(|other| other.same_meaning(&template));
+    let hash = revisions.all.iter().find(same).map_or("", |revision| revision.object.hash());
+    let mut after = if is_same_template { live.clone() } else { with_template(live, &template) };
+    after.spec.update_strategy = proposed.spec.update_strategy.clone();
+    replacement_warnings(&revisions, &Replacement::of_template(&after, hash, is_same_template), snapshot)
 }
 
 fn print(

@@ -25,15 +25,27 @@ impl Filter {
         report.reasons = summarize(&report.daemon_sets);
     }
 
+    /// Returns the flags that chose this, as a user writes them.
+    pub(crate) fn flags(&self) -> String {
+        let reasons = self.reasons.iter().map(|code| format!("--reason {code}"));
+        let states = self.states.iter().map(|state| format!("--state {}", state.name()));
+        let problems = self.problems.then(|| "--problems".to_owned());
+        reasons.chain(states).chain(problems).collect::<Vec<_>>().join(" ")
+    }
+
     fn keeps_daemon_set(&self, daemon_set: &mut DaemonSetCoverage) -> bool {
+        let needs_attention = daemon_set.needs_attention();
         let DaemonSetCoverage { groups, not_eligible_groups, concerns, nodes, .. } = daemon_set;
         let keeps_group = |group: &ReasonGroup| self.keeps_reason(group.code);
         groups.retain(keeps_group);
         not_eligible_groups.retain(|group| !self.problems && keeps_group(group));
         concerns.retain(|concern| self.keeps_reason(concern.code));
         nodes.retain(|node| self.keeps_node(node));
-        let is_found = !groups.is_empty() || !concerns.is_empty();
-        if self.states.is_empty() { is_found || !not_eligible_groups.is_empty() } else { !nodes.is_empty() }
+        if !self.states.is_empty() {
+            return !nodes.is_empty();
+        }
+        let is_found = !groups.is_empty() || !concerns.is_empty() || !not_eligible_groups.is_empty();
+        if self.problems { needs_attention && (is_found || self.reasons.is_empty()) } else { is_found }
     }
 
     fn keeps_reason(&self, code: ReasonCode) -> bool {

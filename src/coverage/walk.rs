@@ -291,6 +291,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             namespace: daemon_set.metadata.namespace.clone(),
             name: daemon_set.metadata.name.clone(),
             counts,
+            every_node: options.is_every_node(),
             current_revision: subject.current_hash.map(str::to_owned),
             strategy: strategy(&daemon_set.spec.update_strategy),
             status,

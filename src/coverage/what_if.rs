@@ -38,7 +38,9 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
         nodes_total: index.nodes.len(),
         eligible_now: 0,
         eligible_then: 0,
+        warnings: Vec::new(),
         keeps: Vec::new(),
+        missing: Vec::new(),
         gains: Vec::new(),
         loses: Vec::new(),
         does_not_fit: Vec::new(),
@@ -51,6 +53,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
     let mut room_unknown = 0;
     let pods = proposal.live.map(|live| index.pods_of(live)).unwrap_or_default();
     let mut cursor = pods.cursor();
+    let knows_pods = index.knows(Kind::Pods, &proposed.metadata.namespace);
     for (number, node) in index.nodes.iter().enumerate() {
         let name = &node.metadata.name;
         let has_pod = !cursor.pods_on(number).is_empty();
@@ -63,6 +66,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
         // A pod that keeps running but would not be recreated can be lost too.
         let is_lost = runs_now || (stays && !then.should_continue_running);
         let (change, loss) = match (runs_now, then.should_run) {
+            (true, true) if knows_pods && !has_pod => (PodChange::Missing, None),
             (true, true) => (PodChange::Keeps, None),
             (false, true) => (PodChange::Gains, None),
             (_, false) => {
@@ -91,13 +95,14 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
         report.nodes.push(NodeChange { name: name.clone(), change, fits, reason });
         match change {
             PodChange::Keeps => report.keeps.push(name.clone()),
+            PodChange::Missing => report.missing.push(name.clone()),
             PodChange::Gains => report.gains.push(name.clone()),
             PodChange::Loses => loses.extend(name, loss),
             PodChange::None => {}
         }
         does_not_fit.extend(name, obstacle);
     }
-    if room_unknown > 0 && index.knows(Kind::Pods, &proposed.metadata.namespace) {
+    if room_unknown > 0 && knows_pods {
         report.incomplete.push(Incomplete {
             resource: "pods".to_owned(),
             namespace: None,

@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 
 use super::changes;
+use super::coverage::what_to_do;
 use super::effect;
 use super::list::age;
 use super::style;
 use super::text::{some_of, wrap};
 use super::view::View;
 use crate::report::change::Change;
+use crate::report::coverage::Incomplete;
 use crate::report::fix::Command;
 use crate::report::plan::{ChangePlan, PlanKind, PodLeft, Warning, WarningCode};
 
@@ -38,7 +40,7 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
     writeln!(out)?;
     changes::write(&plan.changes, view, out)?;
     if let Some(effect) = &plan.effect {
-        effect::write(effect, &plan.changes, view, out)?;
+        effect::write(effect, plan.kind, &plan.changes, view, out)?;
     }
     writeln!(out)?;
     left(&plan.pods_left, view, out)
@@ -83,25 +85,27 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
 ///
 /// Fails if the output cannot be written.
 pub fn warnings(plan: &ChangePlan, view: &View, err: &mut dyn Write) -> io::Result<()> {
-    let incomplete = plan.incomplete.iter().map(|incomplete| &incomplete.message);
-    write_warnings(plan.warnings.iter().map(|warning| &warning.message).chain(incomplete), view, err)
+    write_warnings(&plan.warnings, &plan.incomplete, view, err)
 }
 
-/// Writes warnings.
+/// Writes warnings, and what could not be read.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub(super) fn write_warnings<'a>(
-    messages: impl Iterator<Item = &'a String>,
+pub(super) fn write_warnings(
+    warnings: &[Warning],
+    incomplete: &[Incomplete],
     view: &View,
     err: &mut dyn Write,
 ) -> io::Result<()> {
-    for message in messages {
+    let warnings = warnings.iter().map(|warning| (&warning.message, warning.fix.as_ref()));
+    for (message, fix) in warnings.chain(incomplete.iter().map(|incomplete| (&incomplete.message, None))) {
         let text = format!("warning: {message}");
         for (index, line) in wrap(&view.show(&text), view.width - 2).into_iter().enumerate() {
             writeln!(err, "{}{line}", if index == 0 { "" } else { "  " })?;
         }
+        fix.map_or(Ok(()), |fix| what_to_do(fix, "  ", view, err))?;
     }
     Ok(())
 }

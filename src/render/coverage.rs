@@ -26,10 +26,10 @@ pub fn groups(report: &CoverageReport, details: bool, view: &View, out: &mut dyn
     let is_alone = report.daemon_sets.len() == 1;
     let (fine, troubled): (Vec<_>, Vec<_>) =
         report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, is_alone));
-    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| is_in_trouble(daemon_set)).count();
+    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| daemon_set.needs_attention()).count();
     if let (1.., total @ 2..) = (in_trouble, report.daemon_sets.len()) {
-        let verb = if in_trouble == 1 { "has" } else { "have" };
-        writeln!(out, "{}\n", style::answer(format!("{in_trouble} of {total} DaemonSets {verb} trouble")))?;
+        let verb = if in_trouble == 1 { "needs" } else { "need" };
+        writeln!(out, "{}\n", style::answer(format!("{in_trouble} of {total} DaemonSets {verb} attention")))?;
     }
     for (index, daemon_set) in troubled.iter().enumerate() {
         if index > 0 {
@@ -81,11 +81,6 @@ pub fn incomplete(incomplete: &[Incomplete], view: &View, out: &mut dyn Write) -
     Ok(())
 }
 
-/// Returns whether the list of DaemonSets would show a problem.
-fn is_in_trouble(daemon_set: &DaemonSetCoverage) -> bool {
-    !daemon_set.groups.is_empty() || !daemon_set.concerns.is_empty()
-}
-
 /// Returns whether one line is enough.
 fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
     let is_question = is_alone && daemon_set.counts.eligible == Some(0) && !daemon_set.not_eligible_groups.is_empty();
@@ -132,6 +127,9 @@ pub(super) fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
     let mut line = match (counts.eligible, counts.available) {
         (None, _) => format!("{name}: eligible nodes unknown"),
         (Some(eligible @ 1..), None) => format!("{name}: {}, pods unknown", count(eligible, "eligible node")),
+        (Some(0), _) if !daemon_set.every_node => {
+            format!("{name}: none of the selected nodes is eligible{}", why_none(daemon_set))
+        }
         (Some(0), _) => format!("{name}: no node is eligible{}", why_none(daemon_set)),
         (Some(1), Some(1)) => format!("{name}: the one eligible node has an available pod"),
         (Some(1), Some(0)) => format!("{name}: the one eligible node has no available pod"),

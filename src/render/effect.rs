@@ -6,19 +6,49 @@ use super::text::wrap;
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::change::{Change, Path};
-use crate::report::plan::{Effect, Pace};
+use crate::report::plan::{Effect, Pace, PlanKind};
 
-/// Writes the effect of changes: the pace of a rolling update if they concern it, and the revisions that are deleted.
+/// Writes the effect of changes: how many pods a new template replaces, the pace of a rolling update if they concern it, and
+/// the revisions that are deleted.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub(super) fn write(effect: &Effect, changes: &[Change], view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(
+    effect: &Effect,
+    kind: PlanKind,
+    changes: &[Change],
+    view: &View,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let limit = Path::default().field("spec").field("revisionHistoryLimit");
     let changes_pace = changes.iter().any(|change| change.path != limit);
-    let sentences = [changes_pace.then(|| pace(effect)), duration(effect), revisions(effect)];
+    let sentences = match kind.changes_template() {
+        true => [replaced(effect), None, None],
+        false => [changes_pace.then(|| pace(effect)), duration(effect), revisions(effect)],
+    };
     let lines = sentences.iter().flatten().flat_map(|sentence| wrap(&view.show(sentence), view.width));
     lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// Says how many pods a new template replaces, and how many at a time; nothing under OnDelete.
+fn replaced(effect: &Effect) -> Option<String> {
+    let after = effect.after?;
+    let pods = match effect.outdated {
+        Some(0) => return Some("all pods have this template already; none is replaced".to_owned()),
+        Some(number) => format!("{} replaced", are(number)),
+        None => {
+            format!("{} desired {} replaced", effect.desired, if effect.desired == 1 { "pod is" } else { "pods are" })
+        }
+    };
+    Some(format!("{pods}; {} at a time; {}", limit(after), now(effect, after)))
+}
+
+fn limit(pace: Pace) -> String {
+    match pace.surges {
+        true => format!("up to {} {} may have a second pod", pace.allowed, plural(pace.allowed, "node")),
+        false => format!("up to {} may be unavailable", pace.allowed),
+    }
 }
 
 fn pace(effect: &Effect) -> String {
@@ -30,10 +60,6 @@ fn pace(effect: &Effect) -> String {
             Some(outdated) => format!("; {} of an older revision", are(outdated)),
         };
         return format!("{start}: the controller replaces no pod until it is deleted{outdated}");
-    };
-    let limit = |pace: Pace| match pace.surges {
-        true => format!("up to {} {} may have a second pod", pace.allowed, plural(pace.allowed, "node")),
-        false => format!("up to {} may be unavailable", pace.allowed),
     };
     let instead = match effect.before {
         None => String::new(),

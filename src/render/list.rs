@@ -138,17 +138,9 @@ fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Colu
     }
     // The problem tells more than the status.
     columns.push(Column::text("STATUS", |row: &&ListRow| status(row.status)).droppable(3));
-    columns.push(Column::fitted("PROBLEM", move |row: &&ListRow, width| match row.status {
-        FleetStatus::Blocked if is_narrow => {
-            format!("{BLOCKED}{}", problem(row, width.saturating_sub(BLOCKED.len())))
-        }
-        _ => problem(row, width),
-    }));
+    columns.push(Column::fitted("PROBLEM", |row: &&ListRow, width| problem(row, width)));
     columns
 }
-
-/// Stands before the problem of a blocked rollout if there is no room for the status.
-const BLOCKED: &str = "blocked: ";
 
 fn status(status: FleetStatus) -> String {
     match status {
@@ -176,7 +168,9 @@ fn trouble(row: &ListRow, width: usize) -> String {
     match row.status {
         FleetStatus::Paused if row.hold.is_some() && row.counts.outdated == Some(0) => String::new(),
         _ if !row.troubles.is_empty() => troubles(&row.troubles, width),
-        FleetStatus::NoNodes => troubles(&row.not_eligible_reasons, width),
+        FleetStatus::NoNodes => Some(troubles(&row.not_eligible_reasons, width))
+            .filter(|text| !text.is_empty() && text.len() <= width)
+            .unwrap_or_else(|| "no eligible node".to_owned()),
         FleetStatus::Progressing | FleetStatus::Paused | FleetStatus::Blocked => {
             row.counts.outdated.map(|old| format!("{} to update", count(old, "node"))).unwrap_or_default()
         }

@@ -36,8 +36,9 @@ pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io
             writeln!(out, "{}", style::context(format!("+{} (--details)", count(hidden, "more reason"))))?;
         }
     }
-    let without_nodes = names(report, |daemon_set| daemon_set.counts.eligible == Some(0));
-    named("have no eligible node", &without_nodes, view, out)?;
+    named("have no eligible node", &names(report, DaemonSetCoverage::has_no_eligible_node), view, out)?;
+    let without_selected = names(report, DaemonSetCoverage::has_none_selected);
+    named("have no eligible node among the selected ones", &without_selected, view, out)?;
     let stale = names(report, |daemon_set| daemon_set.status.agrees == Some(false));
     named("have a stale status", &stale, view, out)?;
     if !report.reasons.is_empty() {
@@ -72,7 +73,7 @@ fn likely_causes(report: &CoverageReport, view: &View, out: &mut dyn Write) -> i
 
 fn summary(report: &CoverageReport) -> String {
     let total = report.daemon_sets.len();
-    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| needs_attention(daemon_set)).count();
+    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| daemon_set.needs_attention()).count();
     let counted = || report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
     let desired: usize = counted().filter_map(|counts| counts.eligible).sum();
     let available: usize = counted().filter_map(|counts| counts.available).sum();
@@ -84,10 +85,6 @@ fn summary(report: &CoverageReport) -> String {
         1 => format!("1 of {total} DaemonSets needs attention: {pods}"),
         _ => format!("{in_trouble} of {total} DaemonSets need attention: {pods}"),
     }
-}
-
-fn needs_attention(daemon_set: &DaemonSetCoverage) -> bool {
-    !daemon_set.groups.is_empty() || !daemon_set.concerns.is_empty()
 }
 
 fn layout(view: &View) -> Vec<Column<'_, ReasonSummary>> {

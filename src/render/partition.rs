@@ -98,8 +98,7 @@ fn plain(line: String) -> String {
 ///
 /// Fails if the output cannot be written.
 pub(crate) fn warnings(report: &PartitionReport, view: &View, err: &mut dyn Write) -> io::Result<()> {
-    let incomplete = report.incomplete.iter().map(|incomplete| &incomplete.message);
-    super::change::write_warnings(report.warnings.iter().map(|warning| &warning.message).chain(incomplete), view, err)
+    super::change::write_warnings(&report.warnings, &report.incomplete, view, err)
 }
 
 /// Writes how the stage ended, and the commands that may follow.

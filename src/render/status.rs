@@ -46,6 +46,7 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, 
     let numbers: Vec<String> =
         verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))).collect();
     writeln!(out, "{}\n", style::answer(format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", "))))?;
+    let problems = |row: &&RolloutStatus, width: usize| some_of(&problems(row, now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
     let columns = [
         Column::text("NAMESPACE", |row: &&RolloutStatus| view.show(&row.namespace)),
@@ -53,7 +54,7 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, 
         Column::text("STATUS", |row: &&RolloutStatus| styled(row.verdict)(row.verdict.name().to_owned())),
         Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.desired)).droppable(2),
         Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.desired)).droppable(1),
-        Column::sentence("PROBLEM", |row: &&RolloutStatus| problem(row, now)),
+        Column::fitted("PROBLEM", problems),
     ];
     table::write(&columns, &sorted, view, out)
 }
@@ -63,7 +64,7 @@ fn or_unknown(number: Option<usize>) -> String {
 }
 
 /// Returns the problems of a rollout in short, or the time left.
-fn problem(rollout: &RolloutStatus, now: Timestamp) -> String {
+fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let mut words: Vec<String> = rollout.concerns.iter().map(|concern| concern.code.name().to_owned()).collect();
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
         words.push(format!("kube-controller-manager silent for {}", ago(since, now)));
@@ -75,7 +76,11 @@ fn problem(rollout: &RolloutStatus, now: Timestamp) -> String {
     }
     words.extend(rollout.hold.as_ref().map(held_in_short));
     words.extend(rollout.eta.map(eta));
-    words.join(", ")
+    if rollout.verdict == Verdict::Complete {
+        words.extend(rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)));
+        words.extend((rollout.counts.desired == Some(0)).then(|| "no eligible node".to_owned()));
+    }
+    words
 }
 
 fn phrase(verdict: Verdict) -> &'static str {
@@ -170,10 +175,15 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
         Verdict::Complete => {
             let revision =
                 rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
+            // `list` calls it the same.
+            let degraded = match rollout.other_troubles.is_empty() && rollout.causes.is_empty() {
+                true => "",
+                false => ", but degraded",
+            };
             match desired {
                 0 => format!("{name} is complete: no node is eligible"),
-                1 => format!("{name} is complete: {revision} is available on its only node"),
-                all => format!("{name} is complete: {revision} is available on all {all} nodes"),
+                1 => format!("{name} is complete{degraded}: {revision} is available on its only node"),
+                all => format!("{name} is complete{degraded}: {revision} is available on all {all} nodes"),
             }
         }
         Verdict::Progressing => {

@@ -14,6 +14,9 @@ use super::view::View;
 /// The space between two columns.
 const GAP: u16 = 3;
 
+/// The space between two columns if the terminal is too narrow for more.
+const NARROW_GAP: u16 = 2;
+
 /// The minimum width of the last column.
 const LEAST_SENTENCE: usize = 16;
 
@@ -124,7 +127,7 @@ pub fn write_with<Row>(
     let mut cells: Vec<Vec<String>> =
         rows.iter().map(|row| layout.iter().map(|column| (column.cell)(row, 0)).collect()).collect();
     if let Some(limit) = view.limit {
-        while width(&layout, &cells) > limit {
+        while width(&layout, &cells, GAP) > limit {
             let droppable = layout.iter().enumerate().filter_map(|(index, column)| Some((column.rank?, index)));
             let Some((_, index)) = droppable.min() else { break };
             layout.remove(index);
@@ -133,8 +136,12 @@ pub fn write_with<Row>(
             }
         }
     }
+    let gap = match view.limit {
+        Some(limit) if width(&layout, &cells, GAP) > limit => NARROW_GAP,
+        _ => GAP,
+    };
     if let [before @ .., last] = layout.as_slice() {
-        let taken: usize = (0..before.len()).map(|index| widest(&layout, &cells, index) + usize::from(GAP)).sum();
+        let taken: usize = (0..before.len()).map(|index| widest(&layout, &cells, index) + usize::from(gap)).sum();
         let room = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(taken).max(LEAST_SENTENCE));
         for (row, cells) in rows.iter().zip(&mut cells) {
             let Some(cell) = cells.last_mut().filter(|cell| !cell.is_empty()) else { continue };
@@ -156,7 +163,7 @@ pub fn write_with<Row>(
     }
     table.add_rows(cells);
     for (column, place) in layout.iter().zip(table.column_iter_mut()) {
-        place.set_padding((0, GAP));
+        place.set_padding((0, gap));
         if matches!(column.shape, Shape::Number) {
             place.set_cell_alignment(CellAlignment::Right);
         }
@@ -165,12 +172,12 @@ pub fn write_with<Row>(
 }
 
 /// Returns the width that a table needs to show enough of its last column.
-fn width<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>]) -> usize {
+fn width<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>], gap: u16) -> usize {
     let widths = (0..layout.len()).map(|index| match layout[index].shape {
         Shape::Sentence | Shape::Prose => widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE),
         Shape::Text | Shape::Number | Shape::Fitted => widest(layout, cells, index),
     });
-    widths.sum::<usize>() + usize::from(GAP) * layout.len().saturating_sub(1)
+    widths.sum::<usize>() + usize::from(gap) * layout.len().saturating_sub(1)
 }
 
 /// Returns the width of a column.

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::change::write_warnings;
 use super::coverage::{incomplete, rows_of, what_to_do};
 use super::style;
 use super::table::{self, Column};
@@ -49,9 +50,13 @@ fn name(report: &WhatIfReport, view: &View) -> String {
 }
 
 fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let now = if report.exists { format!("now {}", report.eligible_now) } else { "and does not exist yet".to_owned() };
+    let (name, then, now) = (name(report, view), report.eligible_then, report.eligible_now);
     let nodes = count(report.nodes_total, "node");
-    let mut line = format!("{} would run on {} of {nodes}, {now}", name(report, view), report.eligible_then);
+    let mut line = match report.exists {
+        false => format!("{name} does not exist yet; it would run on {then} of {nodes}"),
+        true if then == now => format!("{name} would run on {then} of {nodes}, as many as now"),
+        true => format!("{name} would run on {then} of {nodes} instead of {now}"),
+    };
     let unfit: usize = report.does_not_fit.iter().map(|group| group.count).sum();
     if unfit > 0 {
         line += &format!("; on {unfit} of them it would not fit");
@@ -59,11 +64,15 @@ fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Resu
     for line in wrap(&line, view.width) {
         writeln!(out, "{}", style::answer(line))?;
     }
+    write_warnings(&report.warnings, &[], view, out)?;
     writeln!(out)
 }
 
 fn all_groups(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     row("KEEPS", &report.keeps, style::context, view, out)?;
+    if !report.missing.is_empty() {
+        row("MISSING NOW", &report.missing, style::trouble, view, out)?;
+    }
     row("GAINS", &report.gains, style::well, view, out)?;
     let lost: usize = report.loses.iter().map(|group| group.count).sum();
     groups("LOSES", lost, &report.loses, view, out)?;
@@ -81,6 +90,7 @@ fn one_node(report: &WhatIfReport, node: &NodeChange, view: &View, out: &mut dyn
         PodChange::Loses => "would lose its pod of",
         PodChange::Gains => "would gain a pod of",
         PodChange::Keeps => "would keep its pod of",
+        PodChange::Missing => "has no pod now, and would get one of",
         PodChange::None => "would still have no pod of",
     };
     let but = if node.fits == Some(false) { ", but it would not fit" } else { "" };
@@ -116,6 +126,7 @@ fn change(change: PodChange) -> String {
         PodChange::Loses => style::trouble("loses".to_owned()),
         PodChange::Gains => style::well("gains".to_owned()),
         PodChange::Keeps => "keeps".to_owned(),
+        PodChange::Missing => style::trouble("missing now".to_owned()),
         PodChange::None => style::context("none".to_owned()),
     }
 }
@@ -124,7 +135,7 @@ fn fits(node: &NodeChange) -> String {
     match (node.fits, node.change) {
         (Some(true), _) => "yes".to_owned(),
         (Some(false), _) => style::trouble("no".to_owned()),
-        (None, PodChange::Gains | PodChange::Keeps) => "?".to_owned(),
+        (None, PodChange::Gains | PodChange::Keeps | PodChange::Missing) => "?".to_owned(),
         (None, _) => "-".to_owned(),
     }
 }

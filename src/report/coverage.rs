@@ -72,6 +72,8 @@ pub struct DaemonSetCoverage {
     /// Node counts.
     #[serde(flatten)]
     pub counts: Counts,
+    /// Whether every node of the cluster was examined, and not only those of `--node` or `--node-selector`.
+    pub every_node: bool,
     /// The hash of the current revision; absent if the revisions are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
@@ -139,6 +141,29 @@ impl Counts {
     /// Returns whether every eligible node has an available pod; `None` if they could not be counted.
     pub fn all_available(&self) -> Option<bool> {
         if self.from_status { None } else { Some(self.available? == self.eligible?) }
+    }
+
+    /// Returns whether a DaemonSet needs attention: a node or the DaemonSet as a whole has a reason, no node is eligible,
+    /// or the nodes could not be counted.
+    pub fn need_attention(&self, has_reason: bool, every_node: bool) -> bool {
+        has_reason || (every_node && self.eligible == Some(0)) || self.all_available() != Some(true)
+    }
+}
+
+impl DaemonSetCoverage {
+    /// Returns whether the DaemonSet needs attention.
+    pub fn needs_attention(&self) -> bool {
+        self.counts.need_attention(!self.groups.is_empty() || !self.concerns.is_empty(), self.every_node)
+    }
+
+    /// Returns whether no node is eligible.
+    pub fn has_no_eligible_node(&self) -> bool {
+        self.counts.eligible == Some(0) && self.every_node
+    }
+
+    /// Returns whether no node is eligible among the selected ones.
+    pub fn has_none_selected(&self) -> bool {
+        self.counts.eligible == Some(0) && !self.every_node
     }
 }
 

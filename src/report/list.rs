@@ -37,9 +37,9 @@ impl super::Report for ListReport {
 /// The status of a DaemonSet, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub enum FleetStatus {
-    /// Its rollout has stopped: see `status`.
+    /// Its rollout is blocked: see `status`.
     Blocked,
-    /// Nodes need attention, and waiting will not help.
+    /// Its rollout is complete, and other nodes need attention.
     Degraded,
     /// The controller has not observed the current spec.
     NotObserved,
@@ -47,15 +47,22 @@ pub enum FleetStatus {
     Deleting,
     /// Nodes or pods could not be read.
     Unknown,
-    /// No node is eligible.
+    /// Its rollout is complete, because no node is eligible.
     NoNodes,
-    /// Pods are starting, terminating or being replaced.
+    /// Its rollout is progressing: pods are starting, terminating or being replaced.
     Progressing,
-    /// Every eligible node has an available pod. Some are of an older revision, which the update strategy does not replace,
-    /// or `pause` or `partition` has suspended the update strategy.
+    /// Its rollout is paused: the update strategy does not replace pods of older revisions, or `pause` or `partition` has
+    /// suspended it.
     Paused,
-    /// Every eligible node has an available pod of the current revision.
+    /// Its rollout is complete: every eligible node has an available pod of the current revision.
     Healthy,
+}
+
+impl ListRow {
+    /// Returns whether the DaemonSet needs attention: as `coverage` counts it, or because its rollout is blocked.
+    pub fn needs_attention(&self) -> bool {
+        self.status == FleetStatus::Blocked || self.counts.need_attention(!self.troubles.is_empty(), true)
+    }
 }
 
 /// One DaemonSet.

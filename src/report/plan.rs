@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::change::Change;
 use super::coverage::Incomplete;
-use super::fix::Command;
+use super::fix::{Command, Fix};
 use super::history::DaemonSetName;
 
 /// A change of a DaemonSet: a rollback to a revision (`undo`), a restart, other values in its spec (`set`),
@@ -40,7 +40,7 @@ pub struct ChangePlan {
     pub needed: bool,
     /// How the template changes, with paths in it; for `set`, `pause` and `resume` how the DaemonSet changes.
     pub changes: Vec<Change>,
-    /// What the change means for this cluster; only for `set`, `pause` and `resume`.
+    /// What the change means for this cluster; absent if the template of an Advanced DaemonSet is changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
     /// The command that restores the values before the change, quoted for a POSIX shell; only for
@@ -91,10 +91,10 @@ impl PlanKind {
 pub struct Effect {
     /// How many nodes should have a pod.
     pub desired: i64,
-    /// How many pods are of an older revision; absent if unknown.
+    /// How many pods are of another revision than the DaemonSet's after the change; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<i64>,
-    /// The pace of a rolling update before the change; absent under OnDelete.
+    /// The pace of a rolling update before the change; absent under OnDelete, and if the template is changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Pace>,
     /// The pace of a rolling update after the change; absent under OnDelete.
@@ -146,6 +146,16 @@ pub struct Warning {
     pub code: WarningCode,
     /// A sentence for people.
     pub message: String,
+    /// What to do about it; absent if the sentence says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<Fix>,
+}
+
+impl Warning {
+    /// Creates a warning without a fix.
+    pub fn new(code: WarningCode, message: impl Into<String>) -> Self {
+        Warning { code, message: message.into(), fix: None }
+    }
 }
 
 /// The kind of a warning.
@@ -191,6 +201,12 @@ pub enum WarningCode {
     SurgeSuspended,
     /// Somebody who puts the suspended update strategy back starts a rollout to all nodes.
     StrategyPutBack,
+    /// The pods of the template that is rolled out fail, and older pods do not.
+    RevisionFails,
+    /// The API server refuses new pods at present.
+    CreationRefused,
+    /// Pods that are deleted are not recreated, because their nodes are not eligible.
+    NotRecreated,
 }
 
 /// A pod that keeps another revision.

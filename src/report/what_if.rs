@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::{Incomplete, ReasonGroup};
+use super::plan::Warning;
 use super::reason::Reason;
 
 /// What would change if each of several DaemonSets were applied, each without the others.
@@ -47,8 +48,12 @@ pub struct WhatIfReport {
     pub eligible_now: usize,
     /// Nodes that would run a pod of the manifest.
     pub eligible_then: usize,
+    /// What will go wrong as the pods are replaced, at present.
+    pub warnings: Vec<Warning>,
     /// Nodes that keep a pod, by name.
     pub keeps: Vec<String>,
+    /// Nodes that should have a pod now and then, but have none at present, by name.
+    pub missing: Vec<String>,
     /// Nodes that would gain a pod, by name.
     pub gains: Vec<String>,
     /// Nodes that would lose their pod, now or once it is deleted, by reason.
@@ -88,6 +93,8 @@ pub enum PodChange {
     Loses,
     /// The node would gain a pod.
     Gains,
+    /// The node should have a pod now and then, but has none at present.
+    Missing,
     /// The node would keep its pod.
     Keeps,
     /// The node has no pod, and would have none.

@@ -48,7 +48,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     let annotation = |key: &str| daemon_set.annotations.get(key).map(String::as_str).filter(|value| !value.is_empty());
     let writes = |names: &[&str]| field_managers(daemon_set).any(|manager| names.contains(&manager));
     let mut warnings = Vec::new();
-    let mut warn = |code, message: String| warnings.push(Warning { code, message });
+    let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
 
     if let Some(owner) = daemon_set.metadata.controller() {
         let message = format!(
@@ -97,7 +97,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
                 "{manager:?} manages {fields} by server-side apply: its next apply puts its values back, or fails with \
                  a conflict"
             );
-            warnings.push(Warning { code: WarningCode::ServerSideApply, message });
+            warnings.push(Warning::new(WarningCode::ServerSideApply, message));
         }
     }
     warnings
@@ -116,12 +116,9 @@ fn appliers<'a>(daemon_set: &'a DaemonSet, written: Written<'_>) -> Vec<&'a str>
 pub(super) fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Option<Warning> {
     let applied = Template::new(last_applied_manifest(daemon_set)?.pointer("/spec/template")?.clone());
     let back = difference(template, &applied).len();
-    (back > 0).then(|| Warning {
-        code: WarningCode::LastApplied,
-        message: "the manifest that was last applied has another template: the next `kubectl apply` of it puts that \
-                  one back; change the manifest too"
-            .to_owned(),
-    })
+    let message = "the manifest that was last applied has another template: the next `kubectl apply` of it puts that one \
+                   back; change the manifest too";
+    (back > 0).then(|| Warning::new(WarningCode::LastApplied, message))
 }
 
 /// Warns if the next `kubectl apply` of the last manifest would revert fields. It leaves fields alone that the manifest
@@ -137,14 +134,11 @@ pub(super) fn last_applied_fields(daemon_set: &DaemonSet, fields: &[(&[&str], Va
             Some(format!("{} {applied}", path.join(".")))
         })
         .collect();
-    (!reverted.is_empty()).then(|| Warning {
-        code: WarningCode::LastApplied,
-        message: format!(
-            "the manifest that was last applied has {}: the next `kubectl apply` of it puts that back; change the \
-             manifest too",
-            reverted.join(", ")
-        ),
-    })
+    let message = format!(
+        "the manifest that was last applied has {}: the next `kubectl apply` of it puts that back; change the manifest too",
+        reverted.join(", ")
+    );
+    (!reverted.is_empty()).then(|| Warning::new(WarningCode::LastApplied, message))
 }
 
 fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
@@ -153,16 +147,14 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
 
 /// Warns if the DaemonSet is being deleted.
 pub(super) fn deleting(daemon_set: &DaemonSet) -> Option<Warning> {
-    daemon_set.metadata.is_terminating().then(|| Warning {
-        code: WarningCode::Deleting,
-        message: format!("it is being deleted: {} no longer reconciles it", controller_of(daemon_set)),
-    })
+    let message = format!("it is being deleted: {} no longer reconciles it", controller_of(daemon_set));
+    daemon_set.metadata.is_terminating().then(|| Warning::new(WarningCode::Deleting, message))
 }
 
 /// Returns what keeps a new template from reaching all pods.
 pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = deleting(daemon_set).into_iter().collect();
-    let mut warn = |code, message: String| warnings.push(Warning { code, message });
+    let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let strategy = &daemon_set.spec.update_strategy;
     if Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force) {
         let message = "the rollout is paused or partitioned: each pod stays as it is until `kubectl ds partition` \

@@ -27,6 +27,26 @@ pub(super) fn effect(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Sn
     Effect { revisions_deleted, ..effect }
 }
 
+/// Computes what it means that a DaemonSet becomes `after`, with another template; `hash` is that of its revision, empty
+/// if there is none yet. `None` for an Advanced DaemonSet, whose controller is not simulated.
+pub(super) fn template_effect(after: &DaemonSet, hash: &str, snapshot: &Snapshot) -> Option<Effect> {
+    if after.flavor() == Flavor::Advanced {
+        return None;
+    }
+    let namespace = &after.metadata.namespace;
+    let effect = match KINDS.iter().any(|kind| snapshot.gap(*kind, namespace).is_some()) {
+        true => effect_by_status(after, after),
+        false => {
+            let nodes = Index::new(snapshot).nodes_with_pods(after);
+            Observation { nodes, current_hash: hash, now: snapshot.now }.effect(after, after)
+        }
+    };
+    Some(Effect { before: None, ..effect })
+}
+
+/// What the controller sees.
+const KINDS: [Kind; 3] = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions];
+
 /// What the controller sees of a DaemonSet.
 struct Observation<'a> {
     nodes: Vec<NodePods<'a>>,
@@ -38,8 +58,7 @@ impl<'a> Observation<'a> {
     /// Returns `None` if anything that the controller sees could not be read, or if it is not Kubernetes' own controller.
     fn of(daemon_set: &DaemonSet, snapshot: &'a Snapshot) -> Option<Self> {
         let namespace = &daemon_set.metadata.namespace;
-        let kinds = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions];
-        if daemon_set.flavor() == Flavor::Advanced || kinds.iter().any(|kind| snapshot.gap(*kind, namespace).is_some())
+        if daemon_set.flavor() == Flavor::Advanced || KINDS.iter().any(|kind| snapshot.gap(*kind, namespace).is_some())
         {
             return None;
         }

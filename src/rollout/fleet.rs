@@ -1,5 +1,4 @@
-//! The fleet: a row per DaemonSet, from the same walk as coverage; if old pods remain, also from the verdict on its
-//! rollout.
+//! The fleet: a row per DaemonSet, from the same walk as coverage and from the verdict on its rollout.
 
 use std::cmp::Reverse;
 
@@ -9,7 +8,7 @@ use crate::coverage::group::count_codes;
 use crate::coverage::index::Index;
 use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
-use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{Counts, Trouble};
 use crate::report::list::{FleetStatus, ListReport, ListRow};
@@ -47,14 +46,13 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
     let concerns = coverage.concerns.iter().map(|concern| (concern.code, 0));
     let groups = coverage.groups.iter().map(|group| (group.code, group.count));
     let troubles = count_codes(groups.chain(concerns));
-    let has_old_pods = coverage.counts.outdated.is_some_and(|old| old > 0);
-    let verdict = has_old_pods.then(|| match (daemon_set.flavor(), &daemon_set.spec.update_strategy) {
-        (Flavor::Apps, _) => status::verdict_of(index, daemon_set),
-        (Flavor::Advanced, UpdateStrategy::RollingUpdate(_)) => Verdict::Progressing,
-        (Flavor::Advanced, _) => Verdict::Paused,
-    });
+    // The verdict takes another walk, which most DaemonSets do not need.
+    let verdict = match troubles.is_empty() && is_rolled_out(index, daemon_set, &coverage.counts) {
+        true => Verdict::Complete,
+        false => status::verdict_of(index, daemon_set),
+    };
     let hold = status::hold_of(index, daemon_set);
-    let status = match fleet_status(daemon_set, &coverage.counts, &troubles, verdict) {
+    let status = match fleet_status(verdict, &coverage.counts, &troubles) {
         // The next revision will not be rolled out.
         FleetStatus::Healthy if hold.as_ref().is_some_and(|hold| hold.in_force) => FleetStatus::Paused,
         status => status,
@@ -78,36 +76,36 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
         troubles,
         not_eligible_reasons: count_codes(coverage.not_eligible_groups.iter().map(|group| (group.code, group.count))),
     };
-    // A stopped rollout is no worse than pods that are missing.
-    let rank = status.max(FleetStatus::Degraded);
+    // A stopped rollout is no worse than pods that are missing, whatever else is under way.
+    let is_failing = row.troubles.iter().any(|trouble| trouble.count > 0 && !trouble.code.takes_time());
+    let is_settled = matches!(status, FleetStatus::NotObserved | FleetStatus::Deleting | FleetStatus::Unknown);
+    let rank = if is_failing && !is_settled { FleetStatus::Degraded } else { status.max(FleetStatus::Degraded) };
     ((rank, row.troubles.is_empty(), !is_critical, Reverse(share)), row)
 }
 
-/// Returns how a DaemonSet is doing; the verdict is that on its rollout, if pods of an older revision remain.
-fn fleet_status(
-    daemon_set: &DaemonSet,
-    counts: &Counts,
-    troubles: &[Trouble],
-    verdict: Option<Verdict>,
-) -> FleetStatus {
-    if daemon_set.metadata.is_terminating() {
-        FleetStatus::Deleting
-    } else if !daemon_set.is_observed() {
-        FleetStatus::NotObserved
-    } else if counts.all_available().is_none() {
-        FleetStatus::Unknown
-    } else if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) {
-        FleetStatus::NoNodes
-    } else if verdict == Some(Verdict::Blocked) {
-        FleetStatus::Blocked
-    } else if troubles.iter().any(|trouble| !trouble.code.takes_time()) {
-        FleetStatus::Degraded
-    } else if verdict == Some(Verdict::Paused) {
-        FleetStatus::Paused
-    } else if verdict == Some(Verdict::Progressing) || !troubles.is_empty() {
-        FleetStatus::Progressing
-    } else {
-        FleetStatus::Healthy
+/// Returns whether every eligible node has exactly one pod, which is of the current revision and available, and no other
+/// node has one.
+fn is_rolled_out<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, counts: &Counts) -> bool {
+    let Counts { eligible, available, updated, outdated, .. } = *counts;
+    counts.all_available() == Some(true)
+        && (updated, outdated) == (eligible, Some(0))
+        && Some(index.pods_of(daemon_set).iter().count()) == available
+}
+
+/// Returns how a DaemonSet is doing: the verdict on its rollout, or how its nodes are doing if the rollout is complete.
+fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Trouble]) -> FleetStatus {
+    match verdict {
+        Verdict::Deleting => FleetStatus::Deleting,
+        Verdict::NotObserved => FleetStatus::NotObserved,
+        Verdict::Unknown => FleetStatus::Unknown,
+        Verdict::Blocked => FleetStatus::Blocked,
+        Verdict::Paused => FleetStatus::Paused,
+        Verdict::Progressing => FleetStatus::Progressing,
+        Verdict::Complete if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) => {
+            FleetStatus::NoNodes
+        }
+        Verdict::Complete if troubles.is_empty() => FleetStatus::Healthy,
+        Verdict::Complete => FleetStatus::Degraded,
     }
 }
 
@@ -129,7 +127,7 @@ mod tests {
         snapshot.daemon_sets.push(other);
         let rows = fleet(&snapshot).daemon_sets;
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["zz", "agent"]);
-        assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), FleetStatus::Degraded));
+        assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), FleetStatus::Blocked));
         assert_eq!(rows[1].status, FleetStatus::Healthy);
         assert_eq!(rows[0].troubles.len(), 1);
         assert!(rows[1].troubles.is_empty());

@@ -7,6 +7,7 @@ use super::difference::object;
 use super::effect::effect;
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
+use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::revisions::Revisions;
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
@@ -99,6 +100,9 @@ fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Sna
         warnings.extend(pace_warnings(effect.before, effect, &after, snapshot));
         warnings.extend(surge_pods_deleted(effect));
     }
+    if let Some(replacement) = Replacement::of_strategy(&after, revisions).filter(|_| changes_strategy) {
+        warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
+    }
     let incomplete = match is_simulated {
         true => incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace, kind == PlanKind::ResumePlan),
         false => Vec::new(),
@@ -146,7 +150,7 @@ pub(super) fn who_puts_back(daemon_set: &DaemonSet) -> Vec<Warning> {
              RespectIgnoreDifferences=true",
         );
     }
-    warnings.push(Warning { code: WarningCode::StrategyPutBack, message });
+    warnings.push(Warning::new(WarningCode::StrategyPutBack, message));
     warnings
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod observed;
 mod pace_warnings;
 pub(crate) mod partition;
 pub mod planned;
+pub(crate) mod replacement_warnings;
 pub(crate) mod restart;
 pub mod revisions;
 pub mod set;

@@ -16,7 +16,7 @@ pub(super) fn pace_warnings(
 ) -> Vec<Warning> {
     let Some(pace) = effect.after else { return Vec::new() };
     let mut warnings = Vec::new();
-    let mut warn = |code, message: String| warnings.push(Warning { code, message });
+    let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
     let desired = effect.desired;
     if is_new && desired > 1 && pace.allowed >= desired {
@@ -78,7 +78,7 @@ fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot)
                  eviction, so the budget does not limit it"
             ),
         };
-        Some(Warning { code: WarningCode::DisruptionBudget, message })
+        Some(Warning::new(WarningCode::DisruptionBudget, message))
     });
     exceeded.collect()
 }
@@ -90,5 +90,5 @@ pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
         1 => "1 node has two pods: the controller deletes the newer one".to_owned(),
         nodes => format!("{nodes} nodes have two pods: the controller deletes the newer one of each"),
     };
-    Some(Warning { code: WarningCode::SurgePodsDeleted, message })
+    Some(Warning::new(WarningCode::SurgePodsDeleted, message))
 }

@@ -4,8 +4,9 @@
 use serde_json::Value;
 
 use super::revisions::{Revision, Revisions, name_of};
-use crate::coverage::gaps::incomplete_for_history;
-use crate::model::daemon_set::UpdateStrategy;
+use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Plan, Step};
@@ -55,13 +56,31 @@ pub(super) fn report_of(kind: PlanKind, plan: &Plan, revisions: &Revisions<'_>, 
     }
 }
 
-/// Returns what could not be read about pods, which only a plan under OnDelete mentions.
-pub(super) fn unread_pods(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Vec<Incomplete> {
+/// Returns what a DaemonSet becomes with another template.
+pub(crate) fn with_template(daemon_set: &DaemonSet, template: &Template) -> DaemonSet {
+    let mut object = daemon_set.object.clone();
+    object["spec"]["template"] = template.value().clone();
+    let Ok(mut after) = DaemonSet::from_object(object) else { return daemon_set.clone() };
+    // The API server increments both, so that only a revision with the same template counts as current.
+    after.metadata.generation = after.status.observed_generation + 1;
+    after.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
+    after
+}
+
+/// Returns what could not be read and matters for a new template: under OnDelete which pods keep theirs, else which are
+/// replaced.
+pub(super) fn unread(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Vec<Incomplete> {
     let daemon_set = revisions.daemon_set;
-    let mut unread = incomplete_for_history(snapshot, &daemon_set.metadata.namespace);
-    let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
-    unread.retain(|incomplete| is_on_delete && incomplete.resource == Kind::Pods.resource());
-    unread
+    let namespace = &daemon_set.metadata.namespace;
+    if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete {
+        let mut unread = incomplete_for_history(snapshot, namespace);
+        unread.retain(|incomplete| incomplete.resource == Kind::Pods.resource());
+        return unread;
+    }
+    match daemon_set.flavor() {
+        Flavor::Apps => incomplete_for_update_strategy(snapshot, namespace, false),
+        Flavor::Advanced => Vec::new(),
+    }
 }
 
 /// Returns the pods that keep their template until they are deleted, by node: under OnDelete all but those that have

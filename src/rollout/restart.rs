@@ -2,7 +2,9 @@
 
 use super::change_warnings::{self, Written};
 use super::difference::difference;
-use super::planned::{Planned, left_on_delete, report_of, unread_pods};
+use super::effect::template_effect;
+use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
+use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::revisions::Revisions;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
@@ -17,10 +19,18 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
     let after = after.and_then(|after| Some(Template::new(after.pointer("/spec/template")?.clone())));
     let mut warnings = change_warnings::managers(daemon_set, Written::Template);
     warnings.extend(change_warnings::obstacles(daemon_set, true));
+    let mut effect = None;
+    if let Some(template) = &after {
+        let after = with_template(daemon_set, template);
+        let replacement = Replacement::of_template(&after, "", true);
+        warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
+        effect = template_effect(&after, "", snapshot);
+    }
     let report = ChangePlan {
         changes: after.map(|after| difference(&revisions.live, &after)).unwrap_or_default(),
+        effect,
         warnings,
-        incomplete: unread_pods(revisions, snapshot),
+        incomplete: unread(revisions, snapshot),
         pods_left: left_on_delete(revisions, None, snapshot),
         ..report_of(PlanKind::RestartPlan, &plan, revisions, snapshot)
     };

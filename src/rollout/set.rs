@@ -6,6 +6,7 @@ use super::difference::object;
 use super::effect::effect;
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
+use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::revisions::Revisions;
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::model::daemon_set::DaemonSet;
@@ -50,6 +51,21 @@ pub enum Refusal {
 ///
 /// Fails if the result would be invalid, or does harm that was not allowed.
 pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
+    let mut planned = plan(revisions, request, snapshot)?;
+    let Planned { plan, report } = &mut planned;
+    let after = plan.applied_to(&revisions.daemon_set.object).ok();
+    let changes_strategy =
+        report.changes.iter().any(|change| change.path.to_string().starts_with("spec.updateStrategy"));
+    if let Some(after) = after.and_then(|after| DaemonSet::from_object(after).ok()).filter(|_| changes_strategy)
+        && let Some(replacement) = Replacement::of_strategy(&after, revisions)
+    {
+        report.warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
+    }
+    Ok(planned)
+}
+
+/// Plans the same without what is wrong with the pods.
+pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
     let daemon_set = revisions.daemon_set;
     let current = SpecFields::of(daemon_set);
     let requested = request.fields.with_other_zero();
@@ -75,7 +91,7 @@ pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) ->
     let changes_strategy =
         changed.strategy_type.is_some() || changed.max_surge.is_some() || changed.max_unavailable.is_some();
     let mut warnings = Vec::new();
-    let mut warn = |code, message: String| warnings.push(Warning { code, message });
+    let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let ports = host_ports(&after);
     let has_port_conflict = rolling_update::allows_surge(&after) && !ports.is_empty();
     if changes_strategy && has_port_conflict {

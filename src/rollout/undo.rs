@@ -2,7 +2,9 @@
 
 use super::change_warnings::{self, Written};
 use super::difference::difference;
-use super::planned::{Planned, left_on_delete, report_of, unread_pods};
+use super::effect::template_effect;
+use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
+use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::revisions::{Revision, Revisions};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::Plan;
@@ -43,7 +45,7 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
     let daemon_set = revisions.daemon_set;
     let plan = Plan::undo(daemon_set, target.number(), template);
     let mut warnings = Vec::new();
-    let mut pods_left = Vec::new();
+    let (mut effect, mut pods_left) = (None, Vec::new());
     if !plan.steps.is_empty() {
         warnings = change_warnings::managers(daemon_set, Written::Template);
         warnings.extend(change_warnings::last_applied(daemon_set, template));
@@ -53,14 +55,19 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
             // Every pod is on the target already, so nothing has to be deleted.
             warnings.retain(|warning| warning.code != WarningCode::OnDelete);
         }
+        let after = with_template(daemon_set, template);
+        let replacement = Replacement::of_template(&after, target.object.hash(), false);
+        warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
+        effect = template_effect(&after, target.object.hash(), snapshot);
     }
     let report = ChangePlan {
         to_revision: Some(target.number()),
         rolled_out_at: target.object.rolled_out_at(),
         why,
         changes: difference(&revisions.live, template),
+        effect,
         warnings,
-        incomplete: unread_pods(revisions, snapshot),
+        incomplete: unread(revisions, snapshot),
         pods_left,
         ..report_of(PlanKind::UndoPlan, &plan, revisions, snapshot)
     };

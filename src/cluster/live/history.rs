@@ -4,20 +4,20 @@ use super::list::List;
 use super::prune::DaemonSetMatcher;
 use super::read::missing_nodes;
 use super::reader::Reader;
-use crate::cluster::PodsOf;
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
+use crate::cluster::{CoverageScope, PodsOf};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::snapshot::{Kind, Snapshot};
 
 impl Reader<'_> {
     /// Reads the snapshot of [`crate::cluster::Wanted::History`].
-    pub(super) async fn history(self, pods: PodsOf) -> Result<Snapshot, ClusterError> {
+    pub(super) async fn history(&self, pods: PodsOf) -> Result<Snapshot, ClusterError> {
         let mut snapshot = Snapshot::empty((self.live.clock)());
         (snapshot.daemon_sets, snapshot.advanced_daemon_sets) = self.daemon_sets().await?;
         let all: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().collect();
-        let with_pods: Vec<&DaemonSet> = all.iter().copied().filter(|daemon_set| pods.include(daemon_set)).collect();
+        let with_pods: Vec<&DaemonSet> = all.iter().copied().filter(|_| pods.include()).collect();
         let (any_owner, own) = (DaemonSetMatcher::new(&all, true), DaemonSetMatcher::new(&with_pods, false));
         let (revisions, pods) =
             futures::try_join!(self.controller_revisions(&all, &any_owner), self.own_pods(&with_pods, &own, ""))?;
@@ -26,8 +26,8 @@ impl Reader<'_> {
         Ok(snapshot)
     }
 
-    /// Reads the snapshot of [`crate::cluster::Wanted::UpdateStrategy`].
-    pub(super) async fn update_strategy(self) -> Result<Snapshot, ClusterError> {
+    /// Reads the snapshot of [`crate::cluster::Wanted::Change`].
+    pub(super) async fn change(self) -> Result<Snapshot, ClusterError> {
         let (live, namespace) = (self.live, self.query.namespace.clone());
         let keep = |node: Node| Some(keep_node(node, false));
         let nodes = self.list_or_gap(List::of(Kind::Nodes), keep);
@@ -35,8 +35,11 @@ impl Reader<'_> {
         let (nodes, budgets) = futures::try_join!(nodes, budgets)?;
         let gaps = self.take_gaps();
         let mut snapshot = self.history(PodsOf::All).await?;
-        (snapshot.nodes, snapshot.pod_disruption_budgets) = (nodes, budgets);
+        let all: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().collect();
+        let events = self.events(&DaemonSetMatcher::new(&all, false), &CoverageScope::default()).await?;
+        (snapshot.nodes, snapshot.pod_disruption_budgets, snapshot.events) = (nodes, budgets, events);
         snapshot.gaps.extend(gaps);
+        snapshot.gaps.extend(self.take_gaps());
         if snapshot.gap(Kind::Nodes, "").is_none() {
             snapshot.nodes.extend(live.nodes_named(&missing_nodes(&snapshot), keep).await?);
         }

@@ -130,7 +130,7 @@ impl Live {
                 Box::pin(reader.coverage(&scope)).await
             }
             Wanted::History(pods) => Box::pin(reader.history(*pods)).await,
-            Wanted::UpdateStrategy => Box::pin(reader.update_strategy()).await,
+            Wanted::Change => Box::pin(reader.change()).await,
         }
     }
 

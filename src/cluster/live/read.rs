@@ -136,7 +136,11 @@ impl Reader<'_> {
 
     /// Reads events: those about the DaemonSets, and warnings about their pods; for one node all about the
     /// pods, and those about the node.
-    async fn events(&self, matcher: &DaemonSetMatcher, scope: &CoverageScope) -> Result<Vec<Event>, ClusterError> {
+    pub(super) async fn events(
+        &self,
+        matcher: &DaemonSetMatcher,
+        scope: &CoverageScope,
+    ) -> Result<Vec<Event>, ClusterError> {
         let list = |field_selector: String| List { field_selector, ..List::of(Kind::Events) };
         if self.everything() {
             return self.list_scope(list(String::new()), matcher, Some).await;

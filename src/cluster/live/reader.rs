@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<ControllerRevision>, ClusterError> {
         let keep = |revision| matcher.keeps_revision(&revision).then_some(revision);
         let few = match self.query.wanted {
-            Wanted::History(_) | Wanted::UpdateStrategy => daemon_sets.len() <= 1,
+            Wanted::History(_) | Wanted::Change => daemon_sets.len() <= 1,
             Wanted::Coverage(_) | Wanted::Everything => {
                 self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE
             }

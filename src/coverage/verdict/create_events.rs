@@ -10,6 +10,7 @@ use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::report::age::seconds_between;
+use crate::report::reason::Reason;
 
 /// How many seconds a success must be newer than a refusal to cast doubt on it: the pods of one batch
 /// are created at once, and their events come in no order.
@@ -48,6 +49,12 @@ pub(crate) fn creation_is_refused(index: &Index, daemon_set: &DaemonSet) -> bool
     let newest_pod = pods.iter().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
     let created = last("SuccessfulCreate").max(newest_pod);
     last("FailedCreate").is_some_and(|refused| Some(refused) > created && Some(refused) >= began)
+}
+
+/// Returns why the API server refuses a DaemonSet's pods at present.
+pub(crate) fn creation_refusal(index: &Index, daemon_set: &DaemonSet) -> Option<Reason> {
+    let refusal = || Some(Creations::new(index, daemon_set).refusals.first()?.reason());
+    creation_is_refused(index, daemon_set).then(refusal).flatten()
 }
 
 /// Finds why the API server refused pods, newest refusal first.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::order::order;
-use super::template::{NewTemplate, not_applied, planned_daemon_set, template};
+use super::template::{NewTemplate, not_applied, template};
 use super::{Gates, Stage, allowed, is_node_ready, is_skipped, kept};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::index::Index;
@@ -24,7 +24,8 @@ use crate::rollout::difference::object;
 use crate::rollout::effect::effect;
 use crate::rollout::hold::{holder, who_puts_back};
 use crate::rollout::pace_warnings::surge_pods_deleted;
-use crate::rollout::planned::patch_of;
+use crate::rollout::planned::{patch_of, with_template};
+use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::revisions::{Revisions, name_of};
 use crate::rollout::status::situation::{RolloutNode, Situation};
 
@@ -136,7 +137,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         return Err(Refusal::StrategyPutBack);
     }
     let original = hold.filter(|hold| hold.is_in_force).map_or_else(|| live_strategy(daemon_set), |hold| hold.original);
-    let after = planned_daemon_set(daemon_set, template.as_ref());
+    let after = template.as_ref().map_or_else(|| daemon_set.clone(), |template| with_template(daemon_set, template));
     let snapshot_after = Snapshot { daemon_sets: vec![after.clone()], ..snapshot.clone() };
     let index = Index::new(&snapshot_after);
     let situation = Situation::new(&index, &after);
@@ -170,7 +171,18 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         // Without surge each node is without a pod for a while, which the strategy does not allow at all.
         _ => IntOrPercent::Int(1),
     };
-    let warnings = warnings(revisions, request, template.as_ref(), &object, snapshot)?;
+    let mut warnings = warnings(revisions, request, template.as_ref(), &object, snapshot)?;
+    if !nodes.is_empty() || is_advanced {
+        let replacement = Replacement {
+            after: &after,
+            hash: situation.current.map_or("", |current| current.hash()),
+            is_same_template: template.is_none(),
+            by_controller: is_advanced,
+            // The controller replaces those pods once the strategy is restored.
+            includes_ineligible: kept(keep, desired) == 0 && original["type"] != "OnDelete",
+        };
+        warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
+    }
     let original =
         if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
     let gates = &request.gates;
@@ -277,7 +289,7 @@ fn warnings(
              is updated at a time",
             strategy(&daemon_set.spec.update_strategy)
         );
-        warnings.push(Warning { code: WarningCode::SurgeSuspended, message });
+        warnings.push(Warning::new(WarningCode::SurgeSuspended, message));
     }
     if !request.evict {
         let labels = &daemon_set.spec.template.metadata.labels;
@@ -285,12 +297,12 @@ fn warnings(
             budget.metadata.namespace == daemon_set.metadata.namespace
                 && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
         });
-        warnings.extend(budgets.map(|budget| Warning {
-            code: WarningCode::DisruptionBudget,
-            message: format!(
+        warnings.extend(budgets.map(|budget| {
+            let message = format!(
                 "PodDisruptionBudget {:?} matches the pods, and deleting them bypasses it; with --evict it holds",
                 budget.metadata.name
-            ),
+            );
+            Warning::new(WarningCode::DisruptionBudget, message)
         }));
     }
     Ok(warnings)

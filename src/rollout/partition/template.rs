@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::plan::Refusal;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
+use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
 use crate::plan::Plan;
 use crate::report::change::Change;
@@ -61,18 +61,6 @@ pub(super) fn template(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Resul
         }
     };
     Ok((!template.same_meaning(&revisions.live)).then_some(template))
-}
-
-/// Returns what the DaemonSet becomes.
-pub(super) fn planned_daemon_set(daemon_set: &DaemonSet, template: Option<&Template>) -> DaemonSet {
-    let Some(template) = template else { return daemon_set.clone() };
-    let mut object = daemon_set.object.clone();
-    object["spec"]["template"] = template.value().clone();
-    let Ok(mut after) = DaemonSet::from_object(object) else { return daemon_set.clone() };
-    // The API server increments both, so that only a revision with the same template counts as current.
-    after.metadata.generation = after.status.observed_generation + 1;
-    after.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
-    after
 }
 
 /// Returns what differs between a DaemonSet as it is without a hold and a manifest, besides the template; fields that the

@@ -34,7 +34,7 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::rollout_status::{
     NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutHold, RolloutStatus,
-    RolloutStatusReport, Verdict,
+    RolloutStatusReport, SuspectKind, Verdict,
 };
 use crate::report::strategy::Strategy;
 use next_step::NextStep;
@@ -72,6 +72,26 @@ pub(crate) fn proven_revision(daemon_set: &DaemonSet, snapshot: &Snapshot) -> Op
     let revisions = Revisions::of(daemon_set, snapshot);
     let (revision, _) = way_out::proven(&Situation::new(&index, daemon_set), &revisions)?;
     Some(revision.number())
+}
+
+/// A current revision that is likely to blame for failing pods.
+pub(in crate::rollout) struct FailingRevision {
+    /// On how many nodes its pods fail.
+    pub(in crate::rollout) failing: usize,
+    /// On how many nodes pods of older revisions are available.
+    pub(in crate::rollout) old_available: usize,
+    /// The number of the revision that works on most nodes.
+    pub(in crate::rollout) works: Option<i64>,
+}
+
+/// Returns how the current revision fails, if it is likely to blame.
+pub(in crate::rollout) fn failing_revision(
+    situation: &Situation<'_>,
+    revisions: &Revisions<'_>,
+) -> Option<FailingRevision> {
+    let suspect = suspect::suspect(situation).filter(|suspect| suspect.what == SuspectKind::Revision)?;
+    let works = way_out::proven(situation, revisions).map(|(revision, _)| revision.number());
+    Some(FailingRevision { failing: suspect.failing, old_available: suspect.old_available, works })
 }
 
 /// Returns the verdict on the rollout of one DaemonSet.

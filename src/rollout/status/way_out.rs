@@ -146,7 +146,7 @@ fn set_fields(
     let current = situation.current.filter(|_| !situation.creation_is_refused)?;
     let daemon_set = situation.daemon_set;
     let request = set::Request { fields, delete_surge_pods: true, force: false };
-    let Planned { plan, report } = set::set(revisions, &request, situation.index.snapshot).ok()?;
+    let Planned { plan, report } = set::plan(revisions, &request, situation.index.snapshot).ok()?;
     let changed = DaemonSet::from_object(plan.applied_to(&daemon_set.object).ok()?).ok()?;
     let mut command = set::command(&name_of(daemon_set), fields);
     match report.effect.map_or(0, |effect| effect.surge_pods_deleted.len()) {

@@ -1,0 +1,237 @@
+//! Warnings before pods are replaced: that their template fails, that the API server refuses new pods, and which pods
+//! would not be recreated.
+
+use super::revisions::{Revisions, name_of};
+use super::status;
+use super::status::situation::Situation;
+use crate::coverage::creation_refusal;
+use crate::coverage::index::Index;
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::pod::Pod;
+use crate::model::snapshot::Snapshot;
+use crate::report::fix::{Command, Fix};
+use crate::report::plan::{Warning, WarningCode};
+use crate::report::reason::Reason;
+use crate::scheduling::daemon_pods;
+use crate::scheduling::should_run::DaemonPod;
+
+/// The most pods that a warning names.
+const MAX_NAMES: usize = 3;
+
+/// What replaces pods.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replacement<'a> {
+    /// The DaemonSet as it becomes.
+    pub(crate) after: &'a DaemonSet,
+    /// The hash of the revision of its template; empty if there is none yet, so that every pod is replaced.
+    pub(crate) hash: &'a str,
+    /// Whether the new pods are those of the present template.
+    pub(crate) is_same_template: bool,
+    /// Whether the DaemonSet controller deletes the pods, and not the user.
+    pub(crate) by_controller: bool,
+    /// Whether pods on nodes that are not eligible are replaced, too.
+    pub(crate) includes_ineligible: bool,
+}
+
+impl<'a> Replacement<'a> {
+    /// Describes what a new template replaces: all pods of other revisions, by the controller or under OnDelete by the user.
+    pub(crate) fn of_template(after: &'a DaemonSet, hash: &'a str, is_same_template: bool) -> Self {
+        let by_controller = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
+        Replacement { after, hash, is_same_template, by_controller, includes_ineligible: true }
+    }
+
+    /// Describes what another update strategy replaces, if the controller replaces pods under it.
+    pub(crate) fn of_strategy(after: &'a DaemonSet, revisions: &Revisions<'a>) -> Option<Self> {
+        let replaces = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
+        let hash = revisions.current().map_or("", |current| current.object.hash());
+        replaces.then_some(Replacement {
+            after,
+            hash,
+            is_same_template: true,
+            by_controller: true,
+            includes_ineligible: true,
+        })
+    }
+}
+
+/// Returns what may go wrong as pods are replaced; nothing if none is, or if nodes and pods could not be read.
+pub(crate) fn replacement_warnings(
+    revisions: &Revisions<'_>,
+    replacement: &Replacement<'_>,
+    snapshot: &Snapshot,
+) -> Vec<Warning> {
+    let index = Index::new(snapshot);
+    let situation = Situation::new(&index, revisions.daemon_set);
+    let replaced: Vec<(&str, &Pod)> = situation.is_known.then(|| replaced(&situation, replacement)).unwrap_or_default();
+    if replaced.is_empty() {
+        return Vec::new();
+    }
+    let failing = replacement.is_same_template.then(|| failing_revision(&situation, revisions)).flatten();
+    let refusal = creation_refusal(&index, revisions.daemon_set);
+    let refused = refusal.map(|refusal| refused(&situation, replacement, refusal));
+    let lost = replacement.includes_ineligible.then(|| not_recreated(&index, replacement, &replaced)).flatten();
+    failing.into_iter().chain(refused).chain(lost).collect()
+}
+
+/// Returns the pods that are replaced, with their nodes.
+fn replaced<'a>(situation: &Situation<'a>, replacement: &Replacement<'_>) -> Vec<(&'a str, &'a Pod)> {
+    let live = |pod: &&Pod| !pod.metadata.is_terminating();
+    let is_old = |pod: &&Pod| !daemon_pods::is_updated(replacement.after, Some(replacement.hash), pod);
+    let nodes = situation.node_pods.iter();
+    nodes.flat_map(|node| node.pods.iter().copied().filter(live).filter(is_old).map(|pod| (node.node, pod))).collect()
+}
+
+/// Warns that the pods of the present template fail where older ones work, and how to roll back.
+fn failing_revision(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Option<Warning> {
+    let failing = status::failing_revision(situation, revisions)?;
+    let number =
+        situation.current.map_or_else(|| "the current revision".to_owned(), |it| format!("revision {}", it.revision));
+    let nodes = |count: usize| if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
+    let message = format!(
+        "{number} fails on {}, while older pods are available on {}; this rolls it out further",
+        nodes(failing.failing),
+        nodes(failing.old_available)
+    );
+    let name = name_of(revisions.daemon_set);
+    let undo = failing.works.map(|number| {
+        let undo = Command::kubectl(&["ds", "undo"]).flag("--to-revision", number.to_string());
+        undo.namespace(&name.namespace).name(name.short())
+    });
+    let fix = undo.map(|undo| Fix { advice: "to roll back instead".to_owned(), command: Some(undo) });
+    Some(Warning { fix, ..Warning::new(WarningCode::RevisionFails, message) })
+}
+
+/// Warns that the API server refuses new pods.
+fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: Reason) -> Warning {
+    let Reason { code, message, fix } = refusal;
+    let is_missing = situation.nodes.iter().any(|node| node.eligible && node.updated.is_none() && node.old.is_none());
+    // As long as the controller fails to create pods, it does not get to the rolling update.
+    let so = match replacement.by_controller && is_missing {
+        true => "the controller replaces no pod",
+        false => "a pod that is deleted is not recreated",
+    };
+    let until = match replacement.is_same_template {
+        true => "until it accepts them",
+        false => "unless it accepts those of the new template",
+    };
+    let message = format!("the API server refuses new pods ({code}: {message}): {so} {until}");
+    Warning { fix: Some(fix), ..Warning::new(WarningCode::CreationRefused, message) }
+}
+
+/// Warns of pods on nodes that should not run one: once deleted, they are not recreated.
+fn not_recreated(index: &Index<'_>, replacement: &Replacement<'_>, replaced: &[(&str, &Pod)]) -> Option<Warning> {
+    // OpenKruise's controller is not simulated.
+    if replacement.after.flavor() == Flavor::Advanced {
+        return None;
+    }
+    let daemon_pod = DaemonPod::new(&replacement.after.spec.template);
+    let is_lost = |node: &str| {
+        let decision = index.node(node).map(|node| daemon_pod.decide(node));
+        decision.is_some_and(|decision| !decision.should_run && decision.should_continue_running)
+    };
+    let lost: Vec<String> = replaced
+        .iter()
+        .filter(|(node, _)| is_lost(node))
+        .map(|(node, pod)| format!("{} on {node}", pod.metadata.name))
+        .collect();
+    let names = lost.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
+    let message = match lost.len() {
+        0 => return None,
+        1 => format!("pod {names} is deleted and not recreated, because its node is not eligible"),
+        number @ 2..=MAX_NAMES => {
+            format!("{number} pods are deleted and not recreated, because their nodes are not eligible: {names}")
+        }
+        number => format!(
+            "{number} pods are deleted and not recreated, because their nodes are not eligible: {names} +{} more",
+            number - MAX_NAMES
+        ),
+    };
+    Some(Warning::new(WarningCode::NotRecreated, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::coverage::test_support::{World, at, world};
+    use crate::report::plan::{ChangePlan, WarningCode};
+    use crate::rollout::restart::restart;
+    use crate::rollout::revisions::Revisions;
+    use crate::rollout::undo::undo;
+
+    fn old() -> Value {
+        json!({"metadata": {"creationTimestamp": at("11:10:00"),
+            "labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}})
+    }
+
+    /// Four nodes with pods of the older revision, and two on which those of the current one crash.
+    fn bad_revision() -> World {
+        let crashes = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let mut world = world().revision("hash1", 1);
+        for number in 0..4 {
+            world =
+                world.node(&format!("n{number}"), json!({})).pod(&format!("a{number}"), &format!("n{number}"), old());
+        }
+        for number in 4..6 {
+            let (node, pod) = (format!("n{number}"), format!("a{number}"));
+            world = world.node(&node, json!({})).unready_pod(&pod, &node, crashes(), json!({}));
+        }
+        world
+    }
+
+    fn restarted(world: World) -> ChangePlan {
+        let snapshot = world.finish();
+        restart(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), &snapshot).report
+    }
+
+    fn codes(plan: &ChangePlan) -> Vec<WarningCode> {
+        plan.warnings.iter().map(|warning| warning.code).collect()
+    }
+
+    #[test]
+    fn a_restart_of_a_failing_revision_is_warned_of() {
+        let plan = restarted(bad_revision());
+        assert_eq!(codes(&plan), [WarningCode::RevisionFails]);
+        let message = &plan.warnings[0].message;
+        assert!(message.contains("fails on 2 nodes") && message.contains("available on 4 nodes"), "{message}");
+        let plan = restarted(world().node("n", json!({})).pod("a", "n", json!({})));
+        assert_eq!(codes(&plan), []);
+    }
+
+    #[test]
+    fn new_pods_that_are_refused_are_warned_of() {
+        let refusal =
+            "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
+        let with = |world: World| restarted(world.refusal(refusal));
+        let plan = with(world().node("n", json!({})).pod("a", "n", json!({})).node("m", json!({})));
+        assert_eq!(codes(&plan), [WarningCode::CreationRefused]);
+        assert!(plan.warnings[0].message.ends_with("the controller replaces no pod until it accepts them"));
+        let plan = with(world().node("n", json!({})).pod("a", "n", json!({})));
+        assert!(plan.warnings[0].message.ends_with("a pod that is deleted is not recreated until it accepts them"));
+    }
+
+    #[test]
+    fn pods_that_would_not_be_recreated_are_warned_of() {
+        let cordoned = || json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
+        let world = || world().node("n", json!({})).pod("a", "n", json!({}));
+        let plan = restarted(world().node("m", cordoned()).pod("b", "m", json!({})));
+        assert_eq!(codes(&plan), [WarningCode::NotRecreated]);
+        assert!(plan.warnings[0].message.starts_with("pod b on m is deleted"), "{}", plan.warnings[0].message);
+        // The controller deletes the pod of an evicting node anyway.
+        let evicting = json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}});
+        assert_eq!(codes(&restarted(world().node("m", evicting).pod("b", "m", json!({})))), []);
+    }
+
+    #[test]
+    fn the_effect_counts_the_pods_that_are_replaced() {
+        let plan = restarted(bad_revision());
+        let effect = plan.effect.unwrap();
+        let after = effect.after.unwrap();
+        assert_eq!((effect.desired, effect.outdated, after.allowed), (6, Some(6), 1));
+        // The failing pods are replaced at once.
+        assert_eq!((after.in_use, after.replaced_now), (Some(2), Some(2)));
+        let snapshot = bad_revision().finish();
+        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        assert!(undo(&revisions, Some(9), &snapshot).is_err());
+    }
+}

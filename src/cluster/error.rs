@@ -53,7 +53,7 @@ pub enum ClusterError {
         /// What to do next.
         hints: Vec<String>,
     },
-    /// The kubeconfig or a flag about the connection is no good.
+    /// The kubeconfig or a flag about the connection is invalid.
     #[error("{message}")]
     Config {
         /// A fragment: which file or flag, and what is wrong with it.
@@ -77,7 +77,7 @@ pub enum ClusterError {
         /// What is wrong with the answer.
         problem: String,
     },
-    /// A dump or manifest is no good.
+    /// A dump or manifest is invalid.
     #[error("{path}: {problem}")]
     File {
         /// The file, or `standard input`.

@@ -26,6 +26,8 @@ pub struct Manifest {
     /// The file that it is in, or `standard input`.
     file: String,
     object: Value,
+    /// Whether it says no namespace.
+    lacks_namespace: bool,
 }
 
 impl Manifest {
@@ -39,6 +41,11 @@ impl Manifest {
         text_at(&self.object, "/metadata/namespace")
     }
 
+    /// Returns whether the manifest itself says no namespace.
+    pub fn lacks_namespace(&self) -> bool {
+        self.lacks_namespace
+    }
+
     /// Returns the name.
     pub fn name(&self) -> &str {
         text_at(&self.object, "/metadata/name")
@@ -46,19 +53,23 @@ impl Manifest {
 
     /// Returns the DaemonSet if the rules of Kubernetes 1.36 allow it, and warnings.
     ///
-    /// Fields that 1.36 does not have are an error, unless the nodes are of a later release.
+    /// Fields that 1.36 does not have are an error, unless the server or a node is of a later release. Of an Advanced
+    /// DaemonSet, the API server may reject more than its template and its selector.
     ///
     /// # Errors
     ///
     /// Fails if the API server would reject the DaemonSet.
-    pub fn validate(&self, snapshot: &Snapshot) -> Result<(DaemonSet, Vec<String>), ClusterError> {
-        let is_later = snapshot
-            .nodes
-            .iter()
-            .filter_map(|node| {
-                node.status.node_info.kubelet_version.strip_prefix("v1.")?.split('.').next()?.parse().ok()
-            })
-            .any(|minor: u32| minor > MINOR);
+    pub fn validate(
+        &self,
+        snapshot: &Snapshot,
+        server_version: Option<&str>,
+    ) -> Result<(DaemonSet, Vec<String>), ClusterError> {
+        let kubelets = snapshot.nodes.iter().map(|node| node.status.node_info.kubelet_version.as_str());
+        let minor = |version: &str| -> Option<u32> {
+            let minor = version.strip_prefix("v1.")?.split('.').next()?;
+            minor.trim_end_matches('+').parse().ok()
+        };
+        let is_later = kubelets.chain(server_version).filter_map(minor).any(|minor| minor > MINOR);
         self.validate_for(is_later)
     }
 
@@ -90,12 +101,13 @@ impl Manifest {
     ///
     /// Fails if the DaemonSet has no name, and if another namespace is requested.
     fn set_namespace(&mut self, requested: Option<&str>, default: &str) -> Result<(), ClusterError> {
-        let Manifest { file, object } = self;
+        let Manifest { file, object, lacks_namespace } = self;
         if text_at(object, "/metadata/name").is_empty() {
             return Err(ClusterError::file(&**file, "its DaemonSet has no metadata.name"));
         }
         let given = text_at(object, "/metadata/namespace");
         if given.is_empty() {
+            *lacks_namespace = true;
             if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.insert("namespace".to_owned(), requested.unwrap_or(default).into());
             }
@@ -145,36 +157,49 @@ pub fn read_daemon_sets(
         for file in files(path)? {
             let (name, text) = read_text(&file, stdin)?;
             let found = daemon_sets(objects(name, &text)?, false, &mut others);
-            manifests.extend(found.into_iter().map(|object| Manifest { file: name.to_owned(), object }));
+            manifests.extend(found.into_iter().map(|object| Manifest {
+                file: name.to_owned(),
+                object,
+                lacks_namespace: false,
+            }));
         }
     }
     if manifests.is_empty() {
         let name = if paths == ["-"] { STANDARD_INPUT.to_owned() } else { paths.join(", ") };
         return Err(no_daemon_set(&name, &others));
     }
+    let mut known: BTreeMap<(String, String), String> = BTreeMap::new();
     for manifest in &mut manifests {
         manifest.set_namespace(requested_namespace, default_namespace)?;
+        let key = (manifest.namespace().to_owned(), manifest.name().to_owned());
+        if let Some(other) = known.insert(key, manifest.file.clone()) {
+            let name = format!("DaemonSet {}/{}", manifest.namespace(), manifest.name());
+            let problem = match other == manifest.file {
+                true => format!("has {name} twice"),
+                false => format!("{name} is also in {other}"),
+            };
+            return Err(ClusterError::file(&*manifest.file, problem).hint("remove one of them"));
+        }
     }
     Ok(manifests)
 }
 
-/// Reads the one DaemonSet or Advanced DaemonSet of a manifest, as [`read_daemon_sets`] does, and validates it with the rules
-/// of Kubernetes 1.36. Of an Advanced DaemonSet, the API server may reject more than its template and its selector.
+/// Reads the one DaemonSet or Advanced DaemonSet of a manifest, as [`read_daemon_sets`] does.
 ///
 /// # Errors
 ///
-/// Fails for the same reasons, if there are several, and if the API server would reject the DaemonSet.
+/// Fails for the same reasons, and if there are several.
 pub fn read_daemon_set_of_any_flavor(
     path: &str,
     stdin: &mut dyn Read,
     requested_namespace: Option<&str>,
     default_namespace: &str,
-) -> Result<DaemonSet, ClusterError> {
+) -> Result<Manifest, ClusterError> {
     let (name, text) = read_text(path, stdin)?;
     let object = only_daemon_set(name, objects(name, &text)?)?;
-    let mut manifest = Manifest { file: name.to_owned(), object };
+    let mut manifest = Manifest { file: name.to_owned(), object, lacks_namespace: false };
     manifest.set_namespace(requested_namespace, default_namespace)?;
-    Ok(manifest.validate_for(false)?.0)
+    Ok(manifest)
 }
 
 /// Returns the files that a path means: itself, or as for kubectl the JSON and YAML files of a directory, without those
@@ -230,11 +255,12 @@ fn read_text<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, String
 /// Returns every object, those in lists too.
 fn objects(name: &str, text: &str) -> Result<Vec<Value>, ClusterError> {
     let documents: Vec<Value> = match text::format(name, text)? {
-        Format::Json => serde_json::Deserializer::from_str(text)
+        // YAML includes JSON, and has a separator of documents.
+        Format::Json if !text.lines().any(|line| line.trim_end() == "---") => serde_json::Deserializer::from_str(text)
             .into_iter()
             .collect::<Result<_, _>>()
             .map_err(|error| json_error(name, &error))?,
-        Format::Yaml => yaml::documents(text)
+        Format::Json | Format::Yaml => yaml::documents(text)
             .into_iter()
             .map(yaml::value)
             .collect::<Result<_, _>>()

@@ -28,6 +28,8 @@ pub mod write_dump;
 pub mod yaml;
 mod yaml_document;
 
+pub(crate) use suggestions::near as similar_names;
+
 use std::collections::BTreeSet;
 
 use crate::model::daemon_set::{DaemonSet, Flavor};

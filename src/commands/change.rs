@@ -393,10 +393,7 @@ impl Change<'_> {
                 let seconds = patience.as_secs();
                 let message =
                     format!("the change was applied, and no controller was seen to act on it within {seconds} s");
-                Some(
-                    CommandError::new(message)
-                        .hint("check that the controller manager runs: `kubectl ds coverage` shows it"),
-                )
+                Some(CommandError::new(message).hint("check that kube-controller-manager is running"))
             }
             Err(error) => Some(CommandError {
                 message: format!("the change was applied, and waiting for the controller failed: {}", error.message),

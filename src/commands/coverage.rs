@@ -12,7 +12,7 @@ use super::parse::{node_states, parse_names, parse_node, parse_selector, reason_
 use super::session::{GlobalArgs, Target};
 use super::watch::{self, Follow, Progress, check_watch};
 use super::what_if::{self, WhatIf};
-use crate::cluster::{CoverageScope, Query, Wanted};
+use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
 use crate::coverage::filter::Filter;
 use crate::coverage::needed_pods::nodes_needing_all_pods;
 use crate::coverage::options::{Detail, Options};
@@ -30,12 +30,12 @@ use crate::report::reason::ReasonCode;
 use crate::rollout::history::changes_between;
 use crate::rollout::revisions::Revisions;
 
-/// Say which nodes lack an available pod, why, and what to do
+/// Show which nodes lack an available pod, why, and what to do
 #[derive(Debug, Clone, Args)]
 #[command(before_help = "# Group what is wrong with all DaemonSets by reason
 kubectl ds coverage -A
 
-# Say which nodes lack a pod of one DaemonSet, why, and what to do
+# Show which nodes lack a pod of one DaemonSet, why, and what to do
 kubectl ds coverage node-exporter -n monitoring
 
 # Explain one node in full
@@ -54,10 +54,10 @@ kubectl ds coverage node-exporter -n monitoring --exit-code")]
                         available pod, and 5 if the answer is partial; 4 timed out; 130 interrupted."
 )]
 pub struct CoverageArgs {
-    /// The DaemonSets; every one in the namespace where none is named
+    /// The DaemonSets; by default all in the namespace
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Explain this one node in full; without NAME, say what of every namespace should run on it
+    /// Explain this one node in full; without NAME, list the DaemonSets of all namespaces that should run on it
     #[arg(long, value_name = "NODE", conflicts_with_all = ["nodes", "node_selector", "by", "state"])]
     node: Option<String>,
     /// Show a row per node, those in trouble first
@@ -266,6 +266,9 @@ async fn run_coverage(
     };
     let snapshot = session.read(query, io, needs_all_pods_on).await?;
     check_selected(&snapshot, &node_selector)?;
+    if let Some(label) = &by {
+        check_label(&snapshot, label)?;
+    }
     let mut report =
         coverage(&snapshot, &Options { detail, node: node.clone(), by, node_selector: node_selector.selector });
     tell_changes(&mut report, &snapshot);
@@ -357,6 +360,20 @@ fn tell_changes(report: &mut CoverageReport, snapshot: &Snapshot) {
             }
         }
     }
+}
+
+/// Checks that a node has the label by which counts are broken down.
+pub(super) fn check_label(snapshot: &Snapshot, label: &str) -> Result<(), CommandError> {
+    let keys: BTreeSet<&str> =
+        snapshot.nodes.iter().flat_map(|node| node.metadata.labels.keys()).map(String::as_str).collect();
+    if keys.is_empty() || keys.contains(label) {
+        return Ok(());
+    }
+    let error = CommandError::new(format!("no node has label {label:?}"));
+    Err(match similar_names(label, keys).as_slice() {
+        [] => error.hint("`kubectl get nodes --show-labels` lists the labels"),
+        near => error.hint(format!("similar labels: {}", near.join(", "))),
+    })
 }
 
 /// Checks that a node selector matches nodes, so that no answer is about no node at all.

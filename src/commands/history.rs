@@ -338,7 +338,7 @@ fn choose<'a>(
     manifest: Option<&'a Template>,
 ) -> Result<(Side<'a>, Side<'a>), CommandError> {
     let find = |address| side(revisions, address).map_err(|unknown| not_there(revisions, address, unknown));
-    // The current revision is called by its number; where there is none yet, it is the live template.
+    // The current revision is named by its number; until it has one, it is the live template.
     let current = || match revisions.current() {
         Some(current) => find(Address::Number(current.number())),
         None => find(Address::Live),
@@ -360,7 +360,7 @@ fn choose<'a>(
     })
 }
 
-/// Puts into words that an address leads nowhere.
+/// Builds the error about an address that has no template.
 fn not_there(revisions: &Revisions<'_>, address: Address, unknown: Unknown) -> CommandError {
     let name = name_of(revisions.daemon_set).title();
     match (unknown, address) {

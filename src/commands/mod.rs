@@ -64,7 +64,7 @@ use session::GlobalArgs;
 #[command(before_help = "# Show the DaemonSets that are not healthy first
 kubectl ds -A
 
-# Say why nodes lack a pod, and what to do
+# Show why nodes lack a pod, and what to do
 kubectl ds coverage node-exporter -n monitoring
 
 # Try any command on a recorded cluster
@@ -142,12 +142,35 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
         error.kind() == ErrorKind::InvalidSubcommand && error.get(ContextKind::SuggestedSubcommand).is_none()
     };
     match attempt(&arguments) {
+        Err(error) if is_name(&error) && command_of_kubectl(&arguments).is_some() => {
+            let (given, meant) = command_of_kubectl(&arguments).unwrap_or_default();
+            let message = format!("unknown command \"{given}\": did you mean `kubectl ds {meant}`?\n");
+            Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message))
+        }
         Err(error) if is_name(&error) => {
             arguments.insert(1, "coverage".into());
             attempt(&arguments)
         }
         parsed => parsed,
     }
+}
+
+/// Returns a command of kubectl that was given instead of one of these, and the one that was meant.
+fn command_of_kubectl(arguments: &[OsString]) -> Option<(String, &'static str)> {
+    let word = |index: usize| arguments.get(index).and_then(|word| word.to_str()).unwrap_or_default();
+    let meant = match (word(1), word(2)) {
+        ("rollback", _) => "undo",
+        ("rollout", verb) => {
+            let verbs = ["undo", "status", "history", "restart", "pause", "resume"];
+            let verb = verbs.into_iter().find(|known| *known == verb)?;
+            return Some((format!("rollout {verb}"), verb));
+        }
+        ("get", _) => "list",
+        ("describe", _) => "coverage",
+        ("diff", _) => "history --diff",
+        _ => return None,
+    };
+    Some((word(1).to_owned(), meant))
 }
 
 /// Runs a command line, and returns the exit code.

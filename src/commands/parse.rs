@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ContextKind;
 use clap::{Arg, Command};
 
+use super::explain::statuses;
 use crate::cluster::Flavors;
 use crate::error::CommandError;
 use crate::model::selector::{LabelSelector, is_label_value};
@@ -85,6 +86,12 @@ pub(super) fn parse_label(text: &str) -> Result<NodeLabel, String> {
 /// Parses a reason code; with `ignore_case` in any case.
 pub(super) fn reason_codes() -> impl TypedValueParser<Value = ReasonCode> {
     Brief(one_of(ReasonCode::ALL, |code| code.name()))
+}
+
+/// Parses what is explained: a reason code or a status.
+pub(super) fn explained() -> impl TypedValueParser<Value = &'static str> {
+    let names = ReasonCode::ALL.iter().map(|code| code.name()).chain(statuses()).collect::<Vec<_>>();
+    Brief(one_of(names.leak(), |name| *name))
 }
 
 /// A parser of many values, whose error about an unknown one lists the similar ones alone if there are any.

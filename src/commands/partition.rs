@@ -15,8 +15,10 @@ use super::partition_run::{Run, now};
 use super::session::{GlobalArgs, Session, Target};
 use super::watch::{self, Display};
 use super::{Failure, interrupted, refusal};
-use crate::cluster::{Flavors, Query, Wanted, manifest};
+use crate::cluster::manifest::{self, Manifest};
+use crate::cluster::{Flavors, Query, Wanted};
 use crate::encode::json;
+use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::Flavor;
@@ -39,7 +41,7 @@ use crate::rollout::status::proven_revision;
 /// Nodes with the label kubectl-ds/skip are left out. With -f, the template of a manifest is rolled out, and nothing else of it.
 ///
 /// While a DaemonSet is partitioned, every new pod gets the current template: on a new node, and after a pod was deleted,
-/// evicted or has failed. Of an Advanced DaemonSet of OpenKruise `partition` is set, and its controller does the rest.
+/// evicted or has failed. For an Advanced DaemonSet of OpenKruise, `partition` is set, and its controller does the rest.
 ///
 /// Exit codes: 3 if a gate has stopped it; 6 if the controller was not seen to act; 7 if a change was sent and it is not known
 /// whether it was applied.
@@ -56,7 +58,7 @@ pub struct PartitionArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
     /// The number or percentage of pods that stay on older revisions; percentages are rounded down
-    #[arg(value_name = "N|N%", required_unless_present_any = ["update", "stages"])]
+    #[arg(value_name = "N|N%")]
     #[arg(conflicts_with_all = ["update", "stages"])]
     partition: Option<IntOrPercent>,
     /// The number or percentage of pods to update instead
@@ -111,8 +113,9 @@ pub struct PartitionArgs {
     #[arg(long)]
     delete_surge_pods: bool,
     /// Show the plan, and send nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
+    #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
+    dry_run: DryRun,
     /// How to show what happens
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true)]
     progress: watch::Progress,
@@ -129,6 +132,15 @@ pub(super) enum OnFailure {
     Stop,
     /// Roll the template back, and the updated nodes
     Undo,
+}
+
+/// What `--dry-run` takes: a stage cannot be tried out on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum DryRun {
+    #[default]
+    #[value(name = "none")]
+    Off,
+    Client,
 }
 
 /// What `-o` takes.
@@ -182,6 +194,12 @@ impl PartitionArgs {
             output,
         } = self;
         let Named { flavors, namespace, name } = parse_name(&name)?;
+        let dry_run = dry_run == DryRun::Client;
+        if partition.is_none() && update.is_none() && stages.is_empty() {
+            return Err(CommandError::usage("no number of pods given").hint(
+                "give how many pods stay on older revisions, such as 90% or 5, or how many to update with --update",
+            ));
+        }
         let asks = !stages.is_empty() && !yes && !dry_run;
         if asks && !io.input_is_terminal {
             return Err(CommandError::usage("--stages asks before each stage, and there is no terminal")
@@ -291,19 +309,22 @@ pub async fn run(
     }
     let session = target.open(io).await?;
     let mut request = settings.request.clone();
+    let mut manifest = None;
     if let Some(path) = &settings.manifest {
-        let namespace = session.namespace.as_deref();
-        let manifest = manifest::read_daemon_set_of_any_flavor(path, io.input, namespace, &session.default_namespace)?;
-        request.template = NewTemplate::Manifest(Box::new(manifest));
+        let (namespace, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
+        manifest = Some(manifest::read_daemon_set_of_any_flavor(path, io.input, namespace, default)?);
     }
     for (number, amount) in settings.stages.iter().enumerate() {
         request.amount = *amount;
         if number > 0 {
             // The first stage has written it.
             request.template = NewTemplate::Live;
+            manifest = None;
             writeln!(io.err)?;
         }
-        let exit = Box::pin(stage(&settings, &request, Attempt::First, (&session, &target), io, out)).await?;
+        let exit =
+            Box::pin(stage(&settings, &request, manifest.as_ref(), Attempt::First, (&session, &target), io, out))
+                .await?;
         if exit != Exit::Success {
             return Ok(exit);
         }
@@ -323,6 +344,7 @@ enum Attempt {
 async fn stage(
     settings: &Settings,
     request: &Request,
+    manifest: Option<&Manifest>,
     attempt: Attempt,
     (session, target): (&Session, &Target),
     io: &mut Io<'_>,
@@ -344,6 +366,16 @@ async fn stage(
             .hint("their controller chooses the nodes and replaces the pods")
             .into());
     }
+    let mut request = request.clone();
+    if let Some(manifest) = manifest {
+        let version = session.server_version(io).await.ok().flatten();
+        let (daemon_set, warnings) = manifest.validate(&snapshot, version.as_deref())?;
+        for warning in warnings {
+            writeln!(io.err, "warning: {}", sanitize(&warning))?;
+        }
+        request.template = NewTemplate::Manifest(Box::new(daemon_set));
+    }
+    let request = &request;
     let planned =
         plan(&revisions, request, &snapshot).map_err(|refusal| refusal::partition(&revisions, refusal, view))?;
     let Planned { plan, stage, report } = planned;
@@ -356,19 +388,21 @@ async fn stage(
     };
     show(out, io).map_err(not_shown)?;
     if settings.dry_run {
-        if !is_text {
-            json::indented(&report, out)?;
+        match is_text {
+            true if plan.steps.is_empty() => {}
+            true => render::partition::dry_run(&report, view, out)?,
+            false => json::indented(&report, out)?,
         }
         return Ok(Exit::Success);
     }
     if plan.steps.is_empty() && !is_advanced {
         return match is_text {
-            true => Ok(writeln!(out, "nothing to do: no pod of an older revision").map(|()| Exit::Success)?),
+            true => Ok(Exit::Success),
             false => Ok(json::indented(&report, out).map(|()| Exit::Success)?),
         };
     }
     if settings.asks && attempt == Attempt::First && !ask(io)? {
-        return Err(CommandError::new("the stage was not begun").into());
+        return Err(CommandError::new("the stage was not started").into());
     }
     let display = match is_text {
         true => settings.progress.display(None, target.color, *view, io)?,
@@ -424,7 +458,7 @@ async fn undo(
         let hint = "the update strategy stays suspended; choose a revision with `kubectl ds history`";
         return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
     };
-    writeln!(io.err, "rolling back to revision {number}, and the updated nodes")?;
+    writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
     // Pods that were never replaced may have restarted long ago.
     let gates = Gates {
         verifies: false,
@@ -444,7 +478,7 @@ async fn undo(
         run: format!("{} {} undo", now(io), std::process::id()),
         ..request.clone()
     };
-    stage(settings, &undo, Attempt::Undo, (session, target), io, out).await.map(drop)
+    stage(settings, &undo, None, Attempt::Undo, (session, target), io, out).await.map(drop)
 }
 
 /// Asks whether to begin a stage.

@@ -14,7 +14,7 @@ use crate::cluster::Query;
 use crate::cluster::live::Watch;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::RUN_ANNOTATION;
 use crate::model::snapshot::Snapshot;
 use crate::plan::Plan;
@@ -190,6 +190,10 @@ impl Run<'_> {
                 let expected = expected.get_or_insert_with(|| [&counts.updated[..], &counts.in_flight].concat());
                 self.note(&counts, expected, out)?;
                 for (node, since) in starting.extract_if(.., |(node, _)| !counts.in_flight.contains(node)) {
+                    if !counts.updated.contains(&node) {
+                        self.progress.say(&format!("{node}: no longer eligible, or deleted"), self.view, out)?;
+                        continue;
+                    }
                     let seconds = time.duration_since(since).as_secs();
                     self.progress.say(&format!("{node}: the new pod is available after {seconds}s"), self.view, out)?;
                 }
@@ -243,7 +247,10 @@ impl Run<'_> {
         tokio::select! {
             biased;
             () = io.interrupt.requested() => {
-                let hint = "the update strategy stays suspended; the same command continues";
+                let hint = match self.before.flavor() {
+                    Flavor::Apps => "the update strategy stays suspended; run the same command to continue",
+                    Flavor::Advanced => "the partition is set, and the controller continues",
+                };
                 Err(interrupted().hint(hint).into())
             }
             done = wait => Ok(done),
@@ -259,7 +266,7 @@ impl Run<'_> {
         for node in &counts.updated {
             if ![expected, &outcome.replaced, &outcome.leaked].iter().any(|known| known.contains(node)) {
                 outcome.leaked.push(node.clone());
-                let text = format!("{node}: got a pod of the new revision, and not by this run");
+                let text = format!("{node}: has a pod of the new revision that this run did not create");
                 self.progress.say(&text, self.view, out)?;
             }
         }

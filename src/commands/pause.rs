@@ -16,9 +16,9 @@ use crate::rollout::revisions::{Revisions, name_of};
 
 /// Pause the rollout of a DaemonSet
 ///
-/// The update strategy becomes OnDelete, and annotations keep what it was. No pod is replaced any more, whatever the
+/// The update strategy becomes OnDelete, and annotations keep what it was. No pod is replaced, whatever the
 /// template becomes, until the rollout is resumed; but a pod that is deleted, evicted or fails gets the current template, and
-/// so does a new node. Of an Advanced DaemonSet `paused` is set instead.
+/// so does a new node. For an Advanced DaemonSet, `paused` is set instead.
 ///
 /// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
 /// it is not known whether it was applied.

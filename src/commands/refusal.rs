@@ -39,11 +39,11 @@ pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View
         Refusal::HeldBy(holder) => held_by(&name, &holder, "stage the rollout there"),
         Refusal::SurgePods(pods) => surge_pods(&pods, "begin at once with --delete-surge-pods"),
         Refusal::Unknown(gaps) => {
-            let error = CommandError::new(format!("the nodes and pods of {title} have to be known"));
+            let error = CommandError::new(format!("the nodes and pods of {title} could not be read"));
             gaps.into_iter().fold(error, CommandError::hint)
         }
         Refusal::StrategyPutBack => {
-            CommandError::new(format!("somebody has put the update strategy of {title} back while it was partitioned"))
+            CommandError::new(format!("the update strategy of {title} was restored while it was partitioned"))
                 .hint(format!("to suspend it again: {}", view.command(&name.command(Subcommand::Pause))))
                 .hint(format!("to let the controller finish: {}", view.command(&name.command(Subcommand::Resume))))
         }
@@ -64,7 +64,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View
         }
         Refusal::NoSuchNode(node) => CommandError::new(format!("node {node:?} is not eligible for {title}")),
         Refusal::TooFewNodes { needed, found, not_ready, skipped } => {
-            let error = CommandError::new(format!("{needed} nodes have to be updated, and {found} can be"));
+            let error = CommandError::new(format!("{needed} nodes have to be updated, but only {found} can be"));
             let hints = [
                 (&not_ready, "not ready".to_owned()),
                 (&skipped, format!("skipped because of the label {SKIP_LABEL}")),
@@ -88,8 +88,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandErro
         Loss::Deleted => CommandError::new(format!("{title} was deleted; {stopped}")),
         Loss::Recreated => CommandError::new(format!("{title} was deleted and recreated; {stopped}")),
         Loss::StrategyPutBack => {
-            let message =
-                format!("somebody has put the update strategy of {title} back, so the controller replaces all pods");
+            let message = format!("the update strategy of {title} was restored, so the controller replaces all pods");
             CommandError::new(message)
                 .hint(format!("to suspend it again: {}", view.command(&name.command(Subcommand::Pause))))
         }
@@ -97,7 +96,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandErro
             CommandError::new(format!("{title} was paused, or is partitioned by another client; {stopped}"))
         }
         Loss::TemplateChanged => CommandError::new(format!("the template of {title} was changed; {stopped}"))
-            .hint("the same command rolls out the template as it is now"),
+            .hint("run the same command to roll out the present template"),
         Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} cannot be read any more; {stopped}")),
     }
 }

@@ -45,7 +45,7 @@ pub async fn run(
     change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| {
         let planned = restart(revisions, snapshot);
         if planned.plan.steps.is_empty() {
-            let message = "the DaemonSet was restarted within this second already";
+            let message = "the DaemonSet was already restarted within this second";
             return Err(CommandError::new(message).hint("to restart it once more, run the command again"));
         }
         Ok(planned)

@@ -15,7 +15,7 @@ use crate::rollout::hold::resume;
 /// Resume the rollout of a DaemonSet that was paused or partitioned
 ///
 /// The update strategy becomes what it was, and the controller finishes the rollout at its own pace. What it replaces at
-/// once is shown first. A strategy that somebody else has put back meanwhile stays as it is.
+/// once is shown first. A strategy that was restored by others meanwhile is left as it is.
 ///
 /// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
 /// it is not known whether it was applied.

@@ -133,6 +133,8 @@ pub struct Session {
     selector: LabelSelector,
     /// The namespace that is asked about, or nothing for every one.
     pub namespace: Option<String>,
+    /// The namespace that was given.
+    pub requested_namespace: Option<String>,
     /// The namespace of objects that name none.
     pub default_namespace: String,
 }
@@ -202,11 +204,11 @@ impl Target {
         // A dump is looked at as a whole unless a namespace is named.
         let namespace = match self.scope {
             Scope::Default => default_namespace.clone(),
-            Scope::One(_) | Scope::All => named,
+            Scope::One(_) | Scope::All => named.clone(),
         };
         let default_namespace = default_namespace.unwrap_or_else(|| "default".to_owned());
         let (verbosity, selector) = (self.verbosity, self.selector.clone());
-        Ok(Session { source, progress, verbosity, selector, namespace, default_namespace })
+        Ok(Session { source, progress, verbosity, selector, namespace, requested_namespace: named, default_namespace })
     }
 
     /// Looks in every namespace, unless one was asked for.

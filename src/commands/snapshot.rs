@@ -119,7 +119,7 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
         };
         let why = match &gap.cause {
             GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission) => {
-                format!("it takes the permission to {permission}")
+                format!("this needs the permission to {permission}")
             }
             GapCause::NotInDump | GapCause::Unreadable { .. } => "the dump that was read has none".to_owned(),
         };

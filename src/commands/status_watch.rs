@@ -272,7 +272,7 @@ fn check_readable(snapshot: &Snapshot) -> Result<(), CommandError> {
     match gap.map(|gap| &gap.cause) {
         Some(GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission)) => {
             Err(CommandError::new("DaemonSets cannot be followed")
-                .hint(format!("it takes the permission to {permission}"))
+                .hint(format!("this needs the permission to {permission}"))
                 .hint("without --watch, it is enough to get the DaemonSet"))
         }
         Some(GapCause::NotInDump | GapCause::Unreadable { .. }) | None => Ok(()),

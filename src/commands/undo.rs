@@ -50,7 +50,7 @@ impl UndoArgs {
     fn resolve(self) -> Result<Settings, CommandError> {
         let UndoArgs { name, to_revision, change } = self;
         if to_revision < 0 {
-            return Err(CommandError::usage(format!("there is no revision {to_revision}"))
+            return Err(CommandError::usage(format!("invalid revision \"{to_revision}\""))
                 .hint("`kubectl ds history NAME` shows the revisions"));
         }
         let to_revision = Some(to_revision).filter(|number| *number > 0);
@@ -85,7 +85,7 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
             let error = CommandError::new(format!("no revision {number} of {name}")).hint(existing(revisions));
             match others.first() {
                 Some(newest) if number < *newest => error.hint(
-                    "going back to a revision gives it the highest number; and old ones are deleted beyond \
+                    "rolling back to a revision gives it a new number, and old ones are deleted beyond \
                      spec.revisionHistoryLimit",
                 ),
                 _ => error,
@@ -96,7 +96,7 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
                 .hint(existing(revisions))
         }
         NoTarget::NoOther(0) => CommandError::new(format!("{name} has no revisions to go back to"))
-            .hint("the controller makes the first one; does it run?"),
+            .hint("the controller creates the first one: check kube-controller-manager"),
         NoTarget::NoOther(_) => {
             CommandError::new(format!("no revision of {name} differs from its live template")).hint(existing(revisions))
         }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Failure;
-use super::coverage::{NodeSelector, check_selected, view};
+use super::coverage::{NodeSelector, check_label, check_selected, view};
 use super::gate;
 use super::output::{self, Output};
 use super::session::{Session, Target};
@@ -54,10 +54,18 @@ pub(super) async fn run(
         return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
     }
     let mut session = target.open(io).await?;
-    let manifests =
-        manifest::read_daemon_sets(&manifests, io.input, session.namespace.as_deref(), &session.default_namespace)?;
+    let manifests = manifest::read_daemon_sets(
+        &manifests,
+        io.input,
+        session.requested_namespace.as_deref(),
+        &session.default_namespace,
+    )?;
     let mut answers = Vec::new();
     for manifest in &manifests {
+        if manifest.lacks_namespace() && session.requested_namespace.is_none() {
+            let (name, namespace) = (sanitize(manifest.name()), sanitize(manifest.namespace()));
+            writeln!(io.err, "DaemonSet {name} has no namespace in its manifest; namespace {namespace} is assumed")?;
+        }
         answers.push(dry_run(manifest, &session, io).await?);
     }
     let namespace = manifests[0].namespace();
@@ -81,12 +89,19 @@ pub(super) async fn run(
         let error = CommandError::new("what the manifest would change is not known: the nodes could not be read");
         return Err(CommandError { exit: Exit::Partial, ..error }.into());
     }
+    let version = match answers.iter().any(Option::is_none) {
+        true => session.server_version(io).await.ok().flatten(),
+        false => None,
+    };
+    if let Some(label) = &by {
+        check_label(&snapshot, label)?;
+    }
     let mut reports = Vec::new();
     for (manifest, answer) in manifests.iter().zip(answers) {
         let proposed = match answer {
             Some(daemon_set) => daemon_set,
             None => {
-                let (daemon_set, warnings) = manifest.validate(&snapshot)?;
+                let (daemon_set, warnings) = manifest.validate(&snapshot, version.as_deref())?;
                 for warning in warnings {
                     writeln!(io.err, "warning: {}", sanitize(&warning))?;
                 }
@@ -146,6 +161,9 @@ fn print(
                 writeln!(out)?;
             }
             render::what_if::what_if(report, shown, view, out)?;
+        }
+        if reports.len() > 1 {
+            writeln!(out, "\nEach DaemonSet is previewed alone: the pods of the others take no room.")?;
         }
     }
     Ok(())

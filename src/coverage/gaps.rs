@@ -55,6 +55,20 @@ pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str, dele
     gaps.filter_map(|gap| Some(sentence(gap, left_open(gap.kind)?))).collect()
 }
 
+/// Returns a sentence if the events of a namespace could not be read, which matters before pods are replaced. That a dump
+/// has none does not: nothing is replaced there.
+pub fn unread_events(snapshot: &Snapshot, namespace: &str) -> Option<Incomplete> {
+    let gap = snapshot.gap(Kind::Events, namespace).filter(|gap| gap.cause != GapCause::NotInDump)?;
+    let unknown = "whether the API server refuses new pods is unknown";
+    let incomplete = sentence(gap, unknown);
+    Some(match &gap.cause {
+        GapCause::Unreadable { problem, .. } => {
+            Incomplete { message: format!("events could not be read ({problem}): {unknown}"), ..incomplete }
+        }
+        _ => incomplete,
+    })
+}
+
 fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
     let resource = gap.kind.resource();
     let place = match &gap.namespace {

@@ -172,7 +172,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         (verdict.state == NodeState::Available, group.and_then(|(_, trouble)| trouble))
     }
 
-    /// Says with which nodes a node shares its group, where that can be told without judging it.
+    /// Returns with which nodes a node shares its group, if that is clear without judging it.
     fn alike(&self, node: &Node, decision: Decision, without_pods: bool) -> Option<Alike> {
         if self.options.detail != Detail::Groups || !without_pods || !self.subject.pods_known {
             return None;
@@ -193,7 +193,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         self.nodes.push(NodeCoverage { explanation, ..row });
     }
 
-    /// Adds a node to the group of its primary finding; returns the group's number, and the code where it
+    /// Adds a node to the group of its primary finding; returns the group's number, and the code if it
     /// is a trouble.
     fn group(&mut self, name: &str, verdict: &Verdict) -> Option<(usize, Option<ReasonCode>)> {
         mistakes::collect(&mut self.mistakes, name, &verdict.findings);

@@ -24,14 +24,16 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
     let text = match plan.kind {
         PlanKind::UndoPlan => {
             let revision = plan.to_revision.unwrap_or_default();
-            format!("{name} will go back to revision {revision}{}{}", rolled_out(plan), from(plan))
+            format!("{name} will be rolled back to revision {revision}{}{}", rolled_out(plan), from(plan))
         }
         PlanKind::RestartPlan => format!("{name} will restart{}", from(plan)),
         PlanKind::SetPlan => format!("{name} will be updated"),
         PlanKind::PausePlan => format!("{name} will be paused"),
         PlanKind::ResumePlan => format!("{name} will be resumed"),
     };
-    writeln!(out, "{}", style::answer(view.show(&text)))?;
+    for line in wrap(&view.show(&text), view.width) {
+        writeln!(out, "{}", style::answer(line))?;
+    }
     if let Some(why) = &plan.why {
         for line in wrap(&view.show(why), view.width) {
             writeln!(out, "{}", style::context(line))?;
@@ -119,7 +121,7 @@ pub fn made_by_server(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io
     if plan.outcome.made_by_server.is_empty() {
         return Ok(());
     }
-    writeln!(out, "changes that the server made on top of that:")?;
+    writeln!(out, "the server also changed:")?;
     writeln!(out)?;
     changes::write(&plan.outcome.made_by_server, view, out)?;
     writeln!(out)
@@ -131,7 +133,7 @@ pub fn made_by_server(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io
 ///
 /// Fails if the output cannot be written.
 pub fn concurrent_edit(title: &str, changes: &[Change], view: &View, err: &mut dyn Write) -> io::Result<()> {
-    writeln!(err, "changes of {} after it was read:", view.show(title))?;
+    writeln!(err, "changes to {} since it was read:", view.show(title))?;
     let mut lines = Vec::new();
     changes::write(changes, view, &mut lines)?;
     // Standard error has no color.
@@ -146,13 +148,13 @@ pub fn concurrent_edit(title: &str, changes: &[Change], view: &View, err: &mut d
 pub fn not_needed(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = view.show(&plan.daemon_set.full());
     if plan.kind == PlanKind::SetPlan {
-        return writeln!(out, "{name} has these values already; nothing was changed");
+        return writeln!(out, "{name} already has these values; nothing was changed");
     }
     if let (PlanKind::PausePlan | PlanKind::ResumePlan, Some(why)) = (plan.kind, &plan.why) {
         return writeln!(out, "{name}: {}; nothing was changed", view.show(why));
     }
     let revision = plan.to_revision.map_or_else(String::new, |revision| format!(" of revision {revision}"));
-    writeln!(out, "{name} has the template{revision} already; nothing was changed")
+    writeln!(out, "{name} already has the template{revision}; nothing was changed")
 }
 
 /// Writes the outcome, after the sentence that the change was made, and suggests the next commands.
@@ -190,7 +192,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
                 hint("to return:", &command, view, out)?;
             }
             Some(from) => {
-                let text = format!("revision {from} is not kept any more (spec.revisionHistoryLimit)");
+                let text = format!("revision {from} is no longer retained (spec.revisionHistoryLimit)");
                 writeln!(out, "{}", style::moving(text))?;
             }
             None => {}

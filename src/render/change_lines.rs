@@ -55,7 +55,7 @@ impl ChangeLines {
         let changed = sentences.iter().filter(|(title, sentence)| self.shown.get(*title) != Some(sentence));
         lines.extend(changed.map(|(title, sentence)| format!("{title}: {sentence}")));
         let gone = self.shown.keys().filter(|title| !sentences.contains_key(*title));
-        lines.extend(gone.map(|title| format!("{title}: not shown any more")));
+        lines.extend(gone.map(|title| format!("{title}: no longer shown")));
         let is_due = self.written.is_none_or(|written| seconds_between(written, now) >= HEARTBEAT);
         if lines.is_empty() && is_due {
             let known = count(sentences.len(), "DaemonSet");
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(first, "2026-09-21T14:13:20Z a/b: well\n2026-09-21T14:13:20Z a/c: well\n");
         assert_eq!(at(1, &[("a/b", "well"), ("a/c", "well")]), "");
         assert_eq!(at(2, &[("a/b", "ill\u{1b}"), ("a/c", "well")]), "2026-09-21T14:13:22Z a/b: ill\\u{1b}\n");
-        assert_eq!(at(3, &[("a/c", "well")]), "2026-09-21T14:13:23Z a/b: not shown any more\n");
+        assert_eq!(at(3, &[("a/c", "well")]), "2026-09-21T14:13:23Z a/b: no longer shown\n");
         assert_eq!(at(62, &[("a/c", "well")]), "");
         assert_eq!(at(63, &[("a/c", "well")]), "2026-09-21T14:14:23Z no change: 1 DaemonSet\n");
     }

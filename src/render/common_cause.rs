@@ -75,7 +75,7 @@ fn named(FeatureValue { feature, value }: &FeatureValue) -> String {
 
 fn share(part: usize, whole: usize, things: &str) -> String {
     match part {
-        0 => format!("none of {whole} {things}"),
+        0 => format!("none of the {whole} {things}"),
         _ if part == whole => format!("all {whole} {things}"),
         _ => format!("{part} of {whole} {things}"),
     }

@@ -133,6 +133,7 @@ pub(super) fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
         (Some(0), _) => format!("{name}: no node is eligible{}", why_none(daemon_set)),
         (Some(1), Some(1)) => format!("{name}: the one eligible node has an available pod"),
         (Some(1), Some(0)) => format!("{name}: the one eligible node has no available pod"),
+        (Some(2), Some(2)) => format!("{name}: both eligible nodes have an available pod"),
         (Some(eligible), Some(available)) if eligible == available => {
             format!("{name}: all {eligible} eligible nodes have an available pod")
         }
@@ -141,7 +142,7 @@ pub(super) fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
         }
     };
     if let Some(misscheduled @ 1..) = counts.misscheduled {
-        line.push_str(&format!("; {} that should not have one", count_with_pods(misscheduled)));
+        line.push_str(&format!("; {} but should not", count_with_pods(misscheduled)));
     }
     if let (true, Some(not_eligible @ 1..), Some(1..)) =
         (daemon_set.groups.is_empty(), counts.not_eligible, counts.eligible)
@@ -267,9 +268,14 @@ fn not_eligible_summary(daemon_set: &DaemonSetCoverage, view: &View, out: &mut d
     if number == 0 || daemon_set.not_eligible_groups.is_empty() {
         return Ok(());
     }
+    let without_pod: usize = daemon_set.not_eligible_groups.iter().map(|group| group.count).sum();
+    let with_pod = match number.saturating_sub(without_pod) {
+        0 => String::new(),
+        others => format!(", {others} with a pod, see above"),
+    };
     let codes = troubles(&codes(&daemon_set.not_eligible_groups), usize::MAX);
     let verb = if number == 1 { "is" } else { "are" };
-    let text = format!("{} {verb} not eligible: {codes} (--details shows why)", count(number, "node"));
+    let text = format!("{} {verb} not eligible: {codes}{with_pod} (--details shows why)", count(number, "node"));
     writeln!(out)?;
     wrap(&text, view.width).into_iter().try_for_each(|line| writeln!(out, "{}", style::context(line)))
 }

@@ -59,7 +59,7 @@ fn pace(effect: &Effect) -> String {
             None => String::new(),
             Some(outdated) => format!("; {} of an older revision", are(outdated)),
         };
-        return format!("{start}: the controller replaces no pod until it is deleted{outdated}");
+        return format!("{start}: the controller replaces a pod only after it is deleted{outdated}");
     };
     let instead = match effect.before {
         None => String::new(),

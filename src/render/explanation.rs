@@ -85,7 +85,7 @@ impl Page<'_> {
     }
 
     fn pods_without_node(&mut self, node: &NodeCoverage) -> io::Result<()> {
-        let what = if node.eligibility_unknown { "could not be read" } else { "does not exist any more" };
+        let what = if node.eligibility_unknown { "could not be read" } else { "no longer exists" };
         let pods = count(node.pods.len(), "pod");
         let sentence = format!("node {} {what}; {pods} left on it", self.view.show(&node.name));
         writeln!(self.out, "{}", style::answer(sentence))?;

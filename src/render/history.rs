@@ -7,7 +7,7 @@ use super::coverage::incomplete;
 use super::list::age;
 use super::style;
 use super::table::{self, Column, TIED};
-use super::text::{count, cut};
+use super::text::{count, cut, wrap};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::coverage::Incomplete;
@@ -31,7 +31,9 @@ struct Row<'a> {
 ///
 /// Fails if the output cannot be written.
 pub fn one(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", style::answer(view.show(&answer(report))))?;
+    for line in wrap(&view.show(&answer(report)), view.width) {
+        writeln!(out, "{}", style::answer(line))?;
+    }
     if !report.revisions.is_empty() {
         writeln!(out)?;
         table(Vec::new(), std::slice::from_ref(report), wide, view, out)?;
@@ -46,7 +48,10 @@ pub fn one(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write)
     incomplete(&report.incomplete, view, out)
 }
 
-/// Writes a row per revision of several DaemonSets.
+/// The minimum width of a terminal for one table of several DaemonSets.
+const LEAST_WIDTH_FOR_ONE_TABLE: usize = 120;
+
+/// Writes a row per revision of several DaemonSets; on a narrow terminal, a table for each of them.
 ///
 /// # Errors
 ///
@@ -66,6 +71,18 @@ pub fn several(
     if reports.iter().all(|report| report.revisions.is_empty()) {
         for report in reports {
             writeln!(out, "{}", view.show(&answer(report)))?;
+        }
+    } else if !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ONE_TABLE) {
+        for (index, report) in reports.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            for line in wrap(&view.show(&answer(report)), view.width) {
+                writeln!(out, "{}", style::answer(line))?;
+            }
+            if !report.revisions.is_empty() {
+                table(Vec::new(), std::slice::from_ref(report), wide, view, out)?;
+            }
         }
     } else {
         table(columns, reports, wide, view, out)?;
@@ -127,7 +144,8 @@ fn table<'a>(
             Some(pods) if pods.ready < pods.total => style::moving(format!("{}/{}", pods.ready, pods.total)),
             Some(pods) => format!("{}/{}", pods.ready, pods.total),
         }),
-        Column::text("CREATED", |row: &Row<'_>| age(row.revision.created_at, row.report.now)),
+        // Most revisions are rolled out once, as they are created.
+        Column::text("CREATED", |row: &Row<'_>| age(row.revision.created_at, row.report.now)).droppable(1),
         Column::text("ROLLED OUT", |row: &Row<'_>| age(row.revision.rolled_out_at, row.report.now)),
     ]);
     if wide {
@@ -139,7 +157,7 @@ fn table<'a>(
     let cause_beneath = !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_CAUSES);
     if has_cause && !cause_beneath {
         columns.push(Column::text("CHANGE-CAUSE", move |row: &Row<'_>| {
-            let cause = view.show(row.revision.change_cause.as_deref().unwrap_or_default());
+            let cause = view.show(row.revision.change_cause.as_deref().unwrap_or("<none>"));
             if wide || view.limit.is_none() { cause } else { cut(&cause, WIDEST_CAUSE, view.ascii) }
         }));
     }

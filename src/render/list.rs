@@ -132,8 +132,8 @@ fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Colu
             Column::number("MISSCHEDULED", |row: &&ListRow| row.counts.misscheduled),
             Column::text("STRATEGY", |row: &&ListRow| view.show(&row.strategy.to_string())),
             Column::text("AGE", |row: &&ListRow| age(row.created_at, report.now)),
-            Column::text("IMAGES", |row: &&ListRow| view.show(&row.images.join(","))),
-            Column::text("NODE-SELECTOR", |row: &&ListRow| view.show(&row.node_selector.join(","))),
+            Column::text("IMAGES", |row: &&ListRow| or_none(view.show(&row.images.join(",")))),
+            Column::text("NODE-SELECTOR", |row: &&ListRow| or_none(view.show(&row.node_selector.join(",")))),
         ]);
     }
     // The problem tells more than the status.
@@ -177,6 +177,11 @@ fn trouble(row: &ListRow, width: usize) -> String {
         FleetStatus::Unknown => "nodes or pods not read".to_owned(),
         _ => String::new(),
     }
+}
+
+/// Writes an empty cell as kubectl does.
+fn or_none(text: String) -> String {
+    if text.is_empty() { "<none>".to_owned() } else { text }
 }
 
 fn number(number: Option<usize>) -> String {

@@ -78,12 +78,17 @@ fn summary(report: &CoverageReport) -> String {
     let desired: usize = counted().filter_map(|counts| counts.eligible).sum();
     let available: usize = counted().filter_map(|counts| counts.available).sum();
     let missing = desired.saturating_sub(available);
-    let verb = if missing == 1 { "is" } else { "are" };
-    let pods = format!("{missing} of {} {verb} not available", count(desired, "desired pod"));
+    let pods = match (missing, desired) {
+        (_, 0) => "no pods are desired".to_owned(),
+        (0, 1) => "the desired pod is available".to_owned(),
+        (0, _) => format!("all {desired} desired pods are available"),
+        (1, _) => format!("1 of {} is not available", count(desired, "desired pod")),
+        _ => format!("{missing} of {desired} desired pods are not available"),
+    };
     match in_trouble {
-        0 => format!("none of {total} DaemonSets needs attention: {pods}"),
-        1 => format!("1 of {total} DaemonSets needs attention: {pods}"),
-        _ => format!("{in_trouble} of {total} DaemonSets need attention: {pods}"),
+        0 => format!("none of {total} DaemonSets needs attention; {pods}"),
+        1 => format!("1 of {total} DaemonSets needs attention; {pods}"),
+        _ => format!("{in_trouble} of {total} DaemonSets need attention; {pods}"),
     }
 }
 

@@ -20,11 +20,16 @@ use crate::report::partition::{PartitionReport, PartitionStage, SKIP_LABEL};
 pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = report.daemon_set.title();
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
-    let nodes = count(usize::try_from(report.update).unwrap_or(0), "node");
     let kept = report.old - report.update;
     let head = match report.update {
-        0 => format!("{name}: no node is to be updated; {kept} of {} stay on older revisions", report.desired),
-        _ => format!("{name}: update {nodes} of {} to {revision}, keep {kept} on older revisions", report.desired),
+        0 if kept == 0 => format!("{name}: nothing to update; no node is on an older revision"),
+        0 => format!("{name}: nothing to update; {kept} of {} stay on older revisions", count_of(report.desired)),
+        update => {
+            format!(
+                "{name}: update {update} of {} to {revision}, keep {kept} on older revisions",
+                count_of(report.desired)
+            )
+        }
     };
     paragraph(&head, style::answer, view, out)?;
     if !report.changes.is_empty() {
@@ -41,15 +46,15 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
     if !report.nodes.is_empty() {
         let allowed = report.max_unavailable;
         let text = format!(
-            "in this order, while no more than {allowed} {} no available pod: {}",
-            if allowed == 1 { "node has" } else { "nodes have" },
+            "in this order, with at most {allowed} {} without an available pod at a time: {}",
+            if allowed == 1 { "node" } else { "nodes" },
             some_of(&report.nodes, (view.width * 2).saturating_sub(70))
         );
         paragraph(&text, plain, view, out)?;
         paragraph(&gates(report), plain, view, out)?;
     }
     if !report.not_ready.is_empty() {
-        let text = format!("left out, because they are not ready: {}", some_of(&report.not_ready, view.width));
+        let text = format!("left out because the nodes are not ready: {}", some_of(&report.not_ready, view.width));
         paragraph(&text, style::moving, view, out)?;
     }
     if !report.skipped.is_empty() {
@@ -67,8 +72,8 @@ fn gates(report: &PartitionReport) -> String {
     }];
     parts.push(match gates.max_restarts {
         0 => "without a restart".to_owned(),
-        1 => "with 1 restart at most".to_owned(),
-        restarts => format!("with {restarts} restarts at most"),
+        1 => "with at most 1 restart".to_owned(),
+        restarts => format!("with at most {restarts} restarts"),
     });
     if gates.verify.is_some() {
         parts.push("and pass --verify".to_owned());
@@ -78,10 +83,10 @@ fn gates(report: &PartitionReport) -> String {
     }
     let soak = match gates.soak_seconds {
         0 => String::new(),
-        seconds => format!("; the stage ends after {} with all of them available", format_age(seconds)),
+        seconds => format!("; the stage ends once all of them have been available for {}", format_age(seconds)),
     };
     let deadline = format_age(gates.progress_deadline_seconds);
-    format!("{}{soak}; {deadline} without progress stop the stage", parts.join(" "))
+    format!("{}{soak}; the stage stops after {deadline} without progress", parts.join(" "))
 }
 
 fn paragraph(text: &str, style: fn(String) -> String, view: &View, out: &mut dyn Write) -> io::Result<()> {
@@ -90,6 +95,24 @@ fn paragraph(text: &str, style: fn(String) -> String, view: &View, out: &mut dyn
 
 fn plain(line: String) -> String {
     line
+}
+
+/// Writes the sentence that a plan was only shown.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(crate) fn dry_run(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    if report.keep == 0 && report.update > 0 && report.daemon_set.api_version == "apps/v1" {
+        let text = format!("after the last node, the update strategy becomes {} again", report.original_strategy);
+        paragraph(&text, plain, view, out)?;
+    }
+    writeln!(out, "{} partitioned (dry run)", view.show(&report.daemon_set.full()))
+}
+
+fn count_of(number: i64) -> String {
+    count(usize::try_from(number).unwrap_or(0), "node")
 }
 
 /// Writes the warnings, and what could not be read.
@@ -118,14 +141,23 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
     match outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown => return Ok(()),
         PartitionStage::Finished => {
-            let text = format!("{name}: {done}; {} is restored", report.original_strategy);
+            // The strategy of an Advanced DaemonSet was never suspended.
+            let restored = match report.daemon_set.api_version == "apps/v1" {
+                true => format!("; the update strategy is {} again", report.original_strategy),
+                false => String::new(),
+            };
+            let text = format!("{name}: {done}{restored}");
             paragraph(&text, style::well, view, out)?;
         }
         PartitionStage::Complete => paragraph(&format!("{name}: {done}"), style::well, view, out)?,
         PartitionStage::Begun => paragraph(&format!("{name}: {done}"), style::moving, view, out)?,
         PartitionStage::Stopped => {
-            let replaced = count(outcome.replaced.len(), "node");
-            let text = format!("{name}: stopped after {replaced}; {done}");
+            // The pods of an Advanced DaemonSet are replaced by its controller.
+            let replaced = match report.daemon_set.api_version == "apps/v1" {
+                true => format!(" after {}", count(outcome.replaced.len(), "node")),
+                false => String::new(),
+            };
+            let text = format!("{name}: stopped{replaced}; {done}");
             paragraph(&text, style::trouble, view, out)?;
             for failure in outcome.failures.iter().take(5) {
                 let place = match (&failure.pod, &failure.node) {
@@ -148,7 +180,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
     }
     if !outcome.leaked.is_empty() {
         let text = format!(
-            "updated, but not by this run, because their pods are new: {}",
+            "also updated, because their pods were created during this run: {}",
             some_of(&outcome.leaked, view.width)
         );
         paragraph(&text, style::moving, view, out)?;
@@ -167,7 +199,10 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
         PartitionStage::Complete => hint("to finish:", &command(Subcommand::Partition).name("0"), view, out)?,
         _ => hint("to continue:", &command(Subcommand::Partition).name(report.partition.clone()), view, out)?,
     }
-    hint("to leave:", &command(Subcommand::Resume), view, out)?;
+    // Nothing of an Advanced DaemonSet is suspended.
+    if report.daemon_set.api_version == "apps/v1" {
+        hint("to leave:", &command(Subcommand::Resume), view, out)?;
+    }
     hint("to go back:", &command(Subcommand::Undo), view, out)
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn clip(mut lines: Vec<String>, rows: usize) -> Vec<String> {
     if lines.len() > rows {
         let hidden = lines.len() - rows.saturating_sub(1);
         lines.truncate(rows.saturating_sub(1));
-        let text = format!("+{} that a taller terminal would show", count(hidden, "line"));
+        let text = format!("+{} more (enlarge the terminal)", count(hidden, "line"));
         lines.push(style::context(text));
     }
     lines
@@ -203,7 +203,7 @@ fn event_line(event: &NodeEvent, now: Timestamp, view: &View) -> String {
     let pod = event.pod.as_deref().unwrap_or("pod");
     let text = match event.change {
         NodeChange::Added => "is a new node".to_owned(),
-        NodeChange::Removed => "is not eligible any more".to_owned(),
+        NodeChange::Removed => "is no longer eligible".to_owned(),
         NodeChange::Updating => format!("{pod} is being replaced"),
         NodeChange::Updated(Some(seconds)) => format!("{pod} available after {}", format_age(seconds)),
         NodeChange::Updated(None) => format!("{pod} available"),

@@ -75,7 +75,7 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
         words.push(format!("{} on an older revision", count(rollout.counts.outdated.unwrap_or(0), "node")));
     }
     words.extend(rollout.hold.as_ref().map(held_in_short));
-    words.extend(rollout.eta.map(eta));
+    words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));
     if rollout.verdict == Verdict::Complete {
         words.extend(rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)));
         words.extend((rollout.counts.desired == Some(0)).then(|| "no eligible node".to_owned()));
@@ -105,7 +105,7 @@ pub(super) fn styled(verdict: Verdict) -> fn(String) -> String {
 
 fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
     if let Some(requested) = rollout.requested.filter(|requested| requested.current.is_none()) {
-        let text = format!("whether revision {} is the current revision is not known", requested.number);
+        let text = format!("cannot tell whether revision {} is the current revision", requested.number);
         writeln!(out, "{}", style::moving(text))?;
     }
     if let Some(requested) = rollout.requested.filter(|requested| requested.current == Some(false)) {
@@ -183,6 +183,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             match desired {
                 0 => format!("{name} is complete: no node is eligible"),
                 1 => format!("{name} is complete{degraded}: {revision} is available on its only node"),
+                2 => format!("{name} is complete{degraded}: {revision} is available on both nodes"),
                 all => format!("{name} is complete{degraded}: {revision} is available on all {all} nodes"),
             }
         }
@@ -236,7 +237,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             let why = rollout.concerns.first().map(|concern| format!(": {}", concern.message)).unwrap_or_default();
             format!("{name} is {}{why}", phrase(rollout.verdict))
         }
-        Verdict::Unknown => format!("{name}: whether it is rolled out is not known"),
+        Verdict::Unknown => format!("{name}: rollout status unknown"),
     }
 }
 
@@ -259,7 +260,7 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
         }
     };
     if !hold.in_force {
-        return format!("{what}; somebody has put the update strategy back since, so the controller replaces all pods");
+        return format!("{what}; the update strategy was restored since, so the controller replaces all pods");
     }
     let leaked = match hold.leaked {
         0 => String::new(),
@@ -371,7 +372,7 @@ pub(super) fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<St
             suspect.available
         ),
         SuspectKind::EveryRevision => format!(
-            "Revision {number} is likely not to blame: pods of an older revision fail for the same reason on {}.",
+            "Revision {number} is not likely to blame: pods of an older revision fail for the same reason on {}.",
             count(suspect.old_failing, "node")
         ),
     })
@@ -383,7 +384,9 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
     let pods = count(pods, "unavailable old pod");
     match rollout.verdict {
         Verdict::NotObserved => {
-            format!("Warning: if the template changed, {pods} will be replaced at once, whatever the budget{allowed}.")
+            format!(
+                "Warning: if the template changed, {pods} will be replaced at once, regardless of the budget{allowed}."
+            )
         }
         _ => format!(
             "Warning: {pods} will be replaced at once: unavailable old pods do not wait for the budget{allowed}."

@@ -34,7 +34,7 @@ struct Shown {
 }
 
 impl StatusLines {
-    /// Writes a line for each rollout that has changed, and for each reason for which nodes fail anew.
+    /// Writes a line for each rollout that has changed, and for each reason for which more nodes fail.
     ///
     /// # Errors
     ///

@@ -174,7 +174,11 @@ pub fn write_with<Row>(
 /// Returns the width that a table needs to show enough of its last column.
 fn width<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>], gap: u16) -> usize {
     let widths = (0..layout.len()).map(|index| match layout[index].shape {
-        Shape::Sentence | Shape::Prose => widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE),
+        Shape::Sentence => widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE),
+        Shape::Prose => {
+            let words = cells.iter().flat_map(|row| row[index].split([' ', '\n'])).map(columns).max().unwrap_or(0);
+            widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE).max(words)
+        }
         Shape::Text | Shape::Number | Shape::Fitted => widest(layout, cells, index),
     });
     widths.sum::<usize>() + usize::from(gap) * layout.len().saturating_sub(1)

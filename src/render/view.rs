@@ -7,7 +7,7 @@ use crate::report::fix::Command;
 pub struct View {
     /// The width in columns that text is laid out for.
     pub width: usize,
-    /// The width in columns that nothing may exceed; `None` for pipes, where nothing is truncated.
+    /// The width in columns that nothing may exceed; `None` for pipes: their output is not truncated.
     pub limit: Option<usize>,
     /// Whether only ASCII characters can be shown.
     pub ascii: bool,

@@ -51,10 +51,8 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
 
     if let Some(owner) = daemon_set.metadata.controller() {
-        let message = format!(
-            "{} {} controls this object and may put its own {noun} back; change it there",
-            owner.kind, owner.name
-        );
+        let message =
+            format!("{} {} controls this object and may revert the {noun}; change it there", owner.kind, owner.name);
         warn(WarningCode::Owner, message);
     }
     // `app_group/kind:namespace/name`: the application's name ends at the first colon.
@@ -64,7 +62,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     if argo_application.is_some() || writes(&["argocd-controller", "argocd-application-controller"]) {
         let application =
             argo_application.map_or_else(|| "Argo CD".to_owned(), |name| format!("Argo CD application {name:?}"));
-        let message = format!("{application} manages this object and may put its own {noun} back; change it in Git");
+        let message = format!("{application} manages this object and may revert the {noun}; change it in Git");
         warn(WarningCode::ArgoCd, message);
     }
     let flux = ["kustomize", "helm"].into_iter().find_map(|toolkit| {
@@ -76,7 +74,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     let is_flux = flux.is_some();
     if is_flux || writes(&["kustomize-controller", "helm-controller"]) {
         let flux = flux.unwrap_or_else(|| "Flux".to_owned());
-        let message = format!("{flux} manages this object and may put its own {noun} back; change it in Git");
+        let message = format!("{flux} manages this object and may revert the {noun}; change it in Git");
         warn(WarningCode::Flux, message);
     }
     let release = annotation("meta.helm.sh/release-name");
@@ -84,7 +82,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     if !is_flux && (release.is_some() || is_helm) {
         let release = release.map_or_else(|| "Helm".to_owned(), |name| format!("Helm release {name:?}"));
         let message =
-            format!("{release} created this object: the next `helm upgrade` puts the {noun} of its chart back");
+            format!("{release} created this object: the next `helm upgrade` restores the {noun} of its chart");
         warn(WarningCode::Helm, message);
     }
     for manager in appliers(daemon_set, written) {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::revisions::{Revision, Revisions};
+use crate::coverage::creation_is_refused;
 use crate::coverage::index::Index;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::pod::Pod;
@@ -29,7 +30,12 @@ pub(super) fn effect(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Sn
 
 /// Computes what it means that a DaemonSet becomes `after`, with another template; `hash` is that of its revision, empty
 /// if there is none yet. `None` for an Advanced DaemonSet, whose controller is not simulated.
-pub(super) fn template_effect(after: &DaemonSet, hash: &str, snapshot: &Snapshot) -> Option<Effect> {
+pub(super) fn template_effect(
+    after: &DaemonSet,
+    hash: &str,
+    is_same_template: bool,
+    snapshot: &Snapshot,
+) -> Option<Effect> {
     if after.flavor() == Flavor::Advanced {
         return None;
     }
@@ -37,8 +43,10 @@ pub(super) fn template_effect(after: &DaemonSet, hash: &str, snapshot: &Snapshot
     let effect = match KINDS.iter().any(|kind| snapshot.gap(*kind, namespace).is_some()) {
         true => effect_by_status(after, after),
         false => {
-            let nodes = Index::new(snapshot).nodes_with_pods(after);
-            Observation { nodes, current_hash: hash, now: snapshot.now }.effect(after, after)
+            let index = Index::new(snapshot);
+            let nodes = index.nodes_with_pods(after);
+            let creation_is_refused = is_same_template && creation_is_refused(&index, after);
+            Observation { nodes, current_hash: hash, creation_is_refused, now: snapshot.now }.effect(after, after)
         }
     };
     Some(Effect { before: None, ..effect })
@@ -51,6 +59,8 @@ const KINDS: [Kind; 3] = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions];
 struct Observation<'a> {
     nodes: Vec<NodePods<'a>>,
     current_hash: &'a str,
+    /// Whether the API server refuses new pods.
+    creation_is_refused: bool,
     now: Timestamp,
 }
 
@@ -64,7 +74,9 @@ impl<'a> Observation<'a> {
         }
         let index = Index::new(snapshot);
         let current_hash = index.current_revision(daemon_set)?.hash();
-        Some(Observation { nodes: index.nodes_with_pods(daemon_set), current_hash, now: snapshot.now })
+        let creation_is_refused = creation_is_refused(&index, daemon_set);
+        let nodes = index.nodes_with_pods(daemon_set);
+        Some(Observation { nodes, current_hash, creation_is_refused, now: snapshot.now })
     }
 
     fn effect(&self, before: &DaemonSet, after: &DaemonSet) -> Effect {
@@ -88,6 +100,13 @@ impl<'a> Observation<'a> {
         let Ok(step) = rolling_update(daemon_set, self.current_hash, &self.nodes, self.now) else {
             return Some(Pace { replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         };
+        // As long as the controller fails to create pods, it does not get to the rolling update.
+        let is_missing =
+            |node: &NodePods<'_>| node.pods.is_empty() && node.decision.is_some_and(|decision| decision.should_run);
+        if self.creation_is_refused && self.nodes.iter().any(is_missing) {
+            let in_use = Some(count(step.used_by.len()));
+            return Some(Pace { in_use, replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
+        }
         let regardless = if step.surges { step.create.len() } else { step.delete.len() };
         Some(Pace {
             in_use: Some(count(step.used_by.len())),

@@ -127,7 +127,7 @@ mod tests {
         snapshot.daemon_sets.push(other);
         let rows = fleet(&snapshot).daemon_sets;
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["zz", "agent"]);
-        assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), FleetStatus::Blocked));
+        assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), FleetStatus::Progressing));
         assert_eq!(rows[1].status, FleetStatus::Healthy);
         assert_eq!(rows[0].troubles.len(), 1);
         assert!(rows[1].troubles.is_empty());
@@ -167,7 +167,9 @@ mod tests {
         let status = |world: crate::coverage::test_support::World| fleet(&world.finish()).daemon_sets[0].status;
         let one = || world().node("a", json!({}));
         let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
-        let young = json!({"metadata": {"creationTimestamp": crate::coverage::test_support::at("11:59:50")}});
+        let just_now = crate::coverage::test_support::at("11:59:50");
+        let conditions = json!([{"type": "Ready", "status": "False", "lastTransitionTime": just_now}]);
+        let young = json!({"metadata": {"creationTimestamp": just_now}, "status": {"conditions": conditions}});
         let old = json!({"metadata": {"labels": {"controller-revision-hash": "old", "pod-template-generation": "1"}}});
         assert_eq!(status(one().unready_pod("agent-a", "a", starting, young)), FleetStatus::Progressing);
         assert_eq!(status(one().pod("agent-a", "a", old.clone())), FleetStatus::Progressing);

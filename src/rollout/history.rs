@@ -105,7 +105,7 @@ fn notes(revisions: &Revisions<'_>, pods: Option<&BTreeMap<&str, RevisionPods>>,
     let newest = all.iter().find(|revision| revision.template.is_ok());
     match revisions.current() {
         _ if !known => {}
-        None => notes.push(format!("the live template is no revision yet: {controller} has not acted on it")),
+        None => notes.push(format!("the live template has no revision yet: {controller} has not observed it")),
         Some(current) if newest.is_some_and(|newest| newest.number() > current.number()) => notes.push(format!(
             "the live template is that of revision {}, which gets the highest number once {controller} has acted",
             current.number()
@@ -117,7 +117,7 @@ fn notes(revisions: &Revisions<'_>, pods: Option<&BTreeMap<&str, RevisionPods>>,
         pods.into_iter().flatten().filter(|(hash, _)| !is_known(hash)).map(|(_, pods)| pods.total).sum();
     if others > 0 && known {
         let pods = if others == 1 { "1 pod is".to_owned() } else { format!("{others} pods are") };
-        notes.push(format!("{pods} of a revision that is not kept any more"));
+        notes.push(format!("{pods} of a revision that is no longer retained"));
     }
     notes
 }

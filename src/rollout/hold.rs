@@ -9,7 +9,7 @@ use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::revisions::Revisions;
-use crate::coverage::gaps::incomplete_for_update_strategy;
+use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::snapshot::Snapshot;
@@ -57,12 +57,12 @@ pub(crate) fn pause(
         planned.report.why = Some("a client that is replacing pods stops".to_owned());
     } else {
         planned.report.why = Some(match Hold::of(daemon_set) {
-            Some(Hold { partition: Some(_), .. }) => "it is partitioned, so no pod is replaced by itself".to_owned(),
-            Some(_) => "it is paused already".to_owned(),
+            Some(Hold { partition: Some(_), .. }) => "it is partitioned, so the controller replaces no pods".to_owned(),
+            Some(_) => "it is already paused".to_owned(),
             None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => {
                 "its update strategy is OnDelete, so the controller replaces no pods".to_owned()
             }
-            None => "it is paused already".to_owned(),
+            None => "it is already paused".to_owned(),
         });
     }
     Ok(planned)
@@ -76,7 +76,7 @@ pub(crate) fn resume(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned 
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     report.why = match Hold::of(daemon_set) {
         Some(hold) if !hold.is_in_force => {
-            Some("the update strategy is not OnDelete any more, so it stays as somebody else has set it".to_owned())
+            Some("the update strategy is no longer OnDelete, so it is left as it is".to_owned())
         }
         None if !report.needed && is_on_delete => Some(
             "it is not paused, and its update strategy is OnDelete: `kubectl ds set --type` changes that".to_owned(),
@@ -103,10 +103,13 @@ fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Sna
     if let Some(replacement) = Replacement::of_strategy(&after, revisions).filter(|_| changes_strategy) {
         warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
     }
-    let incomplete = match is_simulated {
+    let mut incomplete = match is_simulated {
         true => incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace, kind == PlanKind::ResumePlan),
         false => Vec::new(),
     };
+    if changes_strategy && kind == PlanKind::ResumePlan {
+        incomplete.extend(unread_events(snapshot, &daemon_set.metadata.namespace));
+    }
     let common = report_of(kind, &plan, revisions, snapshot);
     let back = if plan.action == Action::Pause { Subcommand::Resume } else { Subcommand::Pause };
     let report = ChangePlan {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::revisions::{Revision, Revisions, name_of};
-use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy};
+use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
@@ -75,12 +75,13 @@ pub(super) fn unread(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Vec<Inco
     if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete {
         let mut unread = incomplete_for_history(snapshot, namespace);
         unread.retain(|incomplete| incomplete.resource == Kind::Pods.resource());
-        return unread;
+        return unread.into_iter().chain(unread_events(snapshot, namespace)).collect();
     }
-    match daemon_set.flavor() {
+    let unread = match daemon_set.flavor() {
         Flavor::Apps => incomplete_for_update_strategy(snapshot, namespace, false),
         Flavor::Advanced => Vec::new(),
-    }
+    };
+    unread.into_iter().chain(unread_events(snapshot, namespace)).collect()
 }
 
 /// Returns the pods that keep their template until they are deleted, by node: under OnDelete all but those that have

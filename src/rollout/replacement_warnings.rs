@@ -62,7 +62,7 @@ pub(crate) fn replacement_warnings(
 ) -> Vec<Warning> {
     let index = Index::new(snapshot);
     let situation = Situation::new(&index, revisions.daemon_set);
-    let replaced: Vec<(&str, &Pod)> = situation.is_known.then(|| replaced(&situation, replacement)).unwrap_or_default();
+    let replaced = if situation.is_known { replaced(&situation, replacement) } else { Vec::new() };
     if replaced.is_empty() {
         return Vec::new();
     }

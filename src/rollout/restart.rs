@@ -24,7 +24,7 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
         let after = with_template(daemon_set, template);
         let replacement = Replacement::of_template(&after, "", true);
         warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
-        effect = template_effect(&after, "", snapshot);
+        effect = template_effect(&after, "", true, snapshot);
     }
     let report = ChangePlan {
         changes: after.map(|after| difference(&revisions.live, &after)).unwrap_or_default(),

@@ -8,7 +8,7 @@ use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::revisions::Revisions;
-use crate::coverage::gaps::incomplete_for_update_strategy;
+use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -60,6 +60,7 @@ pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) ->
         && let Some(replacement) = Replacement::of_strategy(&after, revisions)
     {
         report.warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
+        report.incomplete.extend(unread_events(snapshot, &after.metadata.namespace));
     }
     Ok(planned)
 }
@@ -99,7 +100,7 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             return Err(Refusal::HostPorts(ports));
         }
         let message = format!(
-            "with maxSurge a node needs room for two pods, and both want host port {}: no new pod can start",
+            "with maxSurge a node runs two pods, which both need host port {}: no new pod can start",
             ports.join(", ")
         );
         warn(WarningCode::HostPort, message);

@@ -58,7 +58,7 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
         let after = with_template(daemon_set, template);
         let replacement = Replacement::of_template(&after, target.object.hash(), false);
         warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
-        effect = template_effect(&after, target.object.hash(), snapshot);
+        effect = template_effect(&after, target.object.hash(), false, snapshot);
     }
     let report = ChangePlan {
         to_revision: Some(target.number()),

@@ -293,7 +293,8 @@ fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option
         let claims_change = matches!(stage, Some("Applied" | "Observed"));
         if cell.command.contains(&"--dry-run=server") {
             return match (failed, stage) {
-                (false, _) => (found != expected).then(|| "another plan".to_owned()),
+                (false, _) if found == expected => None,
+                (false, _) => unnamed_gap(cell, &found.unwrap_or_default()).map(|gaps| format!("another plan, {gaps}")),
                 (true, Some("TriedOut")) => says("reported as tried out, and it failed"),
                 (true, _) => None,
             };
@@ -320,14 +321,19 @@ fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option
         // It need not exist, and no answer depends on it.
         return None;
     }
+    unnamed_gap(cell, &found.unwrap()).map(|gaps| format!("another answer, {gaps}"))
+}
+
+/// Returns what an answer says that it lacks, if it does not name the resource that could not be read.
+fn unnamed_gap(cell: &Cell, found: &Value) -> Option<String> {
     let resource = match cell.path.rsplit('/').next().unwrap() {
         "agent" => "daemonsets",
         "n1" => "nodes",
         "kube-controller-manager" => "leases",
         resource => resource,
     };
-    let gaps = gaps(&found.unwrap());
-    (!gaps.iter().any(|kind| kind == resource)).then(|| format!("another answer, and the gaps are {gaps:?}"))
+    let gaps = gaps(found);
+    (!gaps.iter().any(|kind| kind == resource)).then(|| format!("and the gaps are {gaps:?}"))
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn a_daemon_set_that_cannot_be_followed_ends_the_watch() {
     let (code, err) = with_list(refusal(403, "Forbidden", "no"));
     assert_eq!(code, Some(1), "{err}");
     assert!(
-        err.starts_with("error: DaemonSets cannot be followed\nhint: it takes the permission to list daemonsets"),
+        err.starts_with("error: DaemonSets cannot be followed\nhint: this needs the permission to list daemonsets"),
         "{err}"
     );
     let (code, err) = with_list(json_list(DAEMON_SETS, &[]));

@@ -56,5 +56,5 @@ fn a_daemon_set_that_is_gone_is_reported() {
     following.send(DAEMON_SETS, "DELETED", &deleted);
     running.read_line();
     let (_, lines, _) = running.interrupt();
-    assert_eq!(lines[1], "team/agent: not shown any more");
+    assert_eq!(lines[1], "team/agent: no longer shown");
 }

@@ -46,15 +46,16 @@ fn the_schemas_are_fresh() {
 #[test]
 fn real_reports_fit_their_schemas() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/what-if.yaml");
+    let other = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/moving.yaml");
     let questions: [(&str, &[&str]); 8] = [
         ("coverage-report.json", &["coverage"]),
-        ("coverage-report.json", &["coverage", "--by", "kubernetes.io/hostname"]),
+        ("coverage-report.json", &["coverage", "--by", "topology.kubernetes.io/zone"]),
         ("coverage-report.json", &["coverage", "--node", "node-d"]),
         ("coverage-report.json", &["coverage", "--node-selector", "kubernetes.io/os=linux"]),
         ("list-report.json", &["list"]),
         ("list-report.json", &["list", "-l", "no=such"]),
         ("what-if-report.json", &["coverage", "-f", manifest, "--by", "kubernetes.io/os"]),
-        ("what-if-report-list.json", &["coverage", "-f", manifest, "-f", manifest]),
+        ("what-if-report-list.json", &["coverage", "-f", manifest, "-f", other]),
     ];
     for (name, question) in questions {
         let report = on_shop(&[question, &["-o", "json"]].concat());

@@ -33,7 +33,7 @@ spec:
 
 fn read(text: &str, namespace: Option<&str>) -> Result<DaemonSet, String> {
     let manifest = all(text, namespace)?.remove(0);
-    let validated = manifest.validate(&Snapshot::empty(Timestamp::UNIX_EPOCH));
+    let validated = manifest.validate(&Snapshot::empty(Timestamp::UNIX_EPOCH), None);
     validated.map(|(daemon_set, _)| daemon_set).map_err(|error| CommandError::from(error).to_string())
 }
 
@@ -122,7 +122,7 @@ fn fields_of_a_later_release_are_warnings_if_a_node_has_that_release() {
     let on = |version: &str| {
         let mut node = Node::default();
         node.status.node_info.kubelet_version = version.to_owned();
-        manifest.validate(&Snapshot { nodes: vec![node], ..Snapshot::empty(Timestamp::UNIX_EPOCH) })
+        manifest.validate(&Snapshot { nodes: vec![node], ..Snapshot::empty(Timestamp::UNIX_EPOCH) }, None)
     };
     assert!(
         on("v1.36.9").unwrap_err().to_string().contains("unknown field \"spec.template.spec.quantumEntanglement\"")

@@ -42,7 +42,7 @@ fn kubectl_offers_what_the_cluster_has() {
             cluster.kubectl_command().args(["__complete", "ds"]).args(words).env("PATH", &path).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    assert_eq!(offered(&["cov"]), "coverage\tSay which nodes lack an available pod, why, and what to do\n:4\n");
+    assert_eq!(offered(&["cov"]), "coverage\tShow which nodes lack an available pod, why, and what to do\n:4\n");
     assert_eq!(offered(&["coverage", ""]), "agent\t2/2 available\n:4\n");
     assert_eq!(offered(&["coverage", "-n", "kube-sy"]), "kube-system\tActive\n:4\n");
     assert_eq!(offered(&["coverage", "agent", "--node", ""]), "node-a\tReady\nnode-b\tReady\n:4\n");

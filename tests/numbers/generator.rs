@@ -24,6 +24,9 @@ fn node(random: &mut Random, name: &str) -> Value {
     let mut labels = json!({"kubernetes.io/hostname": name});
     if random.percent(80) {
         labels["pool"] = random.word(&["a", "b"]).into();
+    } else if name == "node-0" {
+        // Some node has the label by which counts are broken down.
+        labels["pool"] = "a".into();
     }
     let taints = match random.below(5) {
         0 => json!([{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]),

@@ -225,6 +225,7 @@ fn text_has_the_numbers(overview: &str, daemon_set: &Value, context: &str) {
         (0, _) => "no node is eligible".to_owned(),
         (1, 1) => "the one eligible node has an available pod".to_owned(),
         (1, _) => "the one eligible node has no available pod".to_owned(),
+        (2, 2) => "both eligible nodes have an available pod".to_owned(),
         _ if eligible == available => format!("all {eligible} eligible nodes have an available pod"),
         _ => format!("{available} of {eligible} eligible nodes have an available pod"),
     };

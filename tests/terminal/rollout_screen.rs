@@ -195,5 +195,5 @@ fn several_rollouts() {
     let drawn = lines(&moment, &View::new(Some(79), false), 23);
     let drawn: Vec<String> = drawn.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
     assert_eq!((drawn.len(), drawn[0].as_str()), (23, notices[0].as_str()), "{drawn:#?}");
-    assert_eq!(drawn[22], "+12 lines that a taller terminal would show", "{drawn:#?}");
+    assert_eq!(drawn[22], "+12 lines more (enlarge the terminal)", "{drawn:#?}");
 }

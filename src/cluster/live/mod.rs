@@ -84,7 +84,7 @@ pub async fn connect(
 }
 
 impl Live {
-    /// Returns the namespace of the kubeconfig's context; `default` where it has none.
+    /// Returns the namespace of the kubeconfig's context, or `default` if it has none.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
     }

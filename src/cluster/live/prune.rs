@@ -63,7 +63,7 @@ impl DaemonSetMatcher {
         }
     }
 
-    /// Tells whether a DaemonSet's selector matches an object, whosever it is.
+    /// Returns whether a DaemonSet's selector matches an object, whatever its owner.
     fn select(&self, object: &ObjectMeta) -> bool {
         let namespace = self.by_namespace.get(&object.namespace);
         namespace.into_iter().flatten().any(|(_, selector)| selector.matches(&object.labels))

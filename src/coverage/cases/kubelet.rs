@@ -152,6 +152,23 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl logs -n default -c agent --previous agent-x",
         ),
         case(
+            "container_crashes_and_writes_why",
+            plain().unready_pod(
+                "agent-x",
+                "n",
+                json!({
+                    "restartCount": 4,
+                    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                    "lastState": {"terminated": {"exitCode": 1, "reason": "Error",
+                        "message": "reading /etc/agent.yaml\ninvalid key \"levle\"\n"}},
+                }),
+                json!({}),
+            ),
+            (NotReady, R::CrashLooping),
+            &["exit code 1", "invalid key", "4"],
+            "kubectl logs -n default -c agent --previous agent-x",
+        ),
+        case(
             "container_crashed_a_short_while_ago_and_is_not_ready_again",
             plain().unready_pod(
                 "agent-x",

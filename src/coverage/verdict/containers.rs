@@ -12,6 +12,9 @@ use crate::report::reason::ReasonCode;
 /// For how many seconds after a restart the last termination counts as the current problem.
 const RECENT_END: i64 = 600;
 
+/// How many characters of a termination message are shown; `--node` shows all.
+const LONGEST_MESSAGE: usize = 160;
+
 /// What a container is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -242,10 +245,21 @@ fn crash_looping(
             message = message.words(" after ").age(seconds_between(from, to));
         }
     }
+    if let Some(text) = end.and_then(last_words) {
+        message = message.words(", ").example(format!("{text:?}"));
+    }
     message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let logs = logs(pod, &container.name);
     let command = if status.state.terminated.is_some() { logs } else { logs.switch("--previous") };
     Some(Finding::new(ReasonCode::CrashLooping, message, "read the log").with_command(command))
+}
+
+/// Returns the last line of a termination message, which may be the end of the log.
+fn last_words(end: &ContainerStateTerminated) -> Option<String> {
+    let line = end.message.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    let is_long = line.chars().count() > LONGEST_MESSAGE;
+    let short: String = line.chars().take(LONGEST_MESSAGE).collect();
+    Some(if is_long { format!("{short}…") } else { short })
 }
 
 /// Writes how a container terminated: `exit code 137 (killed)`.

@@ -72,12 +72,22 @@ fn pod_security_denied(daemon_set: &DaemonSet, message: &str) -> Option<Finding>
     let (level, violations) = rest.split_once(": ").unwrap_or((rest, ""));
     let level = level.trim_matches('"');
     let namespace = &daemon_set.metadata.namespace;
-    let finding = Finding::new(
-        ReasonCode::PodSecurityDenied,
-        format!("namespace {namespace} enforces pod security level {level}: {}", without_asides(violations)),
-        "set the securityContext in the template, or use a namespace whose level allows these pods",
-    );
-    Some(finding.with_command(edit(daemon_set)))
+    let message = format!("namespace {namespace} enforces pod security level {level}: {}", without_asides(violations));
+    // No securityContext makes up for these.
+    let needs_node = ["hostPath", "host namespaces", "hostPort", "restricted volume types"];
+    let finding = |advice: String| Finding::new(ReasonCode::PodSecurityDenied, message.as_str(), advice);
+    Some(if needs_node.iter().any(|violation| violations.contains(violation)) {
+        let advice = format!(
+            "if the pods need this access to the node, a securityContext does not help: set label \
+             pod-security.kubernetes.io/enforce=privileged on namespace {namespace}, or move the DaemonSet to a namespace \
+             that has it"
+        );
+        let get = Command::kubectl(&["get", "namespace", "--show-labels"]).name(namespace);
+        finding(advice).with_command(get)
+    } else {
+        finding(format!("set the securityContext in the template as level {level} requires"))
+            .with_command(edit(daemon_set))
+    })
 }
 
 /// Drops what is in parentheses: where in the pod each violation is.

@@ -93,16 +93,46 @@ fn node_selector_value_mismatch(daemon_set: &DaemonSet, check: &LabelCheck, actu
 /// There is no command: exclusion is usually intentional, and a label may steer other workloads too.
 fn node_label_advice(key: &str, change: &str) -> String {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let is_discovered = feature_discovery(domain).is_some();
     let is_reserved = ["kubernetes.io", "k8s.io"]
         .iter()
         .any(|reserved| domain.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
-    if is_reserved && !domain.starts_with("node-role.") && !domain.ends_with("node-restriction.kubernetes.io") {
+    if is_reserved
+        && !is_discovered
+        && !domain.starts_with("node-role.")
+        && !domain.ends_with("node-restriction.kubernetes.io")
+    {
         return format!(
             "if the node should run these pods, change the template: label {key} is set by the kubelet or the cloud \
              provider"
         );
     }
+    if NODE_POOL_DOMAINS.contains(&domain) {
+        return format!(
+            "if the node should run these pods, change the template: label {key} is set by the node's pool or provider"
+        );
+    }
+    if let Some(discovery) = feature_discovery(domain) {
+        return format!(
+            "no action needed if the node lacks the device or feature; otherwise check {discovery}, which sets label {key}"
+        );
+    }
     format!("if the node should run these pods, {change}")
+}
+
+/// The domains of labels that autoscalers and managed node pools set.
+const NODE_POOL_DOMAINS: [&str; 5] =
+    ["karpenter.sh", "karpenter.k8s.aws", "eks.amazonaws.com", "cloud.google.com", "kubernetes.azure.com"];
+
+/// Returns what sets the labels of a domain that tell the devices and features of nodes.
+fn feature_discovery(domain: &str) -> Option<&'static str> {
+    match domain {
+        "nvidia.com" => Some("NVIDIA's GPU feature discovery"),
+        "amd.com" => Some("AMD's node labeller"),
+        "gpu.intel.com" | "intel.feature.node.kubernetes.io" => Some("Intel's device plugins"),
+        "feature.node.kubernetes.io" => Some("node feature discovery"),
+        _ => None,
+    }
 }
 
 /// Writes a value so that an empty one can be seen.

@@ -228,9 +228,10 @@ mod tests {
 
     #[test]
     fn amounts_that_differ_become_a_range() {
-        let sentence = |free| Sentence::from("asks ").amount("cpu", 600).words(", ").amount("cpu", free).words(" free");
-        assert_eq!(merged([sentence(410), sentence(100), sentence(250)]), "asks 600m, 100m to 410m free");
-        assert_eq!(merged([sentence(410), sentence(410)]), "asks 600m, 410m free");
+        let sentence =
+            |free| Sentence::from("requests ").amount("cpu", 600).words("; ").amount("cpu", free).words(" free");
+        assert_eq!(merged([sentence(410), sentence(100), sentence(250)]), "requests 600m; 100m to 410m free");
+        assert_eq!(merged([sentence(410), sentence(410)]), "requests 600m; 410m free");
     }
 
     #[test]

@@ -59,11 +59,10 @@ impl Waiting {
                 let verb = if nodes.len() == 1 { "does" } else { "do" };
                 Some(format!("waiting: {} {verb} not have the label yet", first(nodes)))
             }
-            Waiting::Budget { nodes, allowed } => Some(format!(
-                "waiting: {} of {allowed} nodes that may be have no available pod: {}",
-                nodes.len(),
-                first(nodes)
-            )),
+            Waiting::Budget { nodes, allowed } => {
+                let have = if nodes.len() == 1 { "1 node has" } else { &format!("{} nodes have", nodes.len()) };
+                Some(format!("waiting: {have} no available pod, and at most {allowed} may: {}", first(nodes)))
+            }
             Waiting::Soak(end) => {
                 let end_text = end.strftime("%H:%M:%S UTC");
                 (*end > now).then(|| format!("all new pods are available; waiting until {end_text}"))
@@ -314,7 +313,7 @@ impl<'v, 'a> View<'v, 'a> {
         {
             return Some(failure(
                 Gate::NodeReady,
-                format!("the node is not ready, since {for_seconds}s after its pod was created"),
+                format!("the node became NotReady {for_seconds}s after its pod was created"),
             ));
         }
         if !is_node_ready(self.situation, node) {
@@ -357,7 +356,7 @@ impl<'v, 'a> View<'v, 'a> {
             pod: None,
             reason: None,
             message: format!(
-                "{} pods of older revisions are not available, and {} were at the beginning: {}",
+                "{} pods of older revisions are not available, but only {} at the beginning: {}",
                 nodes.len(),
                 self.stage.old_unready,
                 first(&nodes)

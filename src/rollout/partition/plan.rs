@@ -299,7 +299,7 @@ fn warnings(
         });
         warnings.extend(budgets.map(|budget| {
             let message = format!(
-                "PodDisruptionBudget {:?} matches the pods, and deleting them bypasses it; with --evict it holds",
+                "PodDisruptionBudget {:?} matches the pods, and deleting them bypasses it; --evict respects it",
                 budget.metadata.name
             );
             Warning::new(WarningCode::DisruptionBudget, message)

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use super::{Failure, interrupted};
 use crate::error::CommandError;
@@ -33,6 +33,8 @@ pub(super) async fn run(
     command.kill_on_drop(true).stdin(Stdio::null());
     if !gets_terminal {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        #[cfg(unix)]
+        command.process_group(0);
     } else if io.input_is_terminal {
         command.stdin(Stdio::inherit());
     }
@@ -41,6 +43,8 @@ pub(super) async fn run(
         interrupt.leave_to_other_program();
     }
     let mut child = command.spawn().map_err(not_started)?;
+    #[cfg(unix)]
+    let mut group = (!gets_terminal).then(|| Group::of(&child)).flatten();
     let (printed, errors) = (child.stdout.take(), child.stderr.take());
     let passed_on = async {
         let errors = async {
@@ -60,6 +64,10 @@ pub(super) async fn run(
         status = ended => Some(status?),
         () = interrupt.requested() => None,
     };
+    #[cfg(unix)]
+    if let Some(group) = group.as_mut().filter(|_| status.is_some()) {
+        group.has_ended = true;
+    }
     let Some(status) = status else {
         // It fails only if the program has ended. There is nothing to await in here: the interruption drops this.
         let _ = child.start_kill();
@@ -75,6 +83,31 @@ pub(super) async fn run(
     match gets_terminal && is_interrupted {
         true => Err(interrupted().into()),
         false => Ok(status),
+    }
+}
+
+/// A program and those that it has started, all of which end when this is dropped too early, as by a time limit.
+#[cfg(unix)]
+struct Group {
+    leader: rustix::process::Pid,
+    has_ended: bool,
+}
+
+#[cfg(unix)]
+impl Group {
+    fn of(leader: &Child) -> Option<Self> {
+        let leader = rustix::process::Pid::from_raw(i32::try_from(leader.id()?).ok()?)?;
+        Some(Group { leader, has_ended: false })
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            // It fails only if they have ended.
+            let _ = rustix::process::kill_process_group(self.leader, rustix::process::Signal::KILL);
+        }
     }
 }
 

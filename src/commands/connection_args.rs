@@ -79,12 +79,13 @@ pub(super) struct ConnectionArgs {
 impl ConnectionArgs {
     /// Returns the flags that lead a suggested command to the same cluster, as the same user. Secrets are left out.
     pub(super) fn repeated(&self) -> Vec<String> {
+        let server = self.server.as_deref().map(without_user_info);
         let values = [
             ("--kubeconfig", &self.kubeconfig),
             ("--context", &self.context),
             ("--cluster", &self.cluster),
             ("--user", &self.user),
-            ("--server", &self.server),
+            ("--server", &server),
             ("--client-certificate", &self.client_certificate),
             ("--client-key", &self.client_key),
             ("--as", &self.as_),
@@ -144,6 +145,33 @@ impl ConnectionArgs {
             request_timeout,
             environment: io.environment.clone(),
             input_is_terminal: io.input_is_terminal,
+        }
+    }
+}
+
+/// Returns an address without the name and the password that it may contain.
+fn without_user_info(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    match scheme {
+        "" => format!("{host}{path}"),
+        scheme => format!("{scheme}://{host}{path}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_user_info;
+
+    #[test]
+    fn suggested_commands_repeat_no_password() {
+        for (address, expected) in [
+            ("http://user:pass@127.0.0.1:8080/a@b", "http://127.0.0.1:8080/a@b"),
+            ("https://example.com", "https://example.com"),
+            ("user:p@ss@example.com:6443", "example.com:6443"),
+        ] {
+            assert_eq!(without_user_info(address), expected);
         }
     }
 }

@@ -275,7 +275,7 @@ fn check_readable(snapshot: &Snapshot) -> Result<(), CommandError> {
                 .hint(format!("this needs the permission to {permission}"))
                 .hint("without --watch, it is enough to get the DaemonSet"))
         }
-        Some(GapCause::NotInDump | GapCause::Unreadable { .. }) | None => Ok(()),
+        Some(GapCause::NotInDump | GapCause::NoneReturned | GapCause::Unreadable { .. }) | None => Ok(()),
     }
 }
 

@@ -85,6 +85,12 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
             format!("{resource} of other namespaces could not be read ({permission} is forbidden): {left_open}"),
         ),
         GapCause::NotInDump => (None, format!("the dump has no {resource}{place}: {left_open}")),
+        GapCause::NoneReturned => (
+            None,
+            format!(
+                "the API server returned no {resource}, although the status of a DaemonSet counts some: {left_open}"
+            ),
+        ),
         GapCause::Unreadable { object, problem } => (None, format!("skipped {object}: {problem}: {left_open}")),
     };
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));

@@ -149,14 +149,29 @@ impl<'a> Index<'a> {
     /// Returns the revision of the DaemonSet's live template; `None` if the controller has not created it yet.
     pub fn current_revision(&self, daemon_set: &DaemonSet) -> Option<&'a ControllerRevision> {
         let owned = self.revisions.get(daemon_set.metadata.uid.as_str())?;
-        // Having observed a generation, the controller has given the highest number to the revision of its template.
-        if daemon_set.is_observed() {
-            return owned.first().copied();
-        }
         let live = daemon_set.template();
         let is_live =
             |revision: &&ControllerRevision| revision.template().is_ok_and(|template| template.same_meaning(&live));
-        owned.iter().copied().find(is_live)
+        // Having observed a generation, the controller has given the highest number to the revision of its template. It is
+        // compared all the same, since the revisions may have been read before that. Where templates cannot be compared, or
+        // the API server has defaults that are not known here, pods tell.
+        let has_pods = |revision: &ControllerRevision| {
+            let owned = self.owned.get(daemon_set.metadata.uid.as_str()).into_iter().flatten();
+            owned
+                .into_iter()
+                .any(|pod| pod.revision_hash() == revision.hash() && daemon_pods::is_updated(daemon_set, None, pod))
+        };
+        let newest = owned.first().copied().filter(|newest| {
+            daemon_set.is_observed() && (newest.template().is_err() || is_live(&newest) || has_pods(newest))
+        });
+        newest.or_else(|| owned.iter().copied().find(is_live))
+    }
+
+    /// Returns whether the controller has observed a template whose revision is not among those that were read.
+    pub fn awaits_revision(&self, daemon_set: &DaemonSet) -> bool {
+        let has_others = self.revisions.get(daemon_set.metadata.uid.as_str()).is_some_and(|owned| !owned.is_empty());
+        let is_known = self.knows(Kind::ControllerRevisions, &daemon_set.metadata.namespace);
+        daemon_set.is_observed() && has_others && is_known && self.current_revision(daemon_set).is_none()
     }
 
     /// Returns the number of the revision with a hash.

@@ -71,8 +71,21 @@ fn read<T: DeserializeOwned>(mut value: Value, patch: Value) -> T {
 
 impl World {
     /// Adds a revision without data.
-    pub fn revision(mut self, hash: &str, number: i64) -> Self {
+    pub fn revision(self, hash: &str, number: i64) -> Self {
+        self.revision_with(hash, number, Value::Null)
+    }
+
+    /// Adds a revision of the template with an image.
+    pub fn revision_of_image(self, hash: &str, number: i64, image: &str) -> Self {
+        let mut template = self.daemon_set["spec"]["template"].clone();
+        template["spec"]["containers"][0]["image"] = json!(image);
+        template["$patch"] = json!("replace");
+        self.revision_with(hash, number, json!({"spec": {"template": template}}))
+    }
+
+    fn revision_with(mut self, hash: &str, number: i64, data: Value) -> Self {
         let revision = json!({
+            "data": data,
             "metadata": {"name": format!("agent-{hash}"), "namespace": "default", "creationTimestamp": at("11:00:00"),
                 "labels": {"controller-revision-hash": hash},
                 "ownerReferences": [owner()]},

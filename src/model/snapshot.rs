@@ -156,6 +156,8 @@ pub enum GapCause {
     ForbiddenElsewhere(String),
     /// The dump has no object of the kind.
     NotInDump,
+    /// The API server returned no object of the kind, although the status of a DaemonSet counts some.
+    NoneReturned,
     /// An object of the dump has an unexpected shape, and was skipped.
     Unreadable {
         /// Its kind and name, such as `Pod kube-system/cni-x7v2p`.
@@ -199,7 +201,7 @@ impl Snapshot {
                 GapCause::ForbiddenElsewhere(_) => true,
                 // A pod of another controller.
                 GapCause::Unreadable { .. } => gap.kind == Kind::Pods && gap.namespace.is_none(),
-                GapCause::Forbidden(_) | GapCause::NotInDump => false,
+                GapCause::Forbidden(_) | GapCause::NotInDump | GapCause::NoneReturned => false,
             };
             gap.kind == kind && gap.namespace.as_deref().is_none_or(|gap| gap == namespace) && !is_elsewhere
         };

@@ -545,3 +545,21 @@ fn advanced_daemon_sets_are_read_to_the_last_page_in_the_version_served() {
         .collect();
     assert_eq!(found, [("one", "apps.kruise.io/v1alpha1"), ("two", "apps.kruise.io/v1alpha1")]);
 }
+
+#[test]
+fn a_list_without_nodes_beside_nodes_that_a_status_counts_is_no_answer() {
+    let with = |desired: usize| {
+        let server = Server::start(move |asked| match asked.path() {
+            "/api/v1/nodes" => protobuf_list("NodeList", &Vec::<kubectl_ds::model::node::Node>::new(), ""),
+            "/apis/apps/v1/namespaces/team/daemonsets/agent" => {
+                let mut daemon_set = daemon_set("agent");
+                daemon_set["status"] = json!({"desiredNumberScheduled": desired});
+                Reply::of(200, JSON, daemon_set.to_string())
+            }
+            _ => cluster(asked),
+        });
+        read(&options(&server), &agent()).unwrap().0.gaps
+    };
+    assert_eq!(with(2), [Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned }]);
+    assert_eq!(with(0), []);
+}

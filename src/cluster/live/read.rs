@@ -63,6 +63,10 @@ impl Reader<'_> {
         if scope.node.is_none() && scope.node_selector.is_empty() && snapshot.gap(Kind::Nodes, "").is_none() {
             let missing = missing_nodes(&snapshot);
             snapshot.nodes.extend(self.live.nodes_named(&missing, |node| Some(keep_node(node, whole))).await?);
+            let is_counted = snapshot.daemon_sets_of_any_flavor().any(|one| one.status.desired_number_scheduled > 0);
+            if snapshot.nodes.is_empty() && is_counted {
+                snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned });
+            }
         }
         Ok(snapshot)
     }

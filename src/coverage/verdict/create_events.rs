@@ -25,15 +25,18 @@ pub struct Creations {
     pub refusals: Vec<Finding>,
     /// When a pod was last created.
     pub created: Option<Timestamp>,
+    /// When the controller last deleted a pod.
+    pub deleted: Option<Timestamp>,
 }
 
 impl Creations {
     /// Reads the events about a DaemonSet.
     pub fn new(index: &Index, daemon_set: &DaemonSet) -> Self {
         let events = index.events_about("DaemonSet", &daemon_set.metadata);
-        let created =
-            events.iter().find(|event| event.reason == "SuccessfulCreate").and_then(|event| event.last_seen());
-        Creations { refusals: refusals(index, daemon_set, &events, created), created }
+        let last =
+            |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
+        let (created, deleted) = (last("SuccessfulCreate"), last("SuccessfulDelete"));
+        Creations { refusals: refusals(index, daemon_set, &events, created), created, deleted }
     }
 }
 

@@ -23,14 +23,10 @@ fn not_observed(message: Sentence) -> Finding {
 
 /// Finds what keeps the controller from acting on a DaemonSet.
 pub fn concerns(index: &Index, daemon_set: &DaemonSet) -> Vec<Finding> {
-    [
-        daemon_set_deleting(index, daemon_set),
-        selecting_all(daemon_set),
-        controller_not_observed(index.snapshot, daemon_set),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    [daemon_set_deleting(index, daemon_set), selecting_all(daemon_set), controller_not_observed(index, daemon_set)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Finds that the DaemonSet is being deleted, so that the controller no longer reconciles it.
@@ -75,8 +71,13 @@ fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
 }
 
 /// Finds that the controller has not observed the current spec.
-fn controller_not_observed(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Finding> {
+fn controller_not_observed(index: &Index, daemon_set: &DaemonSet) -> Option<Finding> {
+    let snapshot = index.snapshot;
     let (generation, observed) = (daemon_set.metadata.generation, daemon_set.status.observed_generation);
+    if index.awaits_revision(daemon_set) {
+        let message = format!("none of the revisions that were read has the template of generation {generation}");
+        return Some(not_observed(Sentence::from(message)));
+    }
     if generation <= observed {
         return None;
     }

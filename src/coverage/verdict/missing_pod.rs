@@ -58,6 +58,8 @@ fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
         Sentence::from("pod not created yet: the node was created ").age(age(at)).words(" ago")
     } else if let Some(at) = recent(created) {
         Sentence::from("pod not created yet: the controller created another ").age(age(at)).words(" ago")
+    } else if let Some(at) = recent(subject.creations().deleted) {
+        Sentence::from("pod not created yet: the controller deleted one ").age(age(at)).words(" ago")
     } else {
         return None;
     };

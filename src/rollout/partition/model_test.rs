@@ -1,7 +1,7 @@
 //! Stages on random clusters, with random faults, other writers, an API server whose watch lags, and clients that are killed
 //! and continued.
 
-mod node_labels;
+mod situations;
 
 use std::collections::{BTreeSet, VecDeque};
 

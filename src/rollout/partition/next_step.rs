@@ -328,7 +328,9 @@ impl<'v, 'a> View<'v, 'a> {
         let is_young = node.since.is_some_and(|since| self.situation.now().duration_since(since) < GRACE);
         // A pod that takes its time to end is not the fault of the new one.
         let is_ending = node.reason == Some(ReasonCode::StuckTerminating);
-        if node.updated_is_available || is_ending || self.situation.is_passing(node) || is_young {
+        // The controller may not have noticed yet that the old pod is gone; the progress deadline limits that.
+        let is_awaited = node.updated.is_none() && node.reason == Some(ReasonCode::Unexplained);
+        if node.updated_is_available || is_ending || is_awaited || self.situation.is_passing(node) || is_young {
             return None;
         }
         Some(failure(Gate::Starts, self.message(node)?))

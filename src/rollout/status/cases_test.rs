@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::rollout_status;
 use crate::coverage::test_support::{World, at, world};
 use crate::model::snapshot::Snapshot;
+use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutStatus, Verdict};
 
 fn status(world: World) -> RolloutStatus {
@@ -21,6 +22,27 @@ fn ready_since(time: &str) -> Value {
 
 fn commands(status: &RolloutStatus) -> Vec<String> {
     status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
+}
+
+/// Revisions may have been read, or watched, before the controller created the newest one.
+#[test]
+fn a_template_whose_revision_was_not_read_is_not_rolled_out() {
+    let without_revisions = || {
+        let mut world = world().node("a", json!({}));
+        world.snapshot.controller_revisions.clear();
+        world
+    };
+    let before = without_revisions().revision_of_image("hash1", 1, "agent:1").pod("agent-a", "a", old());
+    let before = status(before);
+    assert_eq!((before.verdict, before.counts.updated), (Verdict::NotObserved, Some(0)));
+    assert_eq!(before.concerns[0].code, ReasonCode::ControllerNotObserved);
+
+    let both = without_revisions().revision_of_image("hash1", 1, "agent:1").revision_of_image("hash2", 2, "agent:2");
+    assert_eq!(status(both.pod("agent-a", "a", old())).verdict, Verdict::Progressing);
+
+    // An API server of a later release may add to the live template what the controller's revision lacks.
+    let unknown_defaults = without_revisions().revision_of_image("hash2", 2, "agent:1").pod("agent-a", "a", json!({}));
+    assert_eq!(status(unknown_defaults).verdict, Verdict::Complete);
 }
 
 /// A ready pod is available to coverage until it is gone (`KUBECTL_DS_SEED=2000`, rollout 0).

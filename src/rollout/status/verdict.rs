@@ -15,7 +15,7 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict
     if daemon_set.metadata.is_terminating() {
         return Verdict::Deleting;
     }
-    if !daemon_set.is_observed() {
+    if !daemon_set.is_observed() || situation.index.awaits_revision(daemon_set) {
         return Verdict::NotObserved;
     }
     if !situation.is_known {

@@ -1,4 +1,4 @@
-//! Labels of nodes: those that are skipped, and one that is waited for.
+//! Single situations: labels of nodes, and a pod that the controller has yet to create.
 
 use serde_json::json;
 
@@ -66,4 +66,21 @@ fn a_node_without_the_label_that_is_waited_for_takes_up_the_budget_until_the_dea
     };
     assert_eq!((failures.len(), failures[0].gate), (1, Gate::NodeLabel));
     assert!(failures[0].message.contains("ready=2"), "{failures:?}");
+}
+
+/// On an old DaemonSet, no event tells that the pod is about to be created.
+#[test]
+fn a_pod_that_the_controller_has_not_created_yet_is_awaited_until_the_deadline() {
+    let mut model = Model::new(3, 4, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    assert_eq!(client.act(&mut model, 0).unwrap().0, None);
+    let node = model.nodes.iter_mut().find(|node| node.pods.iter().any(|pod| pod.gone_at.is_some())).unwrap();
+    node.pods.clear();
+    let name = node.name.clone();
+    let look = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
+    assert_eq!(look(&model), Step::Wait(Waiting::Pods(vec![name.clone()])));
+    model.now += client.stage.gates.progress_deadline.as_secs() + 1;
+    let Step::Stop(failures) = look(&model) else { panic!("not stopped") };
+    assert_eq!((failures[0].gate, failures[0].node.as_ref()), (Gate::ProgressDeadline, Some(&name)));
 }

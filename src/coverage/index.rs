@@ -162,7 +162,7 @@ impl<'a> Index<'a> {
                 .any(|pod| pod.revision_hash() == revision.hash() && daemon_pods::is_updated(daemon_set, None, pod))
         };
         let newest = owned.first().copied().filter(|newest| {
-            daemon_set.is_observed() && (newest.template().is_err() || is_live(&newest) || has_pods(newest))
+            daemon_set.is_observed() && (newest.template().is_err() || is_live(newest) || has_pods(newest))
         });
         newest.or_else(|| owned.iter().copied().find(is_live))
     }

@@ -28,6 +28,7 @@ pub mod write_dump;
 pub mod yaml;
 mod yaml_document;
 
+#[cfg(feature = "live")]
 pub(crate) use suggestions::near as similar_names;
 
 use std::collections::BTreeSet;

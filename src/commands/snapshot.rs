@@ -121,6 +121,7 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
             GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission) => {
                 format!("this needs the permission to {permission}")
             }
+            GapCause::Failed(problem) => problem.clone(),
             GapCause::NoneReturned => "the API server returned none".to_owned(),
             GapCause::NotInDump | GapCause::Unreadable { .. } => "the dump that was read has none".to_owned(),
         };

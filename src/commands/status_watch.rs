@@ -275,7 +275,8 @@ fn check_readable(snapshot: &Snapshot) -> Result<(), CommandError> {
                 .hint(format!("this needs the permission to {permission}"))
                 .hint("without --watch, it is enough to get the DaemonSet"))
         }
-        Some(GapCause::NotInDump | GapCause::NoneReturned | GapCause::Unreadable { .. }) | None => Ok(()),
+        Some(GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned | GapCause::Unreadable { .. })
+        | None => Ok(()),
     }
 }
 

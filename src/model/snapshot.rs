@@ -156,6 +156,8 @@ pub enum GapCause {
     ForbiddenElsewhere(String),
     /// The dump has no object of the kind.
     NotInDump,
+    /// Reading failed, which this holds the reason of; something that can do without went on.
+    Failed(String),
     /// The API server returned no object of the kind, although the status of a DaemonSet counts some.
     NoneReturned,
     /// An object of the dump has an unexpected shape, and was skipped.
@@ -201,7 +203,7 @@ impl Snapshot {
                 GapCause::ForbiddenElsewhere(_) => true,
                 // A pod of another controller.
                 GapCause::Unreadable { .. } => gap.kind == Kind::Pods && gap.namespace.is_none(),
-                GapCause::Forbidden(_) | GapCause::NotInDump | GapCause::NoneReturned => false,
+                GapCause::Forbidden(_) | GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned => false,
             };
             gap.kind == kind && gap.namespace.as_deref().is_none_or(|gap| gap == namespace) && !is_elsewhere
         };

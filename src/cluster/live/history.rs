@@ -6,18 +6,17 @@ use tokio::time::timeout;
 
 use super::list::List;
 use super::prune::DaemonSetMatcher;
-use super::read::missing_nodes;
+use super::read::{missing_nodes, note_missing_nodes};
 use super::reader::Reader;
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
 use crate::cluster::{CoverageScope, PodsOf};
 use crate::model::daemon_set::DaemonSet;
-use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 
-/// How long to wait for events before a change.
-const PATIENCE_FOR_EVENTS: Duration = Duration::from_secs(5);
+/// How long to wait before a change for what it does not need.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Reader<'_> {
     /// Reads the snapshot of [`crate::cluster::Wanted::History`].
@@ -35,35 +34,42 @@ impl Reader<'_> {
     }
 
     /// Reads the snapshot of [`crate::cluster::Wanted::Change`].
+    ///
+    /// What is read besides the DaemonSet and its revisions shows the effect of the change and warns of it: a rollback must
+    /// not fail because it cannot be read.
     pub(super) async fn change(self) -> Result<Snapshot, ClusterError> {
-        let (live, namespace) = (self.live, self.query.namespace.clone());
-        let keep = |node: Node| Some(keep_node(node, false));
-        let nodes = self.list_or_gap(List::of(Kind::Nodes), keep);
-        let budgets = self.list_or_gap(List { namespace, ..List::of(Kind::PodDisruptionBudgets) }, Some);
-        let (nodes, budgets) = futures::try_join!(nodes, budgets)?;
-        let gaps = self.take_gaps();
-        let mut snapshot = self.history(PodsOf::All).await?;
+        let mut snapshot = self.history(PodsOf::None).await?;
         let all: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().collect();
         let (matcher, scope) = (DaemonSetMatcher::new(&all, false), CoverageScope::default());
-        // They only add warnings, so that a change does not wait for them, nor fail because of them.
-        let events = match timeout(PATIENCE_FOR_EVENTS, self.events(&matcher, &scope)).await {
-            Ok(Ok(events)) => events,
-            Ok(Err(error)) => self.without_events(error.to_string()),
-            Err(_) => self.without_events("the server did not answer in time".to_owned()),
-        };
-        (snapshot.nodes, snapshot.pod_disruption_budgets, snapshot.events) = (nodes, budgets, events);
-        snapshot.gaps.extend(gaps);
+        let (live, namespace) = (self.live, self.query.namespace.clone());
+        let keep = |node: Node| Some(keep_node(node, false));
+        let budgets = List { namespace, ..List::of(Kind::PodDisruptionBudgets) };
+        let (nodes, pods, budgets, events) = futures::join!(
+            self.if_possible(Kind::Nodes, self.list_or_gap(List::of(Kind::Nodes), keep)),
+            self.if_possible(Kind::Pods, self.own_pods(&all, &matcher, "")),
+            self.if_possible(Kind::PodDisruptionBudgets, self.list_or_gap(budgets, Some)),
+            self.if_possible(Kind::Events, self.events(&matcher, &scope)),
+        );
+        (snapshot.nodes, snapshot.pods, snapshot.pod_disruption_budgets, snapshot.events) =
+            (nodes, pods, budgets, events);
         snapshot.gaps.extend(self.take_gaps());
         if snapshot.gap(Kind::Nodes, "").is_none() {
-            snapshot.nodes.extend(live.nodes_named(&missing_nodes(&snapshot), keep).await?);
+            let missing = missing_nodes(&snapshot);
+            snapshot.nodes.extend(self.if_possible(Kind::Nodes, live.nodes_named(&missing, keep)).await);
+            snapshot.gaps.extend(self.take_gaps());
+            note_missing_nodes(&mut snapshot);
         }
         Ok(snapshot)
     }
 
-    /// Notes why no events were read.
-    fn without_events(&self, problem: String) -> Vec<Event> {
-        let cause = GapCause::Unreadable { object: Kind::Events.resource().to_owned(), problem };
-        self.gaps.borrow_mut().push(Gap { kind: Kind::Events, namespace: None, cause });
+    /// Returns what is read, or notes why nothing was.
+    async fn if_possible<T>(&self, kind: Kind, read: impl Future<Output = Result<Vec<T>, ClusterError>>) -> Vec<T> {
+        let problem = match timeout(PATIENCE, read).await {
+            Ok(Ok(items)) => return items,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+        };
+        self.gaps.borrow_mut().push(Gap { kind, namespace: None, cause: GapCause::Failed(problem) });
         Vec::new()
     }
 }

@@ -63,10 +63,7 @@ impl Reader<'_> {
         if scope.node.is_none() && scope.node_selector.is_empty() && snapshot.gap(Kind::Nodes, "").is_none() {
             let missing = missing_nodes(&snapshot);
             snapshot.nodes.extend(self.live.nodes_named(&missing, |node| Some(keep_node(node, whole))).await?);
-            let is_counted = snapshot.daemon_sets_of_any_flavor().any(|one| one.status.desired_number_scheduled > 0);
-            if snapshot.nodes.is_empty() && is_counted {
-                snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned });
-            }
+            note_missing_nodes(&mut snapshot);
         }
         Ok(snapshot)
     }
@@ -234,6 +231,14 @@ impl Live {
         let keep = |node: Node| if names.contains(&node.metadata.name) { keep(node) } else { None };
         let lists = field_selectors.into_iter().map(|field_selector| List { field_selector, ..List::of(Kind::Nodes) });
         futures::stream::iter(lists).map(|list| self.list(list, keep)).buffered(AT_ONCE).try_concat().await
+    }
+}
+
+/// Notes that the API server returned no nodes, if the status of a DaemonSet counts some.
+pub(super) fn note_missing_nodes(snapshot: &mut Snapshot) {
+    let is_counted = snapshot.daemon_sets_of_any_flavor().any(|one| one.status.desired_number_scheduled > 0);
+    if snapshot.nodes.is_empty() && is_counted {
+        snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned });
     }
 }
 

@@ -209,7 +209,7 @@ fn a_bad_revision_is_stopped_after_one_node_and_undone() {
     workload.run(&["partition", "50%", "--progress-deadline=5s"]).expect(3);
     assert_eq!(before.difference(&pods(&workload).0).count(), 1);
     let undone = workload.run(&["partition", "50%", "--progress-deadline=5s", "--on-failure=undo"]).expect(3);
-    undone.must_say("rolling back to revision 1");
+    undone.must_say("rolling the updated nodes back to revision 1");
     wait_until_available(&workload);
     assert_eq!((strategy(&workload), pods(&workload).1), (original, NODES), "{undone}");
     assert_eq!(before.difference(&pods(&workload).0).count(), 1, "{undone}");
@@ -223,7 +223,7 @@ fn a_stage_that_was_repeated_goes_back_to_the_revision_that_works() {
     workload.run(&arguments).expect(3);
     // The template is the new one already.
     let undone = workload.run(&[&arguments[..], &["--on-failure=undo"]].concat()).expect(3);
-    undone.must_say("rolling back to revision 1");
+    undone.must_say("rolling the updated nodes back to revision 1");
     wait_until_available(&workload);
     assert_eq!(workload.template()["spec"]["containers"][0]["image"], "agent:1", "{undone}");
     assert_eq!((strategy(&workload), pods(&workload).1), (original, NODES), "{undone}");
@@ -297,8 +297,8 @@ fn a_client_stops_when_others_interfere() {
     workload.merge(&json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}}));
     let (code, error) = end(client);
     assert_eq!(code, Some(1), "{error}");
-    assert!(error.contains("put the update strategy"), "{error}");
-    workload.run(&["status"]).must_say("put the update strategy back");
+    assert!(error.contains("the update strategy of") && error.contains("was restored"), "{error}");
+    workload.run(&["status"]).must_say("the update strategy was restored");
     workload.run(&["resume"]).expect(0);
     assert_eq!(annotations(&workload), Vec::<String>::new());
 }
@@ -535,7 +535,7 @@ fn stages_are_asked_for_on_a_terminal_which_shows_how_far_they_are() {
     run.type_text("y\n");
     run.wait_for("the stage", |rows| has(rows, "stage: 2 of 2 pods replaced; 18 of 20 stay on older revisions"));
     run.wait_for("the second question", |rows| {
-        has(rows, "update 18 nodes of 20") && has(rows, "begin this stage? [y/N]")
+        has(rows, "update 18 of 20 nodes") && has(rows, "begin this stage? [y/N]")
     });
     assert_eq!(pods(&workload).1, 2);
     run.type_text("y\n");

@@ -473,6 +473,8 @@ fn a_surge_that_is_half_way_is_not_cut_off_unless_requested() {
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 3}});
     let workload = create_on(NODES, Api::Apps, &json!({"updateStrategy": strategy}));
     let before = pods(&workload).0;
+    // Of pods that were created in the same second, the controller keeps the one whose name comes first.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
     let mut template = workload.template();
     template["metadata"]["annotations"] = json!({FATE: NEVER_READY});
     workload.set_template(&template);

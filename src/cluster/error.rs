@@ -89,6 +89,10 @@ pub enum ClusterError {
     },
 }
 
+/// The reason of [`ClusterError::Api`] for an eviction that a PodDisruptionBudget does not allow. The API calls it
+/// `TooManyRequests`, as it calls that the server is overloaded.
+pub const DISRUPTION_BUDGET: &str = "DisruptionBudget";
+
 impl ClusterError {
     /// Makes an error about the kubeconfig or a flag.
     pub fn config(message: impl Into<String>) -> Self {

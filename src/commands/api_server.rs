@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cluster::Source;
-use crate::cluster::error::ClusterError;
+use crate::cluster::error::{ClusterError, DISRUPTION_BUDGET};
 use crate::error::CommandError;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
@@ -26,8 +26,11 @@ impl Server for ApiServer<'_> {
         let answer = self.source.send(step, self.is_dry_run).await;
         answer.map_err(|error| match (error, step) {
             (ClusterError::Api { code: 404, reason, .. }, _) if reason == "NotFound" => Failed::NotFound,
-            // Upstream's eviction answers with 429 if a budget does not allow it.
-            (ClusterError::Api { code: 429, .. }, Step::EvictPod(_)) => Failed::Blocked,
+            (ClusterError::Api { reason, .. }, Step::EvictPod(_)) if reason == DISRUPTION_BUDGET => Failed::Blocked,
+            // Whether it was applied shows in the pod.
+            (error, Step::EvictPod(_) | Step::DeletePod(_)) if error.is_transient() => {
+                Failed::OutcomeUnknown(error.into())
+            }
             (error, _) if error.is_conflict() => Failed::Conflict(error.into()),
             (error, _) if error.outcome_unknown() => Failed::OutcomeUnknown(error.into()),
             (error, _) => Failed::Refused(error.into()),

@@ -18,7 +18,7 @@ use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, Step};
@@ -138,8 +138,9 @@ pub async fn run(
     let revisions = Revisions::of(daemon_set, &snapshot);
     let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
     let mut change = Change { settings, session: &session, target: &target, before: &revisions, plan: &plan, report };
-    if settings.watch && matches!(plan.action, Action::Pause) {
-        return Err(CommandError::usage("--watch would not end: a paused rollout is not completed").into());
+    if settings.watch && !is_rolled_out(&plan, daemon_set) {
+        let message = "--watch would not end: with this update strategy, the controller does not replace pods";
+        return Err(CommandError::usage(message).into());
     }
     let Some(step) = plan.steps.first() else {
         change.print_not_needed(io, out)?;
@@ -190,6 +191,15 @@ pub async fn run(
     }
 }
 
+/// Returns whether the controller replaces pods by itself once a plan is applied.
+fn is_rolled_out(plan: &Plan, daemon_set: &DaemonSet) -> bool {
+    let after = plan.applied_to(&daemon_set.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
+    match after.map(|after| after.spec.update_strategy) {
+        Some(UpdateStrategy::RollingUpdate(rolling)) => !rolling.paused && rolling.partition.is_none_or(|partition| partition.value() == 0),
+        _ => false,
+    }
+}
+
 /// Follows the rollout of a DaemonSet until it is done.
 async fn follow(
     daemon_set: &DaemonSet,
@@ -203,6 +213,7 @@ async fn follow(
     let display = settings.progress.display(None, target.color, target.view(io.width()), io)?;
     let followed = Followed {
         query: Query {
+            namespace: Some(daemon_set.metadata.namespace.clone()),
             names: vec![daemon_set.metadata.name.clone()],
             flavors: daemon_set.flavor().into(),
             ..Query::default()
@@ -392,7 +403,7 @@ impl Change<'_> {
             Ok(None) => {
                 let seconds = patience.as_secs();
                 let message =
-                    format!("the change was applied, and no controller was seen to act on it within {seconds} s");
+                    format!("the change was applied, but the controller has not acted on it within {seconds}s");
                 Some(CommandError::new(message).hint("check that kube-controller-manager is running"))
             }
             Err(error) => Some(CommandError {

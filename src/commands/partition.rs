@@ -238,6 +238,8 @@ impl PartitionArgs {
             ("--stages", stages.len() > 1),
             ("--soak", !soak.is_zero()),
             ("--evict", evict),
+            ("--max-restarts", max_restarts != 0),
+            ("--delete-surge-pods", delete_surge_pods),
             ("--on-failure", on_failure != OnFailure::Stop),
         ];
         let gates = Gates {

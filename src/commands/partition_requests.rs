@@ -69,6 +69,11 @@ impl Run<'_> {
         self.session.print_warnings(io)
     }
 
+    /// Returns how long anything may take.
+    fn limit(&self) -> Duration {
+        Duration::try_from(self.stage.gates.progress_deadline).unwrap_or(Duration::MAX)
+    }
+
     fn server(&self) -> ApiServer<'_> {
         ApiServer { source: &self.session.source, is_dry_run: false }
     }
@@ -102,7 +107,9 @@ impl Run<'_> {
         let interrupt = io.interrupt.clone();
         let application = tokio::select! {
             biased;
-            application = apply(&server, &step, self.before, false) => application,
+            application = timeout(self.limit(), apply(&server, &step, self.before, false)) => {
+                application.unwrap_or_else(|_| Application::Unknown(CommandError::new("the API server does not answer")))
+            }
             () = interrupt.requested() => Application::Unknown(interrupted()),
         };
         self.print_warnings(io)?;
@@ -140,11 +147,10 @@ impl Run<'_> {
         command.args(["-c", verify]).env("NODE", node).env("POD", pod);
         command.env("NAMESPACE", &self.report.daemon_set.namespace);
         command.env("REVISION", self.report.revision.unwrap_or_default().to_string());
-        let limit = Duration::try_from(self.stage.gates.progress_deadline).unwrap_or(Duration::MAX);
         let mut printed = Vec::new();
         self.progress.clear(io)?;
         let not_started = |error| CommandError::new("cannot run the command of --verify with sh").because(error);
-        let ended = timeout(limit, child::run(command, false, io, &mut printed, not_started)).await;
+        let ended = timeout(self.limit(), child::run(command, false, io, &mut printed, not_started)).await;
         io.err.write_all(&printed)?;
         let problem = match ended {
             Ok(status) => {

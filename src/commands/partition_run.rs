@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::partition_progress::Progress;
 use super::partition_requests::Replaced;
 use super::session::Session;
+use super::watch::Rejection;
 use super::{Failure, interrupted, refusal};
 use crate::cluster::Query;
 use crate::cluster::live::Watch;
@@ -27,6 +28,9 @@ use crate::rollout::revisions::Revisions;
 
 /// How long a client that was replaced by this one may need to notice that, and to finish what it has begun.
 const HANDOVER: Duration = Duration::from_secs(1);
+
+/// What to do after a run that has ended early.
+pub(super) const CONTINUE: &str = "run the same command again to continue";
 
 /// A stage that is carried out.
 pub(super) struct Run<'a> {
@@ -58,7 +62,9 @@ impl Run<'_> {
         if self.before.annotations.contains_key(RUN_ANNOTATION) {
             self.unless_interrupted(io, sleep(HANDOVER)).await?;
         }
-        let query = Query { names: vec![self.before.metadata.name.clone()], ..Query::default() };
+        let metadata = &self.before.metadata;
+        let (namespace, names) = (Some(metadata.namespace.clone()), vec![metadata.name.clone()]);
+        let query = Query { namespace, names, ..Query::default() };
         let mut watch = self.unless_interrupted(io, self.session.watch(query)).await??;
         self.wait_for_revision(&mut watch, io, out).await?;
         if !self.stage.nodes.is_empty() {
@@ -147,10 +153,10 @@ impl Run<'_> {
             }
             // The time of the snapshot stands still while requests fail.
             if is_late(&self.stage, now(io)) {
-                let message = "the change was applied, and no controller was seen to act on it";
+                let message = "the change was applied, but the controller has not acted on it";
                 let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
                 return Err(error
-                    .hint("check that the controller manager runs; then run the same command again")
+                    .hint("check that kube-controller-manager is running; then run the same command again")
                     .into());
             }
             self.progress.wait_for(Some("waiting for the controller".to_owned()), self.view, out)?;
@@ -165,16 +171,20 @@ impl Run<'_> {
         let mut expected = None;
         let mut starting: Vec<(String, Timestamp)> = Vec::new();
         let mut failing_since = None;
+        let mut rejection = Rejection::default();
         loop {
             let looked = Instant::now();
+            // What is read last decides whether the rest is up to date.
+            self.unless_interrupted(io, watch.snapshot()).await?;
             self.progress.warn(watch, io)?;
+            rejection.check(watch)?;
             match watch.failure() {
                 None => failing_since = None,
                 Some(failure) => {
                     let since = *failing_since.get_or_insert_with(|| now(io));
                     if now(io).duration_since(since) >= self.stage.gates.progress_deadline {
-                        let message = format!("the cluster cannot be read: {failure}");
-                        return Ok(Ended::Stopped(vec![late(&message, &self.stage)]));
+                        // This says nothing about the new pods.
+                        return Err(CommandError::from(failure.clone()).hint(CONTINUE).into());
                     }
                 }
             }
@@ -182,10 +192,12 @@ impl Run<'_> {
             let (time, generation) = (snapshot.now, generation(snapshot));
             let Look { step, counts } = next_step(snapshot, &self.stage);
             if !matches!(step, Step::Lost(_)) {
+                // A pod that is ready now and then does not progress.
                 let now_passed = counts.available + counts.passed;
-                if passed.replace(now_passed).is_some_and(|before| before < now_passed) {
+                if passed.is_some_and(|most| most < now_passed) {
                     self.stage.last_progress = time;
                 }
+                passed = passed.max(Some(now_passed));
                 // Nodes that had no old pod at the beginning are those of an earlier run.
                 let expected = expected.get_or_insert_with(|| [&counts.updated[..], &counts.in_flight].concat());
                 self.note(&counts, expected, out)?;

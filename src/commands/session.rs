@@ -314,7 +314,8 @@ impl Session {
     ///
     /// Fails if the server cannot be read, or a dump is to be followed.
     pub(super) async fn watch(&self, query: Query) -> Result<Watch<'_>, Failure> {
-        let query = Query { namespace: self.namespace.clone(), selector: self.selector.clone(), ..query };
+        let namespace = query.namespace.or_else(|| self.namespace.clone());
+        let query = Query { namespace, selector: self.selector.clone(), ..query };
         match &self.source {
             Source::Live(live) => Ok(Box::pin(live.watch(query)).await?),
             Source::File(_) => Err(CommandError::usage("a dump cannot be watched").into()),

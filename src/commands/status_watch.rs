@@ -131,6 +131,7 @@ pub(super) async fn run(
     let mut warned = Vec::new();
     let (report, end) = loop {
         let looked = Instant::now();
+        in_time(deadline, watch.snapshot()).await?;
         // What is out of date neither completes nor blocks a rollout.
         let is_current = watch.failure().is_none();
         rejection.check(&watch)?;
@@ -328,13 +329,13 @@ fn is_done(rollout: &RolloutStatus, until: Until) -> bool {
     rollout.verdict == Verdict::Complete || (until == Until::Updated && is_updated)
 }
 
-/// Notes since when each rollout has been blocked without a break.
+/// Notes since when each rollout has been blocked or paused without a break.
 fn note_blocked(report: &RolloutStatusReport, since: &mut BTreeMap<String, Instant>, now: Instant) {
     let name = |rollout: &RolloutStatus| format!("{}/{}", rollout.namespace, rollout.name);
     since.retain(|known, _| report.daemon_sets.iter().any(|rollout| name(rollout) == *known));
     for rollout in &report.daemon_sets {
         let name = name(rollout);
-        if rollout.verdict == Verdict::Blocked {
+        if matches!(rollout.verdict, Verdict::Blocked | Verdict::Paused) {
             since.entry(name).or_insert(now);
         } else {
             since.remove(&name);

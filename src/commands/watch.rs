@@ -228,6 +228,7 @@ pub(super) async fn follow(
     let mut warned = Vec::new();
     let report = loop {
         let looked = Instant::now();
+        watch.snapshot().await;
         rejection.check(&watch)?;
         let snapshot = watch.snapshot().await;
         let now = snapshot.now;

@@ -20,7 +20,12 @@ pub(super) fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetP
         // A client that replaces pods stops.
         (_, UpdateStrategy::OnDelete) => edits.remove(&["metadata", "annotations", RUN_ANNOTATION]),
         (Flavor::Advanced, _) => edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], true),
-        (Flavor::Apps, _) => suspend(daemon_set, now, &mut edits),
+        (Flavor::Apps, _) => {
+            suspend(daemon_set, now, &mut edits);
+            // Of a hold that somebody has overridden: its client must not take this one for its own.
+            edits.remove(&["metadata", "annotations", PARTITION_ANNOTATION]);
+            edits.remove(&["metadata", "annotations", RUN_ANNOTATION]);
+        }
     }
     edits.into_patch()
 }
@@ -89,7 +94,7 @@ pub(super) fn resume(daemon_set: &DaemonSet) -> Option<DaemonSetPatch> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{DaemonSet, pause, resume};
+    use super::{DaemonSet, Hold, PARTITION_ANNOTATION, RUN_ANNOTATION, pause, resume};
 
     fn daemon_set(api_version: &str, strategy: &Value) -> DaemonSet {
         DaemonSet::from_object(json!({
@@ -142,7 +147,12 @@ mod tests {
         let overridden = DaemonSet::from_object(object).unwrap();
         let after = resumed(&overridden).unwrap();
         assert_eq!((&after.object["spec"]["updateStrategy"], after.annotations.len()), (&other, 1));
-        let again = paused(&overridden).unwrap();
+        let mut object = overridden.object.clone();
+        object["metadata"]["annotations"][PARTITION_ANNOTATION] = "3".into();
+        object["metadata"]["annotations"][RUN_ANNOTATION] = "a client".into();
+        let again = paused(&DaemonSet::from_object(object).unwrap()).unwrap();
+        assert_eq!(Hold::of(&again).map(|hold| (hold.partition, hold.is_in_force)), Some((None, true)));
+        assert_eq!(again.annotations.get(RUN_ANNOTATION), None);
         assert_eq!(resumed(&again).unwrap().object["spec"]["updateStrategy"], other);
     }
 

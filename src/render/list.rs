@@ -20,7 +20,7 @@ use crate::report::list::{FleetStatus, ListReport, ListRow};
 const MOST_ROWS: usize = 18;
 
 /// The minimum width for separate columns of desired, ready, updated and available pods.
-const LEAST_WIDTH_FOR_ALL_COLUMNS: usize = 100;
+const LEAST_WIDTH_FOR_ALL_COLUMNS: usize = 110;
 
 /// The optional parts of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

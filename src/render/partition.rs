@@ -73,6 +73,7 @@ fn gates(report: &PartitionReport) -> String {
     parts.push(match gates.max_restarts {
         0 => "without a restart".to_owned(),
         1 => "with at most 1 restart".to_owned(),
+        i32::MAX => "with any number of restarts".to_owned(),
         restarts => format!("with at most {restarts} restarts"),
     });
     if gates.verify.is_some() {

@@ -16,7 +16,10 @@ use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodRef, Step};
 use crate::report::change::Change;
 
 /// The number of times a patch is sent while the status of its object keeps changing.
-const MAX_CONFLICT_RETRIES: usize = 20;
+const MAX_CONFLICT_RETRIES: u32 = 20;
+
+/// By how much longer each pause before such a retry is than the one before.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The pauses before the object is read again after a lost answer: the server may still be working on the request.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(300), Duration::from_millis(700)];
@@ -113,10 +116,10 @@ async fn apply_patch<S: Server>(
     is_dry_run: bool,
 ) -> Application<S::Error> {
     let mut patch = patch.clone();
-    for _ in 0..MAX_CONFLICT_RETRIES {
+    for retry in 1..=MAX_CONFLICT_RETRIES {
         let step = Step::PatchDaemonSet(patch.clone());
         let failed = match server.send(&step).await {
-            Ok(answer) => match problem_of(&answer, &patch, before) {
+            Ok(answer) => match problem_of(&answer, &patch, before, is_dry_run) {
                 None => return Application::Applied(answer),
                 Some(problem) => Failed::OutcomeUnknown(server.unexpected(&step, problem)),
             },
@@ -125,8 +128,10 @@ async fn apply_patch<S: Server>(
         let error = match failed {
             Failed::NotFound => return Application::Refused(Refusal::Deleted),
             Failed::Blocked => return Application::Refused(Refusal::Blocked),
-            Failed::Refused(error) => return Application::Refused(Refusal::ByServer(error)),
-            Failed::OutcomeUnknown(error) if is_dry_run => return Application::Refused(Refusal::ByServer(error)),
+            Failed::Refused(error) | Failed::OutcomeUnknown(error) if is_dry_run => {
+                return Application::Refused(Refusal::ByServer(error));
+            }
+            Failed::Refused(error) => return after_refusal(server, &patch, before, error).await,
             Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error).await,
             Failed::Conflict(error) => error,
         };
@@ -140,6 +145,7 @@ async fn apply_patch<S: Server>(
             Err(error) if is_dry_run => return Application::Refused(Refusal::ByServer(error)),
             Err(_) => return Application::Unknown(error),
         }
+        server.pause(CONFLICT_PAUSE * retry).await;
     }
     Application::Refused(Refusal::Contended)
 }
@@ -189,31 +195,43 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
     }
 }
 
+/// Reads the object again after a refusal: a proxy may have sent the patch twice, and the first one was applied.
+async fn after_refusal<S: Server>(
+    server: &S,
+    patch: &DaemonSetPatch,
+    before: &DaemonSet,
+    error: S::Error,
+) -> Application<S::Error> {
+    match server.read_daemon_set(before).await {
+        Ok(Some(now)) if matches!(compare(before, patch, &now), Found::Change) => Application::Applied(now.object),
+        _ => Application::Refused(Refusal::ByServer(error)),
+    }
+}
+
 /// Reads the object again to find out whether a patch was applied whose answer was lost.
+///
+/// As long as the object has the resource version that the patch is locked on, the server may still apply it.
 async fn after_lost_answer<S: Server>(
     server: &S,
     patch: &DaemonSetPatch,
     before: &DaemonSet,
     error: S::Error,
 ) -> Application<S::Error> {
-    let mut is_unchanged = false;
     for pause in PAUSES {
         server.pause(pause).await;
         match server.read_daemon_set(before).await {
-            // It may have been applied since it was last read.
-            Err(_) => is_unchanged = false,
+            Err(_) => {}
             Ok(None) => return Application::Refused(Refusal::Deleted),
             Ok(Some(now)) => match compare(before, patch, &now) {
                 Found::Change => return Application::Applied(now.object),
-                Found::Nothing => is_unchanged = true,
+                Found::Nothing if now.metadata.resource_version == patch.resource_version => {}
+                // It may have been applied and overwritten.
+                Found::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => break,
                 found => return conclude(found, error),
             },
         }
     }
-    match is_unchanged {
-        true => Application::Refused(Refusal::NotApplied(error)),
-        false => Application::Unknown(error),
-    }
+    Application::Unknown(error)
 }
 
 /// What is found when an object is read again.
@@ -255,7 +273,12 @@ fn conclude<E>(found: Found, error: E) -> Application<E> {
 }
 
 /// Returns what shows that an answer is not the DaemonSet with the change.
-fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet) -> Option<&'static str> {
+fn problem_of(
+    answer: &Value,
+    patch: &DaemonSetPatch,
+    before: &DaemonSet,
+    is_dry_run: bool,
+) -> Option<&'static str> {
     let text = |path: &str| answer.pointer(path).and_then(Value::as_str);
     let metadata = &before.metadata;
     if (text("/kind"), text("/apiVersion")) != (Some("DaemonSet"), Some(before.api_version())) {
@@ -267,6 +290,9 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet) -> Opt
     }
     if template(answer).is_none() {
         return Some("it has no spec.template");
+    }
+    if !is_dry_run && text("/metadata/resourceVersion") == Some(&patch.resource_version) {
+        return Some("its resourceVersion is that from before the change");
     }
     // What the server changes on top of it, such as through a webhook, is shown to the user.
     let is_unchanged = patch.paths().all(|path| match is_in_template(path) {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::protobuf::{MAGIC, Unknown};
 use super::resolver::LookupError;
-use crate::cluster::error::ClusterError;
+use crate::cluster::error::{ClusterError, DISRUPTION_BUDGET};
 
 /// The used part of `metav1.Status`, in both wire forms.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
@@ -22,9 +22,27 @@ pub(super) struct Status {
     pub message: String,
     #[prost(string, tag = 4)]
     pub reason: String,
+    #[prost(message, optional, tag = 5)]
+    pub details: Option<Details>,
     /// The HTTP status.
     #[prost(uint32, tag = 6)]
     pub code: u32,
+}
+
+/// The used part of `metav1.StatusDetails`.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Details {
+    #[prost(message, repeated, tag = 4)]
+    pub causes: Vec<Cause>,
+}
+
+/// The used part of `metav1.StatusCause`.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Cause {
+    #[prost(string, tag = 1)]
+    pub reason: String,
 }
 
 /// Returns the error of a response without success, and of a retry that the server wants too late.
@@ -39,7 +57,7 @@ pub(super) fn refused(code: StatusCode, body: &[u8], retry_after: Option<Duratio
     if status.message.is_empty() {
         let words = String::from_utf8_lossy(body);
         let words: String = words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
-        let words = if words.is_empty() { "without a word of explanation".to_owned() } else { format!("{words:?}") };
+        let words = if words.is_empty() { "with an empty body".to_owned() } else { format!("{words:?}") };
         status.message = format!("the server answered with status {}, {words}", code.as_u16());
     }
     if let Some(wait) = retry_after {
@@ -50,7 +68,10 @@ pub(super) fn refused(code: StatusCode, body: &[u8], retry_after: Option<Duratio
 
 /// Returns the error of a status that the server sent.
 pub(super) fn of_status(code: StatusCode, status: Status) -> ClusterError {
-    let Status { message, reason, .. } = status;
+    let Status { message, reason, details, .. } = status;
+    let mut causes = details.iter().flat_map(|details| &details.causes);
+    let is_disruption_budget = causes.any(|cause| cause.reason == DISRUPTION_BUDGET);
+    let reason = if is_disruption_budget { DISRUPTION_BUDGET.to_owned() } else { reason };
     let reason = if reason.is_empty() { reason_of(code) } else { reason };
     // Indented, further lines cannot pass for a hint of this program.
     let message = message.lines().collect::<Vec<_>>().join("\n  ");

@@ -44,7 +44,9 @@ impl Server for Script {
             Some(answer) => answer,
             // As a real one: it compares the resource version.
             None if now.is_some_and(|now| locked_on.unwrap()["value"] == now["metadata"]["resourceVersion"]) => {
-                Ok(patch.applied_to(now.unwrap()).unwrap())
+                let mut changed = patch.applied_to(now.unwrap()).unwrap();
+                changed["metadata"]["resourceVersion"] = "9".into();
+                Ok(changed)
             }
             None => Err(Failed::Conflict("conflict")),
         }
@@ -161,10 +163,12 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     let not_applied = |error| Application::Refused(Refusal::NotApplied(error));
 
     assert_eq!(applied(Ok(changed()), Err("down"), false), (Application::Applied(changed()), 1));
-    assert_eq!(
-        applied(Err(Failed::Refused("no")), Err("down"), false),
-        (Application::Refused(Refusal::ByServer("no")), 1)
-    );
+    let refused = || Err(Failed::Refused("no"));
+    for now in [Err("down"), Ok(Some(status())), Ok(Some(edited("kubectl-edit"))), Ok(None)] {
+        assert_eq!(applied(refused(), now, false), (Application::Refused(Refusal::ByServer("no")), 1));
+    }
+    // A proxy has sent it twice, and only the second one was refused.
+    assert_eq!(applied(refused(), Ok(Some(changed())), false), (Application::Applied(changed()), 1));
     for failed in [conflict, lost] {
         assert_eq!(applied(failed(), Ok(Some(changed())), false), (Application::Applied(changed()), 1));
         assert_eq!(applied(failed(), Ok(Some(recreated())), false), (Application::Recreated, 1));
@@ -175,8 +179,24 @@ fn what_became_of_a_patch_is_told_from_the_object() {
         let (application, _) = applied(failed(), Ok(Some(edited("kubectl-ds"))), false);
         assert!(matches!(application, Application::Unknown(_)), "{application:?}");
     }
-    // It may have been applied after it was last read.
-    assert_eq!(reads(lost(), vec![Err("down"), Ok(Some(status()))]), Application::Unknown("lost"));
+    // The server may still apply it, as long as nothing was written since.
+    let same = || object("agent:2", |_| {});
+    assert_eq!(applied(lost(), Ok(Some(same())), false), (Application::Unknown("lost"), 1));
+    assert_eq!(reads(lost(), vec![Ok(Some(changed())), Ok(Some(same()))]), Application::Applied(changed()));
+    assert_eq!(reads(lost(), vec![Err("down"), Ok(Some(same()))]), Application::Unknown("lost"));
+    assert_eq!(reads(lost(), vec![Err("down"), Ok(Some(status()))]), not_applied("lost"));
+    // It may have been applied, and overwritten by somebody else.
+    let twice = |generation: i64| {
+        let mut edited = edited("kubectl-edit");
+        edited["metadata"]["generation"] = generation.into();
+        edited
+    };
+    assert!(is_changed_by(&applied(lost(), Ok(Some(twice(1))), false).0, "kubectl-edit"));
+    assert_eq!(applied(lost(), Ok(Some(twice(2))), false), (Application::Unknown("lost"), 1));
+    assert!(is_changed_by(&applied(conflict(), Ok(Some(twice(2))), false).0, "kubectl-edit"));
+    // An answer that is older than the change.
+    let stale = object("agent:1", |_| {});
+    assert_eq!(applied(Ok(stale), Ok(Some(same())), false), (Application::Unknown("unexpected"), 1));
     assert_eq!(applied(conflict(), Err("down"), false), (Application::Unknown("conflict"), 1));
     assert_eq!(applied(lost(), Err("down"), false), (Application::Unknown("lost"), 1));
     assert_eq!(applied(lost(), Ok(Some(status())), false), (not_applied("lost"), 1));

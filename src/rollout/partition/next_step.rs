@@ -61,7 +61,7 @@ impl Waiting {
             }
             Waiting::Budget { nodes, allowed } => {
                 let have = if nodes.len() == 1 { "1 node has" } else { &format!("{} nodes have", nodes.len()) };
-                Some(format!("waiting: {have} no available pod, and at most {allowed} may: {}", first(nodes)))
+                Some(format!("waiting: {have} no available pod (at most {allowed} allowed): {}", first(nodes)))
             }
             Waiting::Soak(end) => {
                 let end_text = end.strftime("%H:%M:%S UTC");
@@ -323,7 +323,7 @@ impl<'v, 'a> View<'v, 'a> {
             let restarts = restarts(pod);
             let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
             let message = self.message(node).map_or(String::new(), |message| format!(": {message}"));
-            return Some(failure(Gate::Restarts, format!("it has restarted {times}{message}")));
+            return Some(failure(Gate::Restarts, format!("restarted {times}{message}")));
         }
         let is_young = node.since.is_some_and(|since| self.situation.now().duration_since(since) < GRACE);
         // A pod that takes its time to end is not the fault of the new one.
@@ -339,11 +339,13 @@ impl<'v, 'a> View<'v, 'a> {
     /// Returns how many seconds after its update a node has become not ready; `None` if it is ready, or if that was so late
     /// that the update is not to blame.
     fn lost_after_update(&self, node: &RolloutNode<'_>, pod: &Pod) -> Option<i64> {
-        let ready = self.situation.index.node(node.name)?.condition("Ready").filter(|ready| ready.status != "True")?;
-        let created = pod.metadata.creation_timestamp.get()?;
-        let after = ready.last_transition_time.get()?.duration_since(created);
+        let node = self.situation.index.node(node.name)?;
+        let changed = node.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()?;
+        // A node that has just joined is not ready yet.
+        let has_been_ready = changed.duration_since(node.metadata.creation_timestamp.get()?) > GRACE;
+        let after = changed.duration_since(pod.metadata.creation_timestamp.get()?);
         let window = self.stage.gates.progress_deadline + self.stage.gates.soak;
-        (after >= SignedDuration::ZERO && after <= window).then(|| after.as_secs())
+        (has_been_ready && after > SignedDuration::ZERO && after <= window).then(|| after.as_secs())
     }
 
     /// Stops if more pods of older revisions have become unready than may be unavailable: the new revision may be the cause.
@@ -358,7 +360,7 @@ impl<'v, 'a> View<'v, 'a> {
             pod: None,
             reason: None,
             message: format!(
-                "{} pods of older revisions are not available, but only {} at the beginning: {}",
+                "{} pods of older revisions are not available; {} were not when the stage started: {}",
                 nodes.len(),
                 self.stage.old_unready,
                 first(&nodes)
@@ -398,7 +400,7 @@ impl<'v, 'a> View<'v, 'a> {
             Waiting::Budget { nodes, allowed } => {
                 let unavailable =
                     if nodes.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", nodes.len()) };
-                late(&format!("{unavailable} no available pod, and {allowed} may: {}", first(nodes)), self.stage)
+                late(&format!("{unavailable} no available pod (at most {allowed} allowed): {}", first(nodes)), self.stage)
             }
             Waiting::Controller | Waiting::Soak(_) => late("nothing has changed", self.stage),
         }

@@ -203,6 +203,13 @@ impl<'a> Situation<'a> {
             Some(ReasonCode::StuckTerminating) => node.terminating.iter().all(|pod| {
                 pod.metadata.finalizers.is_empty() && self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP)
             }),
+            // The pod of a surge on a node that is no longer eligible: the controller waits for it.
+            Some(ReasonCode::Misscheduled) if !node.updated_is_available => {
+                let surge = node.updated.filter(|_| node.old.is_some());
+                surge.is_some_and(|pod| self.is_recent(pod.metadata.creation_timestamp.get(), STARTUP))
+            }
+            // The scheduler has yet to notice that the node has lost the taint.
+            Some(ReasonCode::UntoleratedNoSchedule) => self.index.node(node.name).is_some_and(has_no_taint),
             // The node controller removes the taint of a node that is ready again.
             Some(ReasonCode::NodeNotReadyTaint) => self.index.node(node.name).is_some_and(is_ready),
             Some(code) => self.passes(code, node.since),
@@ -238,6 +245,10 @@ impl<'a> Situation<'a> {
             code => code.takes_time(),
         }
     }
+}
+
+fn has_no_taint(node: &Node) -> bool {
+    node.spec.taints.iter().all(|taint| taint.effect == "PreferNoSchedule")
 }
 
 fn is_ready(node: &Node) -> bool {

@@ -142,7 +142,8 @@ impl<'a> Judge<'a> {
             let recent = (0..=high).rev().filter(|&at| self.changes[at].at >= oldest && is(&self.changes[at].object));
             recent.chain([high]).collect()
         };
-        let nodes = of(|object| matches!(object, Object::Node(_)));
+        let mut nodes = of(|object| matches!(object, Object::Node(_)));
+        nodes.dedup_by(|older, newer| self.states[*older].has_same_nodes(&self.states[*newer]));
         let configs = of(|object| matches!(object, Object::DaemonSet(_) | Object::Revision(_)));
         let pods: Vec<usize> =
             (low..=high).rev().filter(|&at| at == low || matches!(self.changes[at].object, Object::Pod(_))).collect();
@@ -298,14 +299,34 @@ impl<'a> Judge<'a> {
             let next = &status.next;
             // While surging, the controller recreates failed pods without a pause.
             let creates = next.create_on.iter().any(|node| !state.has_failed_on(node));
-            if creates || !next.delete.is_empty() || next.replace > 0 {
+            // Pods on nodes that are no longer eligible are deleted at the next occasion, whatever stops the rollout.
+            let not_eligible = next.candidates.iter().filter(|name| !state.is_eligible(name)).count();
+            if creates || !next.delete.is_empty() || next.replace > not_eligible {
                 return wrong("it stops and has a next step");
             }
-            if let Some(progress) = self.progress(at).filter(|progress| !self.is_late(*progress, &status, now)) {
+            let progress = self.progress(at).filter(|progress| !self.was_decided_before(at, *progress));
+            if let Some(progress) = progress.filter(|progress| !self.is_late(*progress, &status, now)) {
                 return wrong(&format!("it went on by itself: {}", self.describe(progress)));
             }
         }
         Ok(true)
+    }
+
+    /// Returns whether a change is an action of the controller that was predicted right before a state: it was under way.
+    fn was_decided_before(&self, at: usize, progress: usize) -> bool {
+        let Object::Pod(pod) = &self.changes[progress].object else { return false };
+        let node = target_node(pod).unwrap_or_default().to_owned();
+        let is_action = self.actions.iter().any(|action| action.at == progress);
+        let from = self.changes[at].at.checked_sub(DELAY).unwrap();
+        let before = (0..at).rev().take_while(|before| self.changes[*before].at >= from);
+        let is_predicted = |state: usize| {
+            let Some(status) = self.states[state].status(self.changes[state + 1].at) else { return false };
+            let next = &status.next;
+            next.delete.contains(&self.changes[progress].name)
+                || next.create_on.contains(&node)
+                || (next.replace > 0 && next.candidates.contains(&node))
+        };
+        is_action && before.into_iter().any(is_predicted)
     }
 
     /// Returns whether a change is that of a pod that has taken longer than the time that it is given, as on a busy machine.
@@ -340,7 +361,10 @@ impl<'a> Judge<'a> {
                 return None;
             }
             if self.actions.iter().any(|action| action.at == next && !action.is_optional) {
-                return Some(next);
+                match target_node(pod) {
+                    Some(node) if !self.states[next - 1].is_eligible(node) => continue,
+                    _ => return Some(next),
+                }
             }
             let after = &self.states[next];
             let node = target_node(pod);

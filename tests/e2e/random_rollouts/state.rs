@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kubectl_ds::model::controller_revision::ControllerRevision;
 use kubectl_ds::model::daemon_set::DaemonSet;
-use kubectl_ds::model::node::Node;
+use kubectl_ds::model::node::{Node, NodeSpec};
 use kubectl_ds::model::pod::Pod;
 use kubectl_ds::model::snapshot::{PodsComplete, Snapshot};
 use kubectl_ds::report::rollout_status::RolloutStatus;
@@ -70,6 +70,22 @@ impl State {
             Object::Node(node) => Some(node.as_ref()),
             _ => None,
         })
+    }
+
+    /// Returns whether the nodes are the same but for what the controller does not look at, as after a heartbeat.
+    pub fn has_same_nodes(&self, other: &State) -> bool {
+        fn seen(state: &State) -> impl Iterator<Item = (&str, &NodeSpec, Option<&str>)> {
+            state.nodes().map(|node| {
+                let ready = node.condition("Ready").map(|ready| ready.status.as_str());
+                (node.metadata.name.as_str(), &node.spec, ready)
+            })
+        }
+        seen(self).eq(seen(other))
+    }
+
+    /// Returns whether a node exists and is eligible.
+    pub fn is_eligible(&self, name: &str) -> bool {
+        self.nodes().any(|node| node.metadata.name == name && is_eligible(node))
     }
 
     pub fn revisions(&self) -> impl Iterator<Item = &ControllerRevision> {

@@ -7,8 +7,9 @@ use super::error::ClusterError;
 use super::live::Live;
 use super::manifest::Manifest;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
 use crate::model::pod::Pod;
-use crate::plan::{PodRef, Step};
+use crate::plan::{JobRef, PodRef, Step};
 
 impl Source {
     /// Returns the live cluster; a dump cannot be changed.
@@ -46,6 +47,33 @@ impl Source {
     /// Fails if the server refuses or cannot be reached, and for a dump.
     pub async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), ClusterError> {
         self.live()?.create_event(namespace, event).await
+    }
+
+    /// Lists the Jobs of a namespace with a label.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached, and for a dump.
+    pub async fn list_jobs(&self, namespace: &str, selector: &str) -> Result<Vec<JobRef>, ClusterError> {
+        self.live()?.list_jobs(namespace, selector).await
+    }
+
+    /// Lists the pods of a namespace with a label.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached, and for a dump.
+    pub async fn list_job_pods(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>, ClusterError> {
+        self.live()?.list_job_pods(namespace, selector).await
+    }
+
+    /// Lists the events of a namespace about Jobs whose pods could not be created.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached, and for a dump.
+    pub async fn list_failed_creates(&self, namespace: &str) -> Result<Vec<Event>, ClusterError> {
+        self.live()?.list_failed_creates(namespace).await
     }
 
     /// Reads a DaemonSet again; `None` if none of its name exists.

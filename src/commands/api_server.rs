@@ -23,7 +23,13 @@ impl Server for ApiServer<'_> {
     type Error = CommandError;
 
     async fn send(&self, step: &Step) -> Result<Value, Failed<CommandError>> {
-        let answer = self.source.send(step, self.is_dry_run).await;
+        let answer = match (self.source.send(step, self.is_dry_run).await, step) {
+            // Its name is unique, so that it was created by an earlier request whose answer was lost.
+            (Err(ClusterError::Api { code: 409, reason, .. }), Step::CreateJob(job)) if reason == "AlreadyExists" => {
+                return Ok(job.manifest.clone());
+            }
+            (answer, _) => answer,
+        };
         answer.map_err(|error| match (error, step) {
             (ClusterError::Api { code: 404, reason, .. }, _) if reason == "NotFound" => Failed::NotFound,
             (ClusterError::Api { reason, .. }, Step::EvictPod(_)) if reason == DISRUPTION_BUDGET => Failed::Blocked,

@@ -22,6 +22,7 @@ use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::Flavor;
+use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::render;
 use crate::report::partition::PartitionStage;
@@ -51,6 +52,9 @@ kubectl ds partition fluent-bit 50% -n logging --dry-run
 
 # Show which node would get a new image
 kubectl ds partition fluent-bit --update 1 --image fluent-bit=fluent-bit:4.2.1 -n logging --dry-run
+
+# Show how the node would pull that image before anything is changed
+kubectl ds partition fluent-bit --update 1 --image fluent-bit=fluent-bit:4.2.1 --prepull -n logging --dry-run
 
 # Show how the remaining nodes would be updated, which also restores the update strategy
 kubectl ds partition fluent-bit 0 -n logging --dry-run")]
@@ -106,6 +110,9 @@ pub struct PartitionArgs {
     /// What to do after a gate has stopped a stage
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_failure: OnFailure,
+    /// Pull the new images on the nodes of a stage first, with a Job for each, and stop before any change if that fails
+    #[arg(long)]
+    prepull: bool,
     /// Evict pods instead of deleting them, so that PodDisruptionBudgets hold
     #[arg(long)]
     evict: bool,
@@ -187,6 +194,7 @@ impl PartitionArgs {
             verify,
             wait_for_label,
             on_failure,
+            prepull,
             evict,
             delete_surge_pods,
             dry_run,
@@ -237,6 +245,7 @@ impl PartitionArgs {
             ("--wait-for-label", wait_for_label.is_some()),
             ("--stages", stages.len() > 1),
             ("--soak", !soak.is_zero()),
+            ("--prepull", prepull),
             ("--evict", evict),
             ("--max-restarts", max_restarts != 0),
             ("--delete-surge-pods", delete_surge_pods),
@@ -257,6 +266,7 @@ impl PartitionArgs {
             spread_by,
             gates,
             verify,
+            prepull,
             evict,
             delete_surge_pods,
             spares_present_pods: false,
@@ -434,7 +444,8 @@ async fn stage(
     out.flush()?;
     io.interrupt.changes_are_reported();
     let exit = ended?;
-    if exit == Exit::No && settings.on_failure == OnFailure::Undo && attempt == Attempt::First {
+    let is_untouched = run.report.is_stopped_by_prepull() && !Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
+    if exit == Exit::No && !is_untouched && settings.on_failure == OnFailure::Undo && attempt == Attempt::First {
         let out = &mut out as &mut dyn Write;
         Box::pin(undo(settings, request, (session, target), io, out)).await?;
     }
@@ -475,6 +486,7 @@ async fn undo(
         nodes: Vec::new(),
         node_selector: Default::default(),
         verify: None,
+        prepull: false,
         gates,
         spares_present_pods: true,
         run: format!("{} {} undo", now(io), std::process::id()),

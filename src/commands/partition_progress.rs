@@ -48,6 +48,15 @@ impl Progress {
         Ok(())
     }
 
+    /// Writes what happens before the screen is drawn for the first time.
+    pub(super) fn write(&self, text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+        if matches!(self.display, Display::None) {
+            return Ok(());
+        }
+        writeln!(out, "{}", view.show(text))?;
+        out.flush()
+    }
+
     fn line(&self, text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
         if !matches!(self.display, Display::Lines) {
             return Ok(());

@@ -18,7 +18,7 @@ use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::RUN_ANNOTATION;
 use crate::model::snapshot::Snapshot;
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::render::view::View;
 use crate::report::partition::{GateFailure, PartitionReport, PartitionStage};
 use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, is_late, late, loss, next_step};
@@ -56,6 +56,11 @@ impl Run<'_> {
     pub(super) async fn carry_out(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         if self.plan.steps.is_empty() {
             return Ok(Exit::Success);
+        }
+        if let Some(failure) = self.prepull(io, out).await? {
+            self.report.outcome.stage = PartitionStage::Stopped;
+            self.report.outcome.failures = vec![failure];
+            return Ok(Exit::No);
         }
         self.write_plan(io).await?;
         self.report.outcome.stage = PartitionStage::Begun;
@@ -118,7 +123,8 @@ impl Run<'_> {
 
     /// Writes what the plan begins with.
     pub(super) async fn write_plan(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
-        for step in self.plan.steps.clone() {
+        let patches = self.plan.steps.iter().filter(|step| matches!(step, plan::Step::PatchDaemonSet(_)));
+        for step in patches.cloned().collect::<Vec<_>>() {
             self.apply(&step, self.before, io).await?;
         }
         Ok(())
@@ -260,6 +266,9 @@ impl Run<'_> {
             biased;
             () = io.interrupt.requested() => {
                 let hint = match self.before.flavor() {
+                    Flavor::Apps if self.report.outcome.stage == PartitionStage::Planned => {
+                        "no pod was deleted, and the DaemonSet was not changed"
+                    }
                     Flavor::Apps => "the update strategy stays suspended; run the same command to continue",
                     Flavor::Advanced => "the partition is set, and the controller continues",
                 };

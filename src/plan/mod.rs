@@ -6,6 +6,7 @@
 mod edits;
 mod hold;
 mod pod_ref;
+pub(crate) mod prepull;
 mod restart;
 mod set;
 mod undo;
@@ -19,6 +20,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template::Template;
 pub use pod_ref::PodRef;
+pub use prepull::{JobRef, PrepullJob};
 pub use set::{SpecFields, StrategyType};
 
 /// The name under which the API server records the fields that this tool has changed.
@@ -62,6 +64,10 @@ pub enum Step {
     DeletePod(PodRef),
     /// Evicts a pod, if it was not recreated and its PodDisruptionBudgets allow it.
     EvictPod(PodRef),
+    /// Creates a Job that pulls images on a node.
+    CreateJob(Box<PrepullJob>),
+    /// Deletes such a Job, and its pods.
+    DeleteJob(JobRef),
 }
 
 /// A patch of one DaemonSet.
@@ -116,6 +122,27 @@ impl Plan {
         Plan { action: Action::Partition(keep), steps: steps.into_iter().collect() }
     }
 
+    /// Makes a plan begin with pulling the images of a template on these nodes; each has `deadline_seconds` for that.
+    pub(crate) fn prepull(
+        &mut self,
+        daemon_set: &DaemonSet,
+        template: &Template,
+        nodes: &[String],
+        run: &str,
+        deadline_seconds: i64,
+    ) {
+        let jobs = prepull::jobs(daemon_set, template, nodes, run, deadline_seconds);
+        self.steps.splice(0..0, jobs.into_iter().map(|job| Step::CreateJob(Box::new(job))));
+    }
+
+    /// Returns the Jobs that pull images, which are created before anything else is done.
+    pub(crate) fn prepull_jobs(&self) -> impl Iterator<Item = &PrepullJob> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::CreateJob(job) => Some(&**job),
+            _ => None,
+        })
+    }
+
     /// Plans to restore the update strategy; there is nothing to do if it is not suspended.
     pub fn resume(daemon_set: &DaemonSet) -> Self {
         let steps = hold::resume(daemon_set).map(Step::PatchDaemonSet);
@@ -132,7 +159,7 @@ impl Plan {
     pub fn applied_to(&self, object: &Value) -> Result<Value, json_patch::PatchError> {
         self.steps.iter().try_fold(object.clone(), |object, step| match step {
             Step::PatchDaemonSet(patch) => patch.applied_to(&object),
-            Step::DeletePod(_) | Step::EvictPod(_) => Ok(object),
+            Step::DeletePod(_) | Step::EvictPod(_) | Step::CreateJob(_) | Step::DeleteJob(_) => Ok(object),
         })
     }
 }
@@ -144,6 +171,8 @@ impl Step {
             Step::PatchDaemonSet(_) => "patch daemonsets",
             Step::DeletePod(_) => "delete pods",
             Step::EvictPod(_) => "create pods/eviction",
+            Step::CreateJob(_) => "create jobs",
+            Step::DeleteJob(_) => "delete jobs",
         }
     }
 }

@@ -51,6 +51,10 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
             some_of(&report.nodes, (view.width * 2).saturating_sub(70))
         );
         paragraph(&text, plain, view, out)?;
+        if let Some(prepull) = &report.prepull {
+            let text = format!("before any change, a Job on each of them pulls {}", prepull.images.join(", "));
+            paragraph(&text, plain, view, out)?;
+        }
         paragraph(&gates(report), plain, view, out)?;
     }
     if !report.not_ready.is_empty() {
@@ -155,6 +159,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
         PartitionStage::Stopped => {
             // The pods of an Advanced DaemonSet are replaced by its controller.
             let replaced = match report.daemon_set.api_version == "apps/v1" {
+                true if report.is_stopped_by_prepull() => " before any change".to_owned(),
                 true => format!(" after {}", count(outcome.replaced.len(), "node")),
                 false => String::new(),
             };
@@ -186,7 +191,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
         );
         paragraph(&text, style::moving, view, out)?;
     }
-    if outcome.stage == PartitionStage::Finished {
+    if outcome.stage == PartitionStage::Finished || report.is_stopped_by_prepull() {
         return Ok(());
     }
     let command = |subcommand| report.daemon_set.command(subcommand);

@@ -33,6 +33,9 @@ pub struct PartitionReport {
     pub changes: Vec<Change>,
     /// The JSON Patch of that, with the resource version that was read as its precondition; empty if not needed.
     pub patch: Vec<serde_json::Value>,
+    /// What the nodes of the stage do before anything is changed; absent without `--prepull`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepull: Option<Prepull>,
     /// What else differs between the DaemonSet and the manifest whose template is rolled out; it is not changed.
     pub not_applied: Vec<Change>,
     /// How many pods stay on older revisions, as requested, such as `5` or `90%`.
@@ -64,6 +67,23 @@ pub struct PartitionReport {
     pub incomplete: Vec<Incomplete>,
     /// The outcome.
     pub outcome: PartitionOutcome,
+}
+
+/// How the images of the new template are pulled before anything is changed.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Prepull {
+    /// The images.
+    pub images: Vec<String>,
+    /// The Job that is created for the first node; those for the other nodes differ in their name and their node only.
+    pub job: serde_json::Value,
+}
+
+impl PartitionReport {
+    /// Returns whether the stage was stopped before anything was changed, because images could not be pulled.
+    pub(crate) fn is_stopped_by_prepull(&self) -> bool {
+        self.outcome.failures.iter().any(|failure| failure.gate == Gate::Prepull)
+    }
 }
 
 /// What has to hold before the next pod is replaced.
@@ -145,6 +165,8 @@ pub struct GateFailure {
 /// What has to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Gate {
+    /// The nodes of the stage can pull the images (`--prepull`).
+    Prepull,
     /// New pods start.
     Starts,
     /// New pods do not restart.

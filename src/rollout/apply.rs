@@ -105,6 +105,7 @@ pub(crate) async fn apply<S: Server>(
     match step {
         Step::PatchDaemonSet(patch) => apply_patch(server, patch, before, is_dry_run).await,
         Step::DeletePod(pod) | Step::EvictPod(pod) => remove_pod(server, step, pod).await,
+        Step::CreateJob(_) | Step::DeleteJob(_) => send_until_known(server, step).await,
     }
 }
 
@@ -206,6 +207,30 @@ async fn after_refusal<S: Server>(
         Ok(Some(now)) if matches!(compare(before, patch, &now), Found::Change) => Application::Applied(now.object),
         _ => Application::Refused(Refusal::ByServer(error)),
     }
+}
+
+/// Creates or deletes a Job, and again if the outcome is unknown: its name is unique, so that at most one exists.
+async fn send_until_known<S: Server>(server: &S, step: &Step) -> Application<S::Error> {
+    let mut error = None;
+    for pause in PAUSES {
+        server.pause(pause).await;
+        error = Some(match (server.send(step).await, step) {
+            (Ok(answer), _)
+                if answer["kind"] == "Job" || answer["kind"] == "Status" && answer["status"] == "Success" =>
+            {
+                return Application::Applied(answer);
+            }
+            // A proxy may answer anything.
+            (Ok(_), _) => server.unexpected(step, "it is not a Job"),
+            (Err(Failed::NotFound), Step::DeleteJob(_)) => return Application::Applied(Value::Null),
+            (Err(Failed::NotFound), _) => return Application::Refused(Refusal::Deleted),
+            (Err(Failed::Blocked), _) => return Application::Refused(Refusal::Blocked),
+            (Err(Failed::Refused(error)), _) => return Application::Refused(Refusal::ByServer(error)),
+            // Also that of a quota, which does not matter: it is sent again.
+            (Err(Failed::Conflict(error) | Failed::OutcomeUnknown(error)), _) => error,
+        });
+    }
+    error.map_or(Application::Refused(Refusal::Contended), Application::Unknown)
 }
 
 /// Reads the object again to find out whether a patch was applied whose answer was lost.

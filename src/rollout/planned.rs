@@ -27,7 +27,7 @@ pub struct Planned {
 pub(super) fn patch_of(plan: &Plan) -> Vec<Value> {
     let patches = plan.steps.iter().filter_map(|step| match step {
         Step::PatchDaemonSet(patch) => Some(patch.patch().0),
-        Step::DeletePod(_) | Step::EvictPod(_) => None,
+        Step::DeletePod(_) | Step::EvictPod(_) | Step::CreateJob(_) | Step::DeleteJob(_) => None,
     });
     patches.flatten().filter_map(|operation| serde_json::to_value(operation).ok()).collect()
 }

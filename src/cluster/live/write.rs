@@ -1,16 +1,19 @@
-//! Patches a DaemonSet, deletes pods, and reads both again to see what became of that; creates events.
+//! Patches a DaemonSet, deletes pods, and reads both again to see what became of that; creates events, and Jobs that pull images.
 
 use http::Method;
-use serde::Serialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::transport::{Change, JSON};
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::Manifest;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
+use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
-use crate::plan::{FIELD_MANAGER, PodRef, Step};
+use crate::plan::{FIELD_MANAGER, JobRef, PodRef, Step};
 
 impl Live {
     /// Sends a step once; see [`super::super::Source::send`].
@@ -27,6 +30,18 @@ impl Live {
             Step::EvictPod(pod) => {
                 let change = Change { retries: false, ..change(Method::POST, JSON, &pod.eviction(is_dry_run))? };
                 (format!("{}/eviction", pod_path(pod)), change)
+            }
+            Step::CreateJob(job) => {
+                let dry_run = if is_dry_run { "&dryRun=All" } else { "" };
+                let path = format!("{}?fieldManager={FIELD_MANAGER}{dry_run}", jobs_path(&job.job.namespace));
+                (path, change(Method::POST, JSON, &job.manifest)?)
+            }
+            Step::DeleteJob(job) => {
+                let dry_run: &[&str] = if is_dry_run { &["All"] } else { &[] };
+                let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
+                    "dryRun": dry_run});
+                let path = format!("{}/{}", jobs_path(&job.namespace), list::escape(&job.name));
+                (path, change(Method::DELETE, JSON, &options)?)
             }
         };
         self.transport.change(step.request(), &path, change).await
@@ -78,6 +93,56 @@ impl Live {
         self.transport.change::<Value>("create events", &path, change).await.map(drop)
     }
 
+    /// Lists Jobs with a label; see [`super::super::Source::list_jobs`].
+    pub(in crate::cluster) async fn list_jobs(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<Vec<JobRef>, ClusterError> {
+        #[derive(Deserialize)]
+        struct Job {
+            metadata: ObjectMeta,
+        }
+        let path = format!("{}?labelSelector={}", jobs_path(namespace), list::escape(selector));
+        let jobs: Vec<Job> = self.items("list jobs", "JobList", &path).await?;
+        let job = |Job { metadata }| JobRef { namespace: namespace.to_owned(), name: metadata.name };
+        Ok(jobs.into_iter().map(job).collect())
+    }
+
+    /// Lists pods with a label; see [`super::super::Source::list_job_pods`].
+    pub(in crate::cluster) async fn list_job_pods(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<Vec<Pod>, ClusterError> {
+        let selector = list::escape(selector);
+        let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", list::escape(namespace));
+        self.items("list pods", "PodList", &path).await
+    }
+
+    /// Lists events about Jobs whose pods cannot be created; see [`super::super::Source::list_failed_creates`].
+    pub(in crate::cluster) async fn list_failed_creates(&self, namespace: &str) -> Result<Vec<Event>, ClusterError> {
+        let selector = list::escape("involvedObject.kind=Job,reason=FailedCreate");
+        let path = format!("/api/v1/namespaces/{}/events?fieldSelector={selector}", list::escape(namespace));
+        self.items("list events", "EventList", &path).await
+    }
+
+    async fn items<T: DeserializeOwned>(
+        &self,
+        request: &str,
+        expected: &str,
+        path: &str,
+    ) -> Result<Vec<T>, ClusterError> {
+        let broken = |problem: String| ClusterError::Answer { request: request.to_owned(), problem };
+        let mut found: Value = self.transport.get_object(request, path).await?;
+        if found["kind"] != expected {
+            return Err(broken(format!("it is not a {expected}")));
+        }
+        let items: Option<Vec<T>> =
+            serde_json::from_value(found["items"].take()).map_err(|error| broken(error.to_string()))?;
+        Ok(items.unwrap_or_default())
+    }
+
     /// Reads a DaemonSet again; see [`super::super::Source::read_daemon_set`].
     pub(in crate::cluster) async fn read_daemon_set(
         &self,
@@ -106,6 +171,10 @@ fn change(method: Method, content_type: &'static str, body: &impl Serialize) -> 
     let body = serde_json::to_vec(body)
         .map_err(|error| ClusterError::config(format!("cannot write the body of a request: {error}")))?;
     Ok(Change { method, content_type, body: body.into(), retries: true })
+}
+
+fn jobs_path(namespace: &str) -> String {
+    format!("/apis/batch/v1/namespaces/{}/jobs", list::escape(namespace))
 }
 
 fn pod_path(pod: &PodRef) -> String {

@@ -112,6 +112,20 @@ pub fn findings(subject: &Subject, pod: &Pod, events: &[&Event]) -> Vec<Finding>
     readiness_failing(subject, pod, events).into_iter().collect()
 }
 
+/// Returns whether a container waits for this reason because its image cannot be pulled.
+pub(crate) fn is_image_pull_failure(reason: &str) -> bool {
+    matches!(
+        reason,
+        "ErrImagePull"
+            | "ImagePullBackOff"
+            | "InvalidImageName"
+            | "ErrImageNeverPull"
+            | "ImageInspectError"
+            | "RegistryUnavailable"
+            | "SignatureValidationFailed"
+    )
+}
+
 /// Finds an image that cannot be pulled.
 fn image_pull_failed(
     subject: &Subject,
@@ -120,17 +134,7 @@ fn image_pull_failed(
     status: &ContainerStatus,
 ) -> Option<Finding> {
     let waiting = status.state.waiting.as_ref()?;
-    let failed = matches!(
-        waiting.reason.as_str(),
-        "ErrImagePull"
-            | "ImagePullBackOff"
-            | "InvalidImageName"
-            | "ErrImageNeverPull"
-            | "ImageInspectError"
-            | "RegistryUnavailable"
-            | "SignatureValidationFailed"
-    );
-    if !failed {
+    if !is_image_pull_failure(&waiting.reason) {
         return None;
     }
     let mut message = Sentence::from(format!("{} {}: cannot pull {} (", role.noun(), container.name, container.image))

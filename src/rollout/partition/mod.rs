@@ -10,6 +10,7 @@ mod model_test;
 pub(crate) mod next_step;
 mod order;
 pub(crate) mod plan;
+pub(crate) mod prepull;
 pub(crate) mod template;
 
 use std::collections::BTreeSet;

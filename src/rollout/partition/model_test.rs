@@ -293,6 +293,7 @@ impl Client {
                 wait_for_label: None,
             },
             verify: None,
+            prepull: false,
             evict: false,
             spares_present_pods: false,
             delete_surge_pods: false,

@@ -15,7 +15,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, Plan, PrepullJob};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
 use crate::report::plan::{PodOnNode, Warning, WarningCode};
@@ -46,6 +46,8 @@ pub(crate) struct Request {
     pub(crate) gates: Gates,
     /// The command of `--verify`.
     pub(crate) verify: Option<String>,
+    /// Whether the images are pulled on the nodes of the stage first.
+    pub(crate) prepull: bool,
     /// Whether pods are evicted, so that PodDisruptionBudgets hold.
     pub(crate) evict: bool,
     /// Whether the newer pod of nodes with two may be deleted.
@@ -160,10 +162,14 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     }
     let is_held = Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
     let is_needed = is_advanced || is_held || old > 0 || template.is_some();
-    let plan = match is_needed {
+    let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
     };
+    if request.prepull && !is_advanced {
+        let template = template.as_ref().unwrap_or(&revisions.live);
+        plan.prepull(daemon_set, template, &nodes, &request.run, request.gates.progress_deadline.as_secs());
+    }
     let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
     let pace = pace(&original);
     let max_unavailable = match pace.max_surge.value() {
@@ -211,6 +217,10 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         revision: situation.current.map(|current| current.revision),
         changes: object::changes(&daemon_set.object, &object),
         patch: patch_of(&plan),
+        prepull: plan
+            .prepull_jobs()
+            .next()
+            .map(|job| report::Prepull { images: images(job), job: job.manifest.clone() }),
         not_applied: not_applied(daemon_set, &request.template),
         partition: keep.to_string(),
         desired: count(desired),
@@ -239,6 +249,15 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         },
     };
     Ok(Planned { plan, stage, report })
+}
+
+/// Returns the images that a Job pulls.
+fn images(job: &PrepullJob) -> Vec<String> {
+    let containers = job.manifest.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+    let images = containers.into_iter().flatten().filter_map(|container| container["image"].as_str());
+    let mut images: Vec<String> = images.map(str::to_owned).collect();
+    images.dedup();
+    images
 }
 
 /// Returns the number of pods that stay on older revisions, as the annotation has it.

@@ -7,6 +7,7 @@ mod faults;
 mod meaning;
 mod partition;
 mod pipelines;
+mod prepull;
 pub(super) mod program;
 mod sequence;
 mod sequences;

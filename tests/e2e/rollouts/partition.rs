@@ -17,16 +17,16 @@ use crate::support::kruise;
 use crate::terminal::pty::InTerminal;
 
 /// How many nodes there are, in three zones.
-const NODES: usize = 20;
+pub(super) const NODES: usize = 20;
 
 /// Returns a control plane of its own: others count on three nodes.
-fn cluster() -> &'static Cluster {
+pub(super) fn cluster() -> &'static Cluster {
     static SHARED: Shared = Shared::new();
     SHARED.with_nodes(NODES)
 }
 
 /// Creates a DaemonSet whose pods are all available.
-fn create(api: Api, max_unavailable: &Value) -> Workload {
+pub(super) fn create(api: Api, max_unavailable: &Value) -> Workload {
     let rolling = json!({"maxUnavailable": max_unavailable, "maxSurge": 0});
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
     create_on(NODES, api, &json!({"updateStrategy": strategy}))
@@ -40,7 +40,7 @@ fn create_on(nodes: usize, api: Api, spec: &Value) -> Workload {
     workload
 }
 
-fn wait_until_available(workload: &Workload) {
+pub(super) fn wait_until_available(workload: &Workload) {
     wait_until_available_on(NODES, workload);
 }
 
@@ -74,7 +74,7 @@ fn pod_on(workload: &Workload, node: &str) -> Option<Value> {
 }
 
 /// Returns the UIDs of the pods, and how many of them are of the newest revision.
-fn pods(workload: &Workload) -> (BTreeSet<String>, usize) {
+pub(super) fn pods(workload: &Workload) -> (BTreeSet<String>, usize) {
     let revisions = workload.revisions();
     let newest = hash(revisions.last().unwrap()).to_owned();
     let mut pods = workload.pods();
@@ -87,7 +87,7 @@ fn strategy(workload: &Workload) -> Value {
     workload.live()["spec"]["updateStrategy"].take()
 }
 
-fn annotations(workload: &Workload) -> Vec<String> {
+pub(super) fn annotations(workload: &Workload) -> Vec<String> {
     let live = workload.live();
     let annotations = live["metadata"]["annotations"].as_object().unwrap();
     annotations.keys().filter(|key| key.starts_with("kubectl-ds/")).cloned().collect()

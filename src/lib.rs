@@ -1,4 +1,4 @@
-//! kubectl-ds: why has this node no DaemonSet pod, and what is to be done?
+//! kubectl-ds: why does this node have no DaemonSet pod, and what to do about it?
 //!
 //! Data flows one way:
 //!

@@ -176,12 +176,12 @@ impl ClusterError {
             }
             ClusterError::TimedOut { .. } => {
                 vec![
-                    "check that the server can be reached from here; --request-timeout says how long to wait"
+                    "check that the server can be reached from here, or increase --request-timeout"
                         .to_owned(),
                 ]
             }
             ClusterError::Api { code: 403, .. } => {
-                vec!["ask whoever manages the cluster for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
+                vec!["ask your cluster administrator for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
             }
             ClusterError::Api { code: 429 | 503 | 504, .. } => {
                 vec!["the server is overloaded or starting; try again later".to_owned()]

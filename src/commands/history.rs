@@ -136,7 +136,7 @@ impl HistoryArgs {
             return Err(CommandError::usage("-o wide and -o name are for the table of revisions"));
         }
         if unified.is_some() && output.is_some() {
-            return Err(CommandError::usage("--unified is text: leave out -o"));
+            return Err(CommandError::usage("--unified and -o cannot be given together"));
         }
         Ok(Settings { flavors, namespace, name, question, exit_code, output })
     }
@@ -319,12 +319,12 @@ fn only_one<'a>(snapshot: &'a Snapshot, flag: &str) -> Result<Revisions<'a>, Com
     let all: Vec<_> = snapshot.daemon_sets_of_any_flavor().collect();
     match all.as_slice() {
         [daemon_set] => Ok(Revisions::of(daemon_set, snapshot)),
-        [] => Err(CommandError::usage(format!("{flag} is about one DaemonSet, and there is none"))),
+        [] => Err(CommandError::usage(format!("{flag} needs one DaemonSet, and none was found"))),
         several => {
             let mut names: Vec<_> = several.iter().map(|daemon_set| daemon_set.metadata.name.as_str()).collect();
             names.dedup();
             let shown = names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
-            Err(CommandError::usage(format!("{flag} is about one DaemonSet, and there are {}", several.len()))
+            Err(CommandError::usage(format!("{flag} needs one DaemonSet, and there are {}", several.len()))
                 .hint(format!("give a name and -n: {shown}{}", if names.len() > 5 { " …" } else { "" })))
         }
     }
@@ -401,7 +401,7 @@ pub(super) fn existing(revisions: &Revisions<'_>) -> String {
         format!("{}{note}", revision.number())
     };
     match revisions.all.as_slice() {
-        [] => "it has no revisions; the controller makes the first one".to_owned(),
+        [] => "it has no revisions; the controller creates the first one".to_owned(),
         all => format!("its revisions are {}", all.iter().map(one).collect::<Vec<_>>().join(", ")),
     }
 }

@@ -138,40 +138,65 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let attempt = |arguments: &[OsString]| {
         help::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
     };
-    // What is no subcommand, nor looks like one, is the name of a DaemonSet.
-    let is_name = |error: &clap::Error| {
-        error.kind() == ErrorKind::InvalidSubcommand && error.get(ContextKind::SuggestedSubcommand).is_none()
-    };
+    if arguments.get(1).is_some_and(|word| word == "help") {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    join_type_and_name(&mut arguments);
     match attempt(&arguments) {
-        Err(error) if is_name(&error) && command_of_kubectl(&arguments).is_some() => {
-            let (given, meant) = command_of_kubectl(&arguments).unwrap_or_default();
-            let message = format!("unknown command \"{given}\": did you mean `kubectl ds {meant}`?\n");
-            Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message))
-        }
-        Err(error) if is_name(&error) => {
-            arguments.insert(1, "coverage".into());
-            attempt(&arguments)
-        }
+        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => match command_of_kubectl(&arguments) {
+            Some((given, meant)) => {
+                let hint = match meant {
+                    Some(meant) => format!("did you mean `kubectl ds {meant}`?"),
+                    None => "see `kubectl ds --help`".to_owned(),
+                };
+                let message = format!("unknown command \"{given}\": {hint}\n");
+                Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message))
+            }
+            // What is no subcommand, nor looks like one, is the name of a DaemonSet.
+            None if error.get(ContextKind::SuggestedSubcommand).is_none() => {
+                arguments.insert(1, "coverage".into());
+                attempt(&arguments)
+            }
+            None => Err(error),
+        },
         parsed => parsed,
     }
 }
 
-/// Returns a command of kubectl that was given instead of one of these, and the one that was meant.
-fn command_of_kubectl(arguments: &[OsString]) -> Option<(String, &'static str)> {
+/// Turns `undo daemonset NAME`, as `kubectl rollout undo` takes it, into `undo daemonset/NAME`.
+fn join_type_and_name(arguments: &mut Vec<OsString>) {
+    const ONE_NAME: [&str; 7] = ["history", "undo", "restart", "set", "partition", "pause", "resume"];
+    const TYPES: [&str; 4] = ["ds", "daemonset", "daemonsets", "ads"];
+    let word = |index: usize| arguments.get(index).and_then(|word| word.to_str()).unwrap_or_default();
+    let name = word(3);
+    if ONE_NAME.contains(&word(1)) && TYPES.contains(&word(2)) && !name.is_empty() && !name.starts_with('-') {
+        let joined = format!("{}/{name}", word(2));
+        arguments.splice(2..4, [joined.into()]);
+    }
+}
+
+/// Returns a command of kubectl that was given instead of one of these, and the one that was meant, if there is one.
+fn command_of_kubectl(arguments: &[OsString]) -> Option<(String, Option<&'static str>)> {
+    const OTHERS: [&str; 14] = [
+        "annotate", "apply", "cordon", "create", "debug", "delete", "drain", "edit", "exec", "label", "logs", "patch",
+        "top", "wait",
+    ];
     let word = |index: usize| arguments.get(index).and_then(|word| word.to_str()).unwrap_or_default();
     let meant = match (word(1), word(2)) {
         ("rollback", _) => "undo",
         ("rollout", verb) => {
             let verbs = ["undo", "status", "history", "restart", "pause", "resume"];
             let verb = verbs.into_iter().find(|known| *known == verb)?;
-            return Some((format!("rollout {verb}"), verb));
+            return Some((format!("rollout {verb}"), Some(verb)));
         }
         ("get", _) => "list",
         ("describe", _) => "coverage",
         ("diff", _) => "history --diff",
+        (other, _) if OTHERS.contains(&other) => return Some((other.to_owned(), None)),
         _ => return None,
     };
-    Some((word(1).to_owned(), meant))
+    Some((word(1).to_owned(), Some(meant)))
 }
 
 /// Runs a command line, and returns the exit code.

@@ -29,7 +29,8 @@ use crate::report::partition::PartitionStage;
 use crate::rollout::partition::plan::{Amount, Planned, Request, plan};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::{Gates, NodeLabel};
-use crate::rollout::revisions::Revisions;
+use crate::rollout::partition::way_out::way_out;
+use crate::rollout::revisions::{Revision, Revisions};
 use crate::rollout::status::proven_revision;
 
 /// Update some of the nodes of a DaemonSet, and keep the others on older revisions
@@ -37,7 +38,7 @@ use crate::rollout::status::proven_revision;
 /// The update strategy is suspended (OnDelete), and annotations keep what it was. Then pods of older revisions are deleted
 /// one by one, never more than maxUnavailable at a time, and only while every new pod starts, becomes available and does not
 /// restart, and while no updated node turns NotReady. `partition NAME 0` updates the remaining nodes and restores the
-/// strategy. A run that has ended for whatever reason is continued by the same command.
+/// strategy. To continue a run that ended early, run the same command again.
 ///
 /// Nodes with the label kubectl-ds/skip are left out. With -f, the template of a manifest is rolled out, and nothing else of it.
 ///
@@ -113,13 +114,13 @@ pub struct PartitionArgs {
     /// Pull the new images on the nodes of a stage first, with a Job for each, and stop before any change if that fails
     #[arg(long)]
     prepull: bool,
-    /// Evict pods instead of deleting them, so that PodDisruptionBudgets hold
+    /// Evict pods instead of deleting them, so that PodDisruptionBudgets are respected
     #[arg(long)]
     evict: bool,
     /// Begin although nodes have two pods because of maxSurge; the controller deletes the newer one of each
     #[arg(long)]
     delete_surge_pods: bool,
-    /// Show the plan, and send nothing
+    /// Show the plan without sending it
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
     dry_run: DryRun,
@@ -269,7 +270,6 @@ impl PartitionArgs {
             prepull,
             evict,
             delete_surge_pods,
-            spares_present_pods: false,
             run: format!("{} {}", now(io), std::process::id()),
         };
         let own_flags = own_flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
@@ -326,17 +326,27 @@ pub async fn run(
         let (namespace, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
         manifest = Some(manifest::read_daemon_set_of_any_flavor(path, io.input, namespace, default)?);
     }
+    let mut before = Vec::new();
     for (number, amount) in settings.stages.iter().enumerate() {
         request.amount = *amount;
         if number > 0 {
+            writeln!(io.err)?;
+        }
+        if number > 0 && !settings.dry_run {
             // The first stage has written it.
             request.template = NewTemplate::Live;
             manifest = None;
-            writeln!(io.err)?;
         }
-        let exit =
-            Box::pin(stage(&settings, &request, manifest.as_ref(), Attempt::First, (&session, &target), io, out))
-                .await?;
+        let exit = Box::pin(stage(
+            &settings,
+            &request,
+            manifest.as_ref(),
+            Attempt::First(&mut before),
+            (&session, &target),
+            io,
+            out,
+        ))
+        .await?;
         if exit != Exit::Success {
             return Ok(exit);
         }
@@ -345,9 +355,10 @@ pub async fn run(
 }
 
 /// Why a stage is carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attempt {
-    First,
+#[derive(Debug, PartialEq, Eq)]
+enum Attempt<'a> {
+    /// After stages that would have updated these nodes, if they are only shown.
+    First(&'a mut Vec<String>),
     /// To take another one back.
     Undo,
 }
@@ -357,7 +368,7 @@ async fn stage(
     settings: &Settings,
     request: &Request,
     manifest: Option<&Manifest>,
-    attempt: Attempt,
+    attempt: Attempt<'_>,
     (session, target): (&Session, &Target),
     io: &mut Io<'_>,
     out: &mut dyn Write,
@@ -390,7 +401,12 @@ async fn stage(
     let request = &request;
     let planned =
         plan(&revisions, request, &snapshot).map_err(|refusal| refusal::partition(&revisions, refusal, view))?;
-    let Planned { plan, stage, report } = planned;
+    let Planned { plan, stage, mut report } = planned;
+    let is_first = attempt != Attempt::Undo;
+    if let (true, Attempt::First(before)) = (settings.dry_run, attempt) {
+        report.follow(before);
+        before.extend_from_slice(&report.nodes);
+    }
     let is_text = settings.output.is_none();
     let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
         if is_text {
@@ -399,6 +415,11 @@ async fn stage(
         Ok(render::partition::warnings(&report, view, io.err)?)
     };
     show(out, io).map_err(not_shown)?;
+    // A new template replaces the present one.
+    let back_to = match request.template {
+        NewTemplate::Live => proven_revision(daemon_set, &snapshot),
+        _ => revisions.current().map(Revision::number),
+    };
     if settings.dry_run {
         match is_text {
             true if plan.steps.is_empty() => {}
@@ -413,7 +434,7 @@ async fn stage(
             false => Ok(json::indented(&report, out).map(|()| Exit::Success)?),
         };
     }
-    if settings.asks && attempt == Attempt::First && !ask(io)? {
+    if settings.asks && is_first && !ask(io)? {
         return Err(CommandError::new("the stage was not started").into());
     }
     let display = match is_text {
@@ -434,6 +455,7 @@ async fn stage(
         false => run.carry_out(io, &mut out).await,
     };
     run.progress.clear(io)?;
+    run.report.outcome.way_out = way_out(&run.report, request, back_to);
     if is_text {
         if !matches!(run.report.outcome.stage, PartitionStage::Planned | PartitionStage::Unknown) {
             render::partition::outcome(&run.report, view, &mut out)?;
@@ -445,7 +467,7 @@ async fn stage(
     io.interrupt.changes_are_reported();
     let exit = ended?;
     let is_untouched = run.report.is_stopped_by_prepull() && !Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
-    if exit == Exit::No && !is_untouched && settings.on_failure == OnFailure::Undo && attempt == Attempt::First {
+    if exit == Exit::No && !is_untouched && settings.on_failure == OnFailure::Undo && is_first {
         let out = &mut out as &mut dyn Write;
         Box::pin(undo(settings, request, (session, target), io, out)).await?;
     }
@@ -488,7 +510,6 @@ async fn undo(
         verify: None,
         prepull: false,
         gates,
-        spares_present_pods: true,
         run: format!("{} {} undo", now(io), std::process::id()),
         ..request.clone()
     };

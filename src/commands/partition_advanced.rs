@@ -9,20 +9,40 @@ use super::partition_progress::PAUSE;
 use super::partition_run::{Run, now};
 use crate::error::Exit;
 use crate::io::Io;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::report::partition::PartitionStage;
 use crate::rollout::partition::next_step::{Loss, is_late, late};
 
 impl Run<'_> {
+    /// Returns whether nobody has changed the partition or paused the rollout since.
+    fn is_in_force(&self, live: &DaemonSet) -> bool {
+        match &live.spec.update_strategy {
+            UpdateStrategy::RollingUpdate(rolling) => {
+                let was_paused = matches!(&self.before.spec.update_strategy,
+                    UpdateStrategy::RollingUpdate(before) if before.paused);
+                rolling.partition == Some(self.stage.keep) && (was_paused || !rolling.paused)
+            }
+            UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => {
+                live.spec.update_strategy == self.before.spec.update_strategy
+            }
+        }
+    }
+
     /// Sets the partition of an Advanced DaemonSet, and waits until its controller has replaced the pods.
     pub(super) async fn follow_advanced(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         self.write_plan(io).await?;
         self.report.outcome.stage = PartitionStage::Begun;
         self.stage.last_progress = now(io);
         let mut updated = None;
+        let before = &self.before.status;
+        let unavailable_before = before.desired_number_scheduled - before.number_available;
         loop {
             match self.unless_interrupted(io, self.session.source.read_daemon_set(self.before)).await? {
                 Ok(None) => return Err(self.lost(Loss::Deleted)),
                 Ok(Some(live)) if live.metadata.uid != self.stage.uid => return Err(self.lost(Loss::Recreated)),
+                Ok(Some(live)) if !self.is_in_force(&live) => return Err(self.lost(Loss::TakenOver)),
+                // Its status is that of an earlier generation.
+                Ok(Some(live)) if !live.is_observed() => {}
                 Ok(Some(live)) => {
                     let status = &live.status;
                     let desired = status.desired_number_scheduled;
@@ -35,8 +55,9 @@ impl Run<'_> {
                         let text = format!("{} of {wanted} nodes updated", self.report.outcome.updated);
                         self.progress.say(&text, self.view, out)?;
                     }
-                    let is_available = status.number_available >= desired;
-                    if live.is_observed() && status.updated_number_scheduled >= wanted && is_available {
+                    // Nodes that were unavailable before may stay so.
+                    let is_available = desired - status.number_available <= unavailable_before;
+                    if status.updated_number_scheduled >= wanted && is_available {
                         self.report.outcome.stage = match wanted == desired {
                             true => PartitionStage::Finished,
                             false => PartitionStage::Complete,

@@ -155,9 +155,9 @@ impl Run<'_> {
         let problem = match ended {
             Ok(status) => {
                 let status = status?;
-                (!status.success()).then(|| format!("the command of --verify has failed: {status}"))
+                (!status.success()).then(|| format!("the --verify command failed: {status}"))
             }
-            Err(_) => Some("the command of --verify has not ended in time".to_owned()),
+            Err(_) => Some("the --verify command timed out".to_owned()),
         };
         let (node, pod) = (Some(node.to_owned()), Some(pod.to_owned()));
         Ok(problem.map(|message| GateFailure { gate: Gate::Verify, node, pod, reason: None, message }))

@@ -99,7 +99,7 @@ impl Run<'_> {
                 } else {
                     self.report.outcome.stage = PartitionStage::Complete;
                     let outcome = &self.report.outcome;
-                    let message = format!("{} nodes updated, {} on older revisions", outcome.updated, outcome.old);
+                    let message = format!("{} nodes updated, {} on other revisions", outcome.updated, outcome.old);
                     self.tell(io, "PartitionComplete", "Normal", &message).await;
                 }
                 Ok(Exit::Success)
@@ -150,7 +150,7 @@ impl Run<'_> {
             {
                 current.object.hash().clone_into(&mut self.stage.hash);
                 self.report.revision = Some(current.number());
-                if self.request.spares_present_pods {
+                if self.stage.spares_present_pods {
                     let pods = snapshot.pods.iter().filter(|pod| pod.revision_hash() == self.stage.hash);
                     self.stage.spared = pods.map(|pod| pod.metadata.uid.clone()).collect();
                 }

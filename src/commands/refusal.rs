@@ -2,7 +2,7 @@
 
 use super::history::existing;
 use crate::error::CommandError;
-use crate::render::text::some_of;
+use crate::render::text::{count, some_of};
 use crate::render::view::View;
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::SKIP_LABEL;
@@ -16,7 +16,7 @@ const LINE: usize = 60;
 
 /// Builds the error of a DaemonSet whose update strategy somebody else decides about.
 pub(super) fn held_by(daemon_set: &DaemonSetName, holder: &str, instead: &str) -> CommandError {
-    CommandError::new(format!("the update strategy of {} is up to {holder}", daemon_set.title())).hint(instead)
+    CommandError::new(format!("the update strategy of {} is managed by {holder}", daemon_set.title())).hint(instead)
 }
 
 /// Builds the error of a change that ends surge on nodes with two pods.
@@ -64,7 +64,8 @@ pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View
         }
         Refusal::NoSuchNode(node) => CommandError::new(format!("node {node:?} is not eligible for {title}")),
         Refusal::TooFewNodes { needed, found, not_ready, skipped } => {
-            let error = CommandError::new(format!("{needed} nodes have to be updated, but only {found} can be"));
+            let needed = count(needed, "node");
+            let error = CommandError::new(format!("{needed} must be updated, but only {found} can be"));
             let hints = [
                 (&not_ready, "not ready".to_owned()),
                 (&skipped, format!("skipped because of the label {SKIP_LABEL}")),
@@ -72,7 +73,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View
             let hints = hints.into_iter().filter(|(nodes, _)| !nodes.is_empty());
             let error = hints.fold(error, |error, (nodes, why)| error.hint(format!("{why}: {}", some_of(nodes, LINE))));
             match not_ready.is_empty() && skipped.is_empty() {
-                true => error.hint("only nodes that match and have a pod of an older revision can be updated"),
+                true => error.hint("only nodes that match and have a pod of another revision can be updated"),
                 false => error,
             }
         }
@@ -83,7 +84,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View
 /// Builds the error of a DaemonSet that this client no longer holds.
 pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandError {
     let title = name.title();
-    let stopped = "no more pods are replaced by this run";
+    let stopped = "this run has stopped replacing pods";
     match loss {
         Loss::Deleted => CommandError::new(format!("{title} was deleted; {stopped}")),
         Loss::Recreated => CommandError::new(format!("{title} was deleted and recreated; {stopped}")),
@@ -97,6 +98,6 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandErro
         }
         Loss::TemplateChanged => CommandError::new(format!("the template of {title} was changed; {stopped}"))
             .hint("run the same command to roll out the present template"),
-        Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} cannot be read any more; {stopped}")),
+        Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} can no longer be read; {stopped}")),
     }
 }

@@ -28,7 +28,7 @@ enum DumpOutput {
 /// Write what the other commands read into a dump, to look at later with --from
 ///
 /// The dump is an ordinary Kubernetes List of DaemonSets, revisions, nodes, pods and events; of nodes,
-/// pods and events it has the fields that the commands use. DaemonSets are there whole, with the values
+/// pods and events it has the fields that the commands use. DaemonSets are included in full, with the values
 /// of their environment variables: --redact hides those, other tools' annotations, and the names of
 /// image registries.
 #[derive(Debug, Args)]

@@ -37,7 +37,7 @@ pub struct StatusArgs {
     /// namespace
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Ask about this revision: exit with 3 unless it is current and rolled out
+    /// Check this revision: exit with 3 unless it is current and rolled out
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     to_revision: Option<i64>,
     /// Output format. One of: (wide, json, yaml, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
@@ -72,7 +72,7 @@ impl StatusArgs {
             return Err(CommandError::usage("names and --selector cannot be given together"));
         }
         if to_revision.is_some() && names.len() != 1 {
-            return Err(CommandError::usage("--to-revision is about one DaemonSet: give its name"));
+            return Err(CommandError::usage("--to-revision needs one DaemonSet: give its name"));
         }
         if output == Some(Output::Name) {
             return Err(CommandError::usage("invalid --output \"name\" for status: give wide, json or yaml"));

@@ -274,7 +274,7 @@ fn check_readable(snapshot: &Snapshot) -> Result<(), CommandError> {
         Some(GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission)) => {
             Err(CommandError::new("DaemonSets cannot be followed")
                 .hint(format!("this needs the permission to {permission}"))
-                .hint("without --watch, it is enough to get the DaemonSet"))
+                .hint("without --watch, permission to get the DaemonSet is enough"))
         }
         Some(GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned | GapCause::Unreadable { .. })
         | None => Ok(()),

@@ -326,7 +326,7 @@ pub(super) fn check_watch(target: &Target, output: Option<&Output>) -> Result<()
     }
     match output {
         Some(Output::Wide | Output::Json) | None => Ok(()),
-        Some(_) => Err(CommandError::usage("--watch prints text or JSON: leave out -o, or use -o wide or -o json")),
+        Some(_) => Err(CommandError::usage("--watch supports only -o wide and -o json")),
     }
 }
 

@@ -107,8 +107,8 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Nodes if unreadable => "its node is left out",
         Kind::DaemonSets if unreadable => "it is left out",
         Kind::Pods if unreadable && gap.namespace.is_none() => "the free resources of its node are unknown",
-        Kind::Pods if elsewhere => "free room and taken ports are known only in the scheduler's words",
-        Kind::Pods => "numbers of pods are those of each status",
+        Kind::Pods if elsewhere => "free resources and used host ports are known only from scheduler messages",
+        Kind::Pods => "pod counts are those of each status",
         Kind::DaemonSets => "its DaemonSets are left out",
         Kind::ControllerRevisions => "which pods are updated is known only by their template generation",
         Kind::Nodes if snapshot.nodes.is_empty() => {
@@ -116,7 +116,7 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         }
         Kind::Nodes => "other nodes are left out",
         Kind::Events if elsewhere => return None,
-        Kind::Events => "why pods were not made, scheduled or started may stay open",
+        Kind::Events => "why pods were not created, scheduled or started may be unknown",
         // Whether there is none or it could not be read, the lease only ever adds to an answer.
         Kind::Leases => return None,
         Kind::PodDisruptionBudgets => return None,
@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(report.daemon_sets[0].counts.available, Some(1));
         assert_eq!(
             report.incomplete[0].message,
-            "pods of other namespaces could not be read (list pods is forbidden): free room and taken ports are known \
-             only in the scheduler's words"
+            "pods of other namespaces could not be read (list pods is forbidden): free resources and used host ports are known \
+             only from scheduler messages"
         );
     }
 

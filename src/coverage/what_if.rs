@@ -11,7 +11,7 @@ use super::verdict::eligibility;
 use super::verdict::finding::Finding;
 use super::verdict::fit::{Room, port_conflicts};
 use super::verdict::unscheduled_pod;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::snapshot::{Kind, Snapshot};
@@ -38,6 +38,8 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
         nodes_total: index.nodes.len(),
         eligible_now: 0,
         eligible_then: 0,
+        template_changes: proposal.live.map(|live| !live.template().same_meaning(&proposed.template())),
+        on_delete: proposed.spec.update_strategy == UpdateStrategy::OnDelete,
         warnings: Vec::new(),
         keeps: Vec::new(),
         missing: Vec::new(),
@@ -111,10 +113,12 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
             affects_counts: true,
         });
     }
-    if report.eligible_then == 0 {
+    if report.eligible_then == 0 || !report.exists {
         let mut not_eligible = Groups::default();
         for node in &index.nodes {
-            not_eligible.extend(&node.metadata.name, proposal.loss(node, false));
+            if !proposal.pod.decide(node).should_run {
+                not_eligible.extend(&node.metadata.name, proposal.loss(node, false));
+            }
         }
         report.not_eligible = not_eligible.into_report();
     }

@@ -189,7 +189,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
         match plan.from_revision {
             Some(from) if outcome.can_return => {
                 let command = on(&["ds", "undo"]).flag("--to-revision", from.to_string()).name(&name);
-                hint("to return:", &command, view, out)?;
+                hint("to undo:", &command, view, out)?;
             }
             Some(from) => {
                 let text = format!("revision {from} is no longer retained (spec.revisionHistoryLimit)");
@@ -202,7 +202,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
         hint("to restart one:", &on(&["delete", "pod"]).name(&pod.pod), view, out)?;
     }
     let waits = |warning: &Warning| warning.code == WarningCode::OnDelete;
-    let watch = if plan.daemon_set.api_version == "apps/v1" && !plan.warnings.iter().any(waits) {
+    let watch = if !plan.daemon_set.is_advanced() && !plan.warnings.iter().any(waits) {
         on(&["ds", "status"]).switch("--watch").name(name)
     } else {
         on(&["ds", "history"]).name(name)

@@ -86,16 +86,21 @@ fn now(effect: &Effect, pace: Pace) -> String {
         (Some(number), false) => format!("{number} are now"),
     };
     let (Some(replaced), Some(outdated)) = (pace.replaced_now, effect.outdated) else { return in_use };
-    let so = match (outdated, replaced) {
-        (0, _) => return format!("{in_use}; no pod is of an older revision, so none is replaced"),
-        (_, 0) => "so none is replaced at once".to_owned(),
-        (_, replaced) => {
-            let before = effect.before.and_then(|before| before.replaced_now).filter(|before| *before > 0);
-            let instead = before.map_or_else(String::new, |before| format!(" instead of {before}"));
-            format!("so {} replaced at once{instead}", are(replaced))
+    let before = effect.before.and_then(|before| before.replaced_now).filter(|before| *before > 0);
+    let instead = before.map_or_else(String::new, |before| format!(" instead of {before}"));
+    match (outdated, replaced) {
+        (0, _) => format!("{in_use}; no pod is of an older revision, so none is replaced"),
+        (_, 0) => format!("{in_use}, so none is replaced at once"),
+        (_, replaced) if pace.surges => {
+            let pods = if replaced == 1 { "1 new pod is".to_owned() } else { format!("{replaced} new pods are") };
+            format!("{in_use}, so {pods} created at once{instead}")
         }
-    };
-    format!("{in_use}, {so}")
+        // Those that are not available are replaced whatever the limit is.
+        (_, replaced) if pace.in_use.is_some_and(|in_use| in_use >= pace.allowed) => {
+            format!("{in_use}; {} replaced at once{instead}, because they are not available anyway", are(replaced))
+        }
+        (_, replaced) => format!("{in_use}, so {} replaced at once{instead}", are(replaced)),
+    }
 }
 
 fn duration(effect: &Effect) -> Option<String> {

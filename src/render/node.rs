@@ -63,7 +63,7 @@ fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], view: &View, out: &mu
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let mut layout = vec![
         Column::text("DAEMONSET", move |(daemon_set, _): &(&DaemonSetCoverage, &NodeCoverage)| name(daemon_set)),
-        Column::text("RUNS", move |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| yes_no(row.should_run)),
+        Column::text("ELIGIBLE", move |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| yes_no(row.should_run)),
         Column::text("STATE", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::state(row.state)),
         Column::text("REASON", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::reason(row)),
         Column::sentence("WHAT", |(_, row): &(&DaemonSetCoverage, &NodeCoverage)| nodes::what(row, view)).droppable(1),

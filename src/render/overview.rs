@@ -78,7 +78,9 @@ fn summary(report: &CoverageReport) -> String {
     let desired: usize = counted().filter_map(|counts| counts.eligible).sum();
     let available: usize = counted().filter_map(|counts| counts.available).sum();
     let missing = desired.saturating_sub(available);
+    let are_known = counted().all(|counts| counts.eligible.is_some() && counts.available.is_some());
     let pods = match (missing, desired) {
+        _ if !are_known => "how many pods are available is not known".to_owned(),
         (_, 0) => "no pods are desired".to_owned(),
         (0, 1) => "the desired pod is available".to_owned(),
         (0, _) => format!("all {desired} desired pods are available"),

@@ -9,7 +9,6 @@ use super::text::{count, some_of, wrap};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::fix::Command;
-use crate::report::history::Subcommand;
 use crate::report::partition::{PartitionReport, PartitionStage, SKIP_LABEL};
 
 /// Writes the plan.
@@ -22,11 +21,14 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let kept = report.old - report.update;
     let head = match report.update {
-        0 if kept == 0 => format!("{name}: nothing to update; no node is on an older revision"),
-        0 => format!("{name}: nothing to update; {kept} of {} stay on older revisions", count_of(report.desired)),
+        0 if !report.changes.is_empty() => {
+            format!("{name}: hold the rollout; no node is updated, and {kept} of {} stay on other revisions", count_of(report.desired))
+        }
+        0 if kept == 0 => format!("{name}: nothing to update; no node is on another revision"),
+        0 => format!("{name}: nothing to update; {kept} of {} stay on other revisions", count_of(report.desired)),
         update => {
             format!(
-                "{name}: update {update} of {} to {revision}, keep {kept} on older revisions",
+                "{name}: update {update} of {} to {revision}, keep {kept} on other revisions",
                 count_of(report.desired)
             )
         }
@@ -38,15 +40,19 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
         writeln!(out)?;
     }
     if !report.not_applied.is_empty() {
-        paragraph("only the template of the manifest is applied; these differences are not:", plain, view, out)?;
+        paragraph("only the template of the manifest is applied; these differences are ignored:", plain, view, out)?;
         writeln!(out)?;
         changes::write(&report.not_applied, view, out)?;
         writeln!(out)?;
     }
     if !report.nodes.is_empty() {
         let allowed = report.max_unavailable;
+        let now = match report.unavailable {
+            0 => String::new(),
+            now => format!(" ({now} now)"),
+        };
         let text = format!(
-            "in this order, with at most {allowed} {} without an available pod at a time: {}",
+            "in this order, with at most {allowed} {} unavailable at a time{now}: {}",
             if allowed == 1 { "node" } else { "nodes" },
             some_of(&report.nodes, (view.width * 2).saturating_sub(70))
         );
@@ -58,7 +64,7 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
         paragraph(&gates(report), plain, view, out)?;
     }
     if !report.not_ready.is_empty() {
-        let text = format!("left out because the nodes are not ready: {}", some_of(&report.not_ready, view.width));
+        let text = format!("skipped because the node is not ready: {}", some_of(&report.not_ready, view.width));
         paragraph(&text, style::moving, view, out)?;
     }
     if !report.skipped.is_empty() {
@@ -109,7 +115,7 @@ fn plain(line: String) -> String {
 /// Fails if the output cannot be written.
 pub(crate) fn dry_run(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
-    if report.keep == 0 && report.update > 0 && report.daemon_set.api_version == "apps/v1" {
+    if report.keep == 0 && report.update > 0 && !report.daemon_set.is_advanced() {
         let text = format!("after the last node, the update strategy becomes {} again", report.original_strategy);
         paragraph(&text, plain, view, out)?;
     }
@@ -139,7 +145,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let outcome = &report.outcome;
     let done = format!(
-        "{} on {revision}, {} on older revisions",
+        "{} on {revision}, {} on other revisions",
         count(usize::try_from(outcome.updated).unwrap_or(0), "node"),
         outcome.old
     );
@@ -147,7 +153,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
         PartitionStage::Planned | PartitionStage::Unknown => return Ok(()),
         PartitionStage::Finished => {
             // The strategy of an Advanced DaemonSet was never suspended.
-            let restored = match report.daemon_set.api_version == "apps/v1" {
+            let restored = match !report.daemon_set.is_advanced() {
                 true => format!("; the update strategy is {} again", report.original_strategy),
                 false => String::new(),
             };
@@ -158,7 +164,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
         PartitionStage::Begun => paragraph(&format!("{name}: {done}"), style::moving, view, out)?,
         PartitionStage::Stopped => {
             // The pods of an Advanced DaemonSet are replaced by its controller.
-            let replaced = match report.daemon_set.api_version == "apps/v1" {
+            let replaced = match !report.daemon_set.is_advanced() {
                 true if report.is_stopped_by_prepull() => " before any change".to_owned(),
                 true => format!(" after {}", count(outcome.replaced.len(), "node")),
                 false => String::new(),
@@ -194,22 +200,16 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
     if outcome.stage == PartitionStage::Finished || report.is_stopped_by_prepull() {
         return Ok(());
     }
-    let command = |subcommand| report.daemon_set.command(subcommand);
     if let Some(node) = report.skipped.first() {
         let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
         paragraph(&text, style::moving, view, out)?;
         let label = Command::kubectl(&["label", "node"]).name(node).name(format!("{SKIP_LABEL}-"));
         hint("to update it:", &label, view, out)?;
     }
-    match outcome.stage {
-        PartitionStage::Complete => hint("to finish:", &command(Subcommand::Partition).name("0"), view, out)?,
-        _ => hint("to continue:", &command(Subcommand::Partition).name(report.partition.clone()), view, out)?,
-    }
-    // Nothing of an Advanced DaemonSet is suspended.
-    if report.daemon_set.api_version == "apps/v1" {
-        hint("to leave:", &command(Subcommand::Resume), view, out)?;
-    }
-    hint("to go back:", &command(Subcommand::Undo), view, out)
+    outcome.way_out.iter().try_for_each(|fix| match &fix.command {
+        Some(command) => hint(&format!("{}:", fix.advice), command, view, out),
+        None => Ok(()),
+    })
 }
 
 /// Returns how far a stage is, in a line.
@@ -217,7 +217,7 @@ pub(crate) fn progress(report: &PartitionReport) -> String {
     let outcome = &report.outcome;
     let kept = match report.keep {
         0 => String::new(),
-        kept => format!("; {kept} of {} stay on older revisions", report.desired),
+        kept => format!("; {kept} of {} stay on other revisions", report.desired),
     };
     format!("stage: {} of {} replaced{kept}", outcome.replaced.len(), count(report.nodes.len(), "pod"))
 }

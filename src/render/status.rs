@@ -67,7 +67,7 @@ fn or_unknown(number: Option<usize>) -> String {
 fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let mut words: Vec<String> = rollout.concerns.iter().map(|concern| concern.code.name().to_owned()).collect();
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
-        words.push(format!("kube-controller-manager silent for {}", ago(since, now)));
+        words.push(format!("kube-controller-manager lease not renewed for {}", ago(since, now)));
     }
     let causes = rollout.causes.iter().filter(|cause| !cause.passing);
     words.extend(causes.take(2).map(|cause| format!("{} {}", cause.nodes.len(), cause.code)));
@@ -244,7 +244,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
 /// Returns what `pause` or `partition` has done, for a table.
 pub(super) fn held_in_short(hold: &RolloutHold) -> String {
     match &hold.partition {
-        _ if !hold.in_force => "update strategy put back despite kubectl ds".to_owned(),
+        _ if !hold.in_force => "update strategy was restored by someone else".to_owned(),
         None => "paused by kubectl ds".to_owned(),
         Some(partition) => format!("partitioned by kubectl ds ({partition})"),
     }

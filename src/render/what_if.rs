@@ -53,13 +53,20 @@ fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Resu
     let (name, then, now) = (name(report, view), report.eligible_then, report.eligible_now);
     let nodes = count(report.nodes_total, "node");
     let mut line = match report.exists {
-        false => format!("{name} does not exist yet; it would run on {then} of {nodes}"),
-        true if then == now => format!("{name} would run on {then} of {nodes}, as many as now"),
-        true => format!("{name} would run on {then} of {nodes} instead of {now}"),
+        false => format!("{name} does not exist yet; {then} of {nodes} would be eligible"),
+        true if then == now => format!("{name}: {then} of {nodes} would be eligible, as many as now"),
+        true => format!("{name}: {then} of {nodes} would be eligible instead of {now}"),
     };
     let unfit: usize = report.does_not_fit.iter().map(|group| group.count).sum();
     if unfit > 0 {
-        line += &format!("; on {unfit} of them it would not fit");
+        line += &format!("; on {unfit} of them a pod would not fit");
+    }
+    if let Some(changes) = report.template_changes {
+        line += match (changes, report.on_delete) {
+            (false, _) => "; the template stays the same",
+            (true, false) => "; the template changes, so all pods would be replaced",
+            (true, true) => "; the template changes, and each pod keeps the present one until it is deleted",
+        };
     }
     for line in wrap(&line, view.width) {
         writeln!(out, "{}", style::answer(line))?;
@@ -80,7 +87,13 @@ fn all_groups(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Re
     groups("DOES NOT FIT", unfit, &report.does_not_fit, view, out)?;
     if !report.not_eligible.is_empty() && report.loses.is_empty() {
         let count = report.not_eligible.iter().map(|group| group.count).sum();
-        groups("NOT ELIGIBLE", count, &report.not_eligible, view, out)?;
+        match report.eligible_then {
+            0 => groups("NOT ELIGIBLE", count, &report.not_eligible, view, out)?,
+            _ => {
+                let nodes: Vec<String> = report.not_eligible.iter().flat_map(|group| group.nodes.clone()).collect();
+                row("NOT ELIGIBLE", &nodes, style::context, view, out)?;
+            }
+        }
     }
     Ok(())
 }

@@ -95,13 +95,18 @@ impl DaemonSetName {
 
     /// Returns the name as sentences begin with it, such as `team/agent` or `Advanced DaemonSet team/agent`.
     pub fn title(&self) -> String {
-        let flavor = if self.api_version == "apps/v1" { "" } else { "Advanced DaemonSet " };
+        let flavor = if self.is_advanced() { "Advanced DaemonSet " } else { "" };
         format!("{flavor}{}/{}", self.namespace, self.name)
     }
 
     /// Returns the name as commands of this tool take it, such as `agent` or `ads/agent`.
     pub fn short(&self) -> String {
-        if self.api_version == "apps/v1" { self.name.clone() } else { format!("ads/{}", self.name) }
+        if self.is_advanced() { format!("ads/{}", self.name) } else { self.name.clone() }
+    }
+
+    /// Returns whether it is an Advanced DaemonSet of OpenKruise.
+    pub(crate) fn is_advanced(&self) -> bool {
+        self.api_version != "apps/v1"
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::change::Change;
 use super::coverage::Incomplete;
+use super::fix::Fix;
 use super::history::DaemonSetName;
 use super::plan::Warning;
 use super::reason::ReasonCode;
@@ -56,6 +57,8 @@ pub struct PartitionReport {
     pub skipped: Vec<String>,
     /// How many nodes may be without an available pod at a time, including those that are already.
     pub max_unavailable: i64,
+    /// How many nodes are without an available pod now.
+    pub unavailable: i64,
     /// What has to hold before the next pod is replaced.
     pub gates: Gates,
     /// The update strategy that is restored after the last stage, such as `RollingUpdate 10%`.
@@ -123,6 +126,8 @@ pub struct PartitionOutcome {
     pub leaked: Vec<String>,
     /// Why the stage was stopped.
     pub failures: Vec<GateFailure>,
+    /// How to continue, and how to go back.
+    pub way_out: Vec<Fix>,
 }
 
 /// How far a stage has come.

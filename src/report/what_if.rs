@@ -48,6 +48,10 @@ pub struct WhatIfReport {
     pub eligible_now: usize,
     /// Nodes that would run a pod of the manifest.
     pub eligible_then: usize,
+    /// Whether the template differs from the live one; `null` if there is none.
+    pub template_changes: Option<bool>,
+    /// Whether the update strategy would be OnDelete, so that pods keep their template until they are deleted.
+    pub on_delete: bool,
     /// What will go wrong as the pods are replaced, at present.
     pub warnings: Vec<Warning>,
     /// Nodes that keep a pod, by name.
@@ -60,7 +64,7 @@ pub struct WhatIfReport {
     pub loses: Vec<ReasonGroup>,
     /// Nodes that would run a pod that does not fit, by reason.
     pub does_not_fit: Vec<ReasonGroup>,
-    /// Why no node would be eligible; empty if one would be.
+    /// Why nodes would not be eligible; empty if one would be and the DaemonSet exists already.
     pub not_eligible: Vec<ReasonGroup>,
     /// The nodes by the value of a label; `null` unless requested.
     pub by: Option<ChangesBy>,

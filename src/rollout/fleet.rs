@@ -60,7 +60,8 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
     let is_critical =
         template.priority_class_name == "system-node-critical" || daemon_set.metadata.namespace == "kube-system";
     let eligible = coverage.counts.eligible.unwrap_or_default();
-    let unavailable = eligible.saturating_sub(coverage.counts.available.unwrap_or_default());
+    // What is not known is no reason to come first.
+    let unavailable = coverage.counts.available.map_or(0, |available| eligible.saturating_sub(available));
     let share = unavailable * 1000 / eligible.max(1);
     let row = ListRow {
         namespace: coverage.namespace,

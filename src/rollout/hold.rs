@@ -1,6 +1,6 @@
 //! Pausing a rollout and resuming it: who stands against it, what it means for the cluster, and what may undo it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::change_warnings::{self, Written};
 use super::difference::object;
@@ -12,6 +12,7 @@ use super::revisions::Revisions;
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
+use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{Action, Plan};
 use crate::report::history::Subcommand;
@@ -52,7 +53,7 @@ pub(crate) fn pause(
     }
     let was_running = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     if planned.report.needed && !was_running {
-        planned.report.warnings.extend(who_puts_back(daemon_set));
+        planned.report.warnings.extend(who_puts_back(daemon_set, None));
     } else if was_running && planned.report.needed {
         planned.report.why = Some("a client that is replacing pods stops".to_owned());
     } else {
@@ -76,7 +77,7 @@ pub(crate) fn resume(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned 
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     report.why = match Hold::of(daemon_set) {
         Some(hold) if !hold.is_in_force => {
-            Some("the update strategy is no longer OnDelete, so it is left as it is".to_owned())
+            Some("the update strategy is no longer OnDelete, so it is not changed".to_owned())
         }
         None if !report.needed && is_on_delete => Some(
             "it is not paused, and its update strategy is OnDelete: `kubectl ds set --type` changes that".to_owned(),
@@ -132,13 +133,15 @@ pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
     Some(format!("{} {}, which controls it", owner.kind, owner.name))
 }
 
-/// Warns of everybody who may put the suspended strategy back, and of what follows from that.
-pub(super) fn who_puts_back(daemon_set: &DaemonSet) -> Vec<Warning> {
+/// Warns of everybody who may put back the suspended strategy, or the partition of an Advanced DaemonSet, and of what follows.
+pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPercent>) -> Vec<Warning> {
     const TYPE: &[&str] = &["spec", "updateStrategy", "type"];
     const PAUSED: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "paused"];
-    let written: (&[&str], Value) = match daemon_set.flavor() {
-        Flavor::Apps => (TYPE, "OnDelete".into()),
-        Flavor::Advanced => (PAUSED, true.into()),
+    const PARTITION: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "partition"];
+    let written: (&[&str], Value) = match (daemon_set.flavor(), partition) {
+        (Flavor::Apps, _) => (TYPE, "OnDelete".into()),
+        (Flavor::Advanced, None) => (PAUSED, true.into()),
+        (Flavor::Advanced, Some(partition)) => (PARTITION, json!(partition)),
     };
     let mut warnings = change_warnings::managers(daemon_set, Written::Fields(&[written.0]));
     warnings.extend(change_warnings::last_applied_fields(daemon_set, &[written]));

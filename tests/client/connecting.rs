@@ -281,8 +281,8 @@ fn a_silent_server_is_left_when_the_time_is_up() {
     assert_eq!(
         error.to_string(),
         format!(
-            "Unable to connect to the server: {}: no whole answer came within 0.3 s (--request-timeout)\n\
-             hint: check that the server can be reached from here; --request-timeout says how long to wait",
+            "Unable to connect to the server: {}: the response was incomplete after 0.3 s (--request-timeout)\n\
+             hint: check that the server can be reached from here, or increase --request-timeout",
             server.address
         )
     );

@@ -327,7 +327,7 @@ fn forbidden_daemon_sets_are_an_error() {
     assert_eq!(
         shown(read(&options(&server), &all()).unwrap_err()),
         format!(
-            "Error from server (Forbidden): {message}\nhint: ask whoever manages the cluster for this permission; \
+            "Error from server (Forbidden): {message}\nhint: ask your cluster administrator for this permission; \
              `kubectl auth can-i --list` shows which you have"
         )
     );

@@ -182,7 +182,7 @@ fn hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
             );
         }
         let end = cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::UnexpectedEof);
-        end.then_some("the server or a proxy on the way hung up; check the address, and that the port speaks TLS")
+        end.then_some("the server or a proxy closed the connection; check the address, and that the port uses TLS")
     })
 }
 

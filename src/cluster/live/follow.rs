@@ -191,6 +191,11 @@ impl<'a, K> Follower<'a, K> {
                 self.state = State::At(version);
                 return None;
             }
+            // A proxy that ends each watch at once hides what happens.
+            Ok(None) if self.pause > FIRST_PAUSE => {
+                let problem = "the watch ended as soon as it began".to_owned();
+                return self.fail(version, ClusterError::Connection { message: problem, hints: Vec::new() });
+            }
             Ok(None) => {
                 self.back_off(Some(version));
                 return None;

@@ -237,8 +237,10 @@ impl Live {
 /// Notes that the API server returned no nodes, if the status of a DaemonSet counts some.
 pub(super) fn note_missing_nodes(snapshot: &mut Snapshot) {
     let is_counted = snapshot.daemon_sets_of_any_flavor().any(|one| one.status.desired_number_scheduled > 0);
+    let gap = Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned };
+    snapshot.gaps.retain(|known| *known != gap);
     if snapshot.nodes.is_empty() && is_counted {
-        snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned });
+        snapshot.gaps.push(gap);
     }
 }
 

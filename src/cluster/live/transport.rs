@@ -333,7 +333,7 @@ impl Transport {
         tokio::time::timeout_at(end, future).await.map_err(|_| {
             let how = match self.timeout {
                 Some(timeout) if end != silence => {
-                    format!("no whole answer came within {} s (--request-timeout)", timeout.as_secs_f64())
+                    format!("the response was incomplete after {} s (--request-timeout)", timeout.as_secs_f64())
                 }
                 _ => format!("no answer came within {} s", max_silence.as_secs()),
             };

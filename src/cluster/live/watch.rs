@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout_at};
 use super::follow::{Change, follow};
 use super::list::{Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
-use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, unreadable_lease};
+use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, note_missing_nodes, unreadable_lease};
 use super::reader::Reader;
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
@@ -349,6 +349,9 @@ impl<'a> Watch<'a> {
             }
         }
         self.has_changed |= followed.failure != failure;
+        if followed.is_listed && matches!(kind, Kind::Nodes | Kind::DaemonSets | Kind::AdvancedDaemonSets) {
+            note_missing_nodes(snapshot);
+        }
         match kind {
             Kind::Pods => {
                 self.nodes.are_due = true;

@@ -78,11 +78,11 @@ fn pod_security_denied(daemon_set: &DaemonSet, message: &str) -> Option<Finding>
     let finding = |advice: String| Finding::new(ReasonCode::PodSecurityDenied, message.as_str(), advice);
     Some(if needs_node.iter().any(|violation| violations.contains(violation)) {
         let advice = format!(
-            "if the pods need this access to the node, a securityContext does not help: set label \
-             pod-security.kubernetes.io/enforce=privileged on namespace {namespace}, or move the DaemonSet to a namespace \
-             that has it"
+            "if the pods need this access to the node, a securityContext does not help: ask whoever owns namespace \
+             {namespace} to set its label pod-security.kubernetes.io/enforce=privileged, or move the DaemonSet to a \
+             namespace that has it, one of"
         );
-        let get = Command::kubectl(&["get", "namespace", "--show-labels"]).name(namespace);
+        let get = Command::kubectl(&["get", "namespaces", "-l", "pod-security.kubernetes.io/enforce=privileged"]);
         finding(advice).with_command(get)
     } else {
         finding(format!("set the securityContext in the template as level {level} requires"))

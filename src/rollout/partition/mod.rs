@@ -12,6 +12,7 @@ mod order;
 pub(crate) mod plan;
 pub(crate) mod prepull;
 pub(crate) mod template;
+pub(crate) mod way_out;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -47,6 +48,8 @@ pub(crate) struct Stage {
     pub(crate) deleted: BTreeSet<String>,
     /// The UIDs of the pods that have passed the command of `--verify`.
     pub(crate) verified: BTreeSet<String>,
+    /// Whether no gate is about pods that have the revision as soon as the controller has observed it.
+    pub(crate) spares_present_pods: bool,
     /// The UIDs of pods of this revision that no gate is about: they ran before the stage.
     pub(crate) spared: BTreeSet<String>,
     /// When a pod was last deleted or became available.

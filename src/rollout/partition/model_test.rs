@@ -295,7 +295,6 @@ impl Client {
             verify: None,
             prepull: false,
             evict: false,
-            spares_present_pods: false,
             delete_surge_pods: false,
             run: format!("run {}", model.clients),
         };

@@ -89,7 +89,7 @@ pub(crate) enum Loss {
     TakenOver,
     /// The template was changed.
     TemplateChanged,
-    /// Nodes, pods or revisions cannot be read any more.
+    /// Nodes, pods or revisions can no longer be read.
     Unknown,
 }
 

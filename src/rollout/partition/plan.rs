@@ -52,8 +52,6 @@ pub(crate) struct Request {
     pub(crate) evict: bool,
     /// Whether the newer pod of nodes with two may be deleted.
     pub(crate) delete_surge_pods: bool,
-    /// Whether no gate is about pods that have the new template already: they were never replaced.
-    pub(crate) spares_present_pods: bool,
     /// What names this client.
     pub(crate) run: String,
 }
@@ -174,10 +172,11 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     let pace = pace(&original);
     let max_unavailable = match pace.max_surge.value() {
         0 => pace.max_unavailable,
+        _ if is_advanced => pace.max_unavailable,
         // Without surge each node is without a pod for a while, which the strategy does not allow at all.
         _ => IntOrPercent::Int(1),
     };
-    let mut warnings = warnings(revisions, request, template.as_ref(), &object, snapshot)?;
+    let mut warnings = warnings(revisions, request, keep, template.as_ref(), &object, snapshot)?;
     if !nodes.is_empty() || is_advanced {
         let replacement = Replacement {
             after: &after,
@@ -205,10 +204,11 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             .count(),
         deleted: Default::default(),
         verified: Default::default(),
+        // A template that is written now is that of pods that were not replaced yet, if it was one before.
+        spares_present_pods: template.is_some(),
         spared: Default::default(),
         last_progress: snapshot.now,
     };
-    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let report = PartitionReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "PartitionReport".to_owned(),
@@ -231,6 +231,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         not_ready: if is_advanced { Vec::new() } else { not_ready },
         skipped: if is_advanced { Vec::new() } else { skipped },
         max_unavailable: count(allowed(max_unavailable, desired)),
+        unavailable: count(eligible().filter(|node| !node.updated_is_available && !node.old_is_available).count()),
         gates: report::Gates {
             min_ready_seconds: daemon_set.spec.min_ready_seconds,
             max_restarts: gates.max_restarts,
@@ -260,6 +261,27 @@ fn images(job: &PrepullJob) -> Vec<String> {
     images
 }
 
+impl PartitionReport {
+    /// Makes it that of a stage after others that would have updated these nodes.
+    pub(crate) fn follow(&mut self, before: &[String]) {
+        if before.is_empty() {
+            return;
+        }
+        self.nodes.retain(|node| !before.contains(node));
+        self.update = count(self.nodes.len());
+        self.old -= count(before.len());
+        // They were shown for the first stage, which writes them.
+        self.changes.clear();
+        self.not_applied.clear();
+        self.warnings.clear();
+        self.incomplete.clear();
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 /// Returns the number of pods that stay on older revisions, as the annotation has it.
 fn keep(amount: Amount, desired: usize) -> IntOrPercent {
     match amount {
@@ -280,12 +302,13 @@ fn pace(strategy: &Value) -> RollingUpdate {
 fn warnings(
     revisions: &Revisions<'_>,
     request: &Request,
+    keep: IntOrPercent,
     template: Option<&Template>,
     object: &Value,
     snapshot: &Snapshot,
 ) -> Result<Vec<Warning>, Refusal> {
     let daemon_set = revisions.daemon_set;
-    let mut warnings = who_puts_back(daemon_set);
+    let mut warnings = who_puts_back(daemon_set, Some(keep));
     if let Some(template) = template {
         let managers = change_warnings::managers(daemon_set, Written::Template);
         let new = managers.into_iter().filter(|warning| !warnings.iter().any(|other| other.code == warning.code));
@@ -299,6 +322,12 @@ fn warnings(
             return Err(Refusal::SurgePods(effect.surge_pods_deleted));
         }
         warnings.extend(surge_pods_deleted(&effect));
+    }
+    if daemon_set.flavor() == Flavor::Advanced {
+        // Its controller replaces the pods as it does without a partition, unless it replaces none.
+        let obstacles = change_warnings::obstacles(daemon_set, false).into_iter();
+        warnings.extend(obstacles.filter(|one| matches!(one.code, WarningCode::OnDelete | WarningCode::Paused)));
+        return Ok(warnings);
     }
     if let UpdateStrategy::RollingUpdate(rolling) = &daemon_set.spec.update_strategy
         && rolling.max_surge.value() != 0

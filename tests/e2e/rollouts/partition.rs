@@ -247,7 +247,7 @@ fn a_failing_command_of_verify_stops_a_stage() {
     let workload = create(Api::Apps, &json!(1));
     let run =
         workload.run(&["partition", "--update=3", "--image=agent=agent:2", "--verify=test $NODE = node-0"]).expect(3);
-    run.must_say("--verify has failed");
+    run.must_say("--verify command failed");
     assert_eq!(pods(&workload).1, 1, "{run}");
     let run =
         workload.run(&["partition", "--update=3", "--verify=test -n \"$NODE$POD\" && test $REVISION = 2"]).expect(0);
@@ -429,7 +429,7 @@ fn nodes_and_pods_that_change_in_the_middle_of_a_stage_are_counted() {
     cluster.api.delete(&format!("{pods}/{}", name(kept_node(&workload, &new()).as_str())));
     control_plane.wait_until("another node is updated", || (pods_of(&workload, &new()) == 12).then_some(()));
     workload.run(&["status"]).expect(3).must_say("1 more node");
-    workload.run(&["partition", "11"]).expect(0).must_say("12 nodes on revision 2, 10 on older revisions");
+    workload.run(&["partition", "11"]).expect(0).must_say("12 nodes on revision 2, 10 on other revisions");
     workload.run(&["resume", "--watch"]).expect(0).must_say("revision 2 is available on all 22 nodes");
 }
 
@@ -535,7 +535,7 @@ fn stages_are_asked_for_on_a_terminal_which_shows_how_far_they_are() {
     let mut run = start(&stages);
     run.wait_for("the question", |rows| has(rows, "begin this stage? [y/N]"));
     run.type_text("y\n");
-    run.wait_for("the stage", |rows| has(rows, "stage: 2 of 2 pods replaced; 18 of 20 stay on older revisions"));
+    run.wait_for("the stage", |rows| has(rows, "stage: 2 of 2 pods replaced; 18 of 20 stay on other revisions"));
     run.wait_for("the second question", |rows| {
         has(rows, "update 18 of 20 nodes") && has(rows, "begin this stage? [y/N]")
     });

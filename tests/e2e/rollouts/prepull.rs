@@ -80,7 +80,7 @@ fn an_image_that_cannot_be_pulled_stops_a_stage_before_any_change() {
         let run = workload.run(&[&["partition", "--update=3", image, "--prepull"], more].concat()).expect(3);
         run.must_say("stopped before any change")
             .must_say("ImagePullFailed: cannot pull agent-cannot-pull:2 (ErrImagePull): failed to resolve reference");
-        assert!(!run.says("rolling the updated nodes back") && !run.says("to go back:"), "{run}");
+        assert!(!run.says("rolling the updated nodes back") && !run.says("to roll back:"), "{run}");
         assert_eq!(untouched(&workload), before, "{run}");
         wait_until_nothing_is_left(&workload);
     }

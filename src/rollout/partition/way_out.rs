@@ -1,0 +1,71 @@
+//! How to continue after a stage has ended, and how to go back.
+
+use super::plan::Request;
+use crate::model::selector::LabelSelector;
+use crate::report::fix::{Command, Fix};
+use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::partition::{PartitionReport, PartitionStage};
+
+/// The default of `--progress-deadline`.
+const PROGRESS_DEADLINE_SECONDS: i64 = 600;
+
+/// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.
+pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Option<i64>) -> Vec<Fix> {
+    let name = &report.daemon_set;
+    let fix = |advice: &str, command| Fix { advice: advice.to_owned(), command: Some(command) };
+    let mut fixes = match report.outcome.stage {
+        PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
+        PartitionStage::Stopped if report.is_stopped_by_prepull() => return Vec::new(),
+        PartitionStage::Complete => {
+            // The other nodes are updated, too.
+            let (nodes, node_selector) = (Vec::new(), LabelSelector::default());
+            let request = Request { nodes, node_selector, ..request.clone() };
+            vec![fix("to finish", again(name, &request, "0"))]
+        }
+        PartitionStage::Begun | PartitionStage::Stopped => {
+            vec![fix("to continue", again(name, request, &report.partition))]
+        }
+    };
+    // Nothing of an Advanced DaemonSet is suspended.
+    if name.is_advanced() {
+        fixes.push(fix("to roll back", name.command(Subcommand::Undo)));
+        return fixes;
+    }
+    fixes.push(fix("to resume", name.command(Subcommand::Resume)));
+    let back = |number: i64| {
+        let command = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
+        command.flag("--to-revision", number.to_string()).name(name.short()).name("0")
+    };
+    fixes.extend(back_to.map(|number| fix("to roll back", back(number))));
+    fixes
+}
+
+/// Returns the command that asks for a number or percentage of pods that stay on older revisions, under the same gates.
+fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Command {
+    let gates = &request.gates;
+    let restarts = (gates.max_restarts != 0).then(|| gates.max_restarts.to_string());
+    let seconds = |seconds: i64, default: i64| (seconds != default).then(|| format!("{seconds}s"));
+    let selector = Some(request.node_selector.to_string()).filter(|selector| !selector.is_empty());
+    let nodes = Some(request.nodes.join(",")).filter(|nodes| !nodes.is_empty());
+    let flags = [
+        ("--nodes", nodes),
+        ("--node-selector", selector),
+        ("--spread-by", request.spread_by.clone()),
+        ("--max-restarts", restarts),
+        ("--soak", seconds(gates.soak.as_secs(), 0)),
+        ("--progress-deadline", seconds(gates.progress_deadline.as_secs(), PROGRESS_DEADLINE_SECONDS)),
+        ("--verify", request.verify.clone()),
+        ("--wait-for-label", gates.wait_for_label.as_ref().map(ToString::to_string)),
+    ];
+    let switches = [("--prepull", request.prepull), ("--evict", request.evict)];
+    let command = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
+    let command = flags.into_iter().fold(command, |command, (flag, value)| match value {
+        Some(value) => command.flag(flag, value),
+        None => command,
+    });
+    let command = switches
+        .into_iter()
+        .filter(|(_, given)| *given)
+        .fold(command, |command, (flag, _)| command.switch(flag));
+    command.name(name.short()).name(keep)
+}

@@ -13,6 +13,7 @@ use super::program::Run;
 use super::workload::{Api, Workload};
 use super::{Cluster, NODES, Shared};
 use crate::support::interceptor::{Fault, Interceptor, Request};
+use crate::support::say;
 
 /// The whole of it: partition 1, and then 0.
 const COMMAND: &[&str] = &[
@@ -202,7 +203,6 @@ fn no_fault_of_a_request_leads_a_staged_rollout_astray() {
                 loop {
                     let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
                     let (is_met, wrong) = try_out(cell);
-                    wrong.iter().for_each(|wrong| println!("{wrong}"));
                     met.fetch_add(usize::from(is_met), Ordering::Relaxed);
                     problems.lock().unwrap().extend(wrong);
                 }
@@ -210,7 +210,7 @@ fn no_fault_of_a_request_leads_a_staged_rollout_astray() {
         }
     });
     let (met, problems) = (met.into_inner(), problems.into_inner().unwrap());
-    println!("{} requests, {} cells, {met} faults met", requests.len(), cells.len());
+    say(&format!("{} requests, {} faults, of which {met} were met", requests.len(), cells.len()));
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n\n"));
     // A run makes a few requests more or less, depending on what it sees in time.
     assert!(met * 10 > cells.len() * 8, "{met} of {} faults were met", cells.len());

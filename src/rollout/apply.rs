@@ -144,7 +144,7 @@ async fn apply_patch<S: Server>(
                 found => return conclude(found, error),
             },
             Err(error) if is_dry_run => return Application::Refused(Refusal::ByServer(error)),
-            Err(_) => return Application::Unknown(error),
+            Err(_) => return after_lost_answer(server, &patch, before, error).await,
         }
         server.pause(CONFLICT_PAUSE * retry).await;
     }

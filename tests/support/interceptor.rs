@@ -7,6 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -23,6 +24,13 @@ pub struct Request {
     pub body: String,
 }
 
+impl Request {
+    /// Tells whether it is a watch, whose answer does not end.
+    pub fn is_watch(&self) -> bool {
+        self.path.contains("watch=true") || self.path.contains("watch=1")
+    }
+}
+
 /// When an action takes place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
@@ -30,6 +38,21 @@ pub enum Moment {
     Before,
     /// The API server has answered, and the client does not know yet.
     After,
+}
+
+/// What goes wrong with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not passed on, and this is the answer.
+    Answer(String),
+    /// It is not passed on, and the connection ends.
+    LostBefore,
+    /// It is passed on, and the connection ends without an answer.
+    LostAfter,
+    /// It is passed on, and the answer ends in the middle of its body.
+    Truncated,
+    /// It is passed on after this time.
+    Stall(Duration),
 }
 
 type Action = Box<dyn FnMut(Moment, &Request) + Send>;
@@ -43,6 +66,15 @@ pub struct Interceptor {
 impl Interceptor {
     /// Starts to listen; `action` is called before each request, and after those that are no GET.
     pub fn start(api: Api, folder: &Path, action: impl FnMut(Moment, &Request) + Send + 'static) -> Self {
+        Self::listen(api, folder, Box::new(action), None)
+    }
+
+    /// Starts to listen; something goes wrong with one request, the one before which there were so many.
+    pub fn with_fault(api: Api, folder: &Path, number: usize, fault: Fault) -> Self {
+        Self::listen(api, folder, Box::new(|_, _| {}), Some((number, fault)))
+    }
+
+    fn listen(api: Api, folder: &Path, action: Action, fault: Option<(usize, Fault)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let kubeconfig = folder.join(format!("through-{port}.kubeconfig"));
@@ -55,13 +87,13 @@ impl Interceptor {
         });
         fs::write(&kubeconfig, config.to_string()).unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let action: Arc<Mutex<Action>> = Arc::new(Mutex::new(Box::new(action)));
+        let action = Arc::new(Mutex::new(action));
         let interceptor = Interceptor { kubeconfig, seen: seen.clone() };
-        // It ends with the process; a test has no more than a few.
+        // It ends with the process.
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let (seen, action) = (seen.clone(), action.clone());
-                thread::spawn(move || pass_on(client, api, &seen, &action));
+                let (seen, action, fault) = (seen.clone(), action.clone(), fault.clone());
+                thread::spawn(move || pass_on(client, api, &seen, &action, fault));
             }
         });
         interceptor
@@ -72,17 +104,40 @@ impl Interceptor {
         &self.kubeconfig
     }
 
+    /// Returns all requests.
+    pub fn requests(&self) -> Vec<Request> {
+        self.seen.lock().unwrap().clone()
+    }
+
     /// Returns the requests that would change something.
     pub fn writes(&self) -> Vec<Request> {
-        let seen = self.seen.lock().unwrap();
-        seen.iter().filter(|request| !["GET", "HEAD"].contains(&request.method.as_str())).cloned().collect()
+        let mut requests = self.requests();
+        requests.retain(|request| !["GET", "HEAD"].contains(&request.method.as_str()));
+        requests
     }
 }
 
 /// Takes one request, passes it on, and hands back what comes. A client that has gone is no matter.
-fn pass_on(mut client: TcpStream, api: Api, seen: &Mutex<Vec<Request>>, action: &Mutex<Action>) {
+fn pass_on(
+    mut client: TcpStream,
+    api: Api,
+    seen: &Mutex<Vec<Request>>,
+    action: &Mutex<Action>,
+    fault: Option<(usize, Fault)>,
+) {
     let Some((head, request)) = read_request(&mut client) else { return };
-    seen.lock().unwrap().push(request.clone());
+    let number = {
+        let mut seen = seen.lock().unwrap();
+        seen.push(request.clone());
+        seen.len() - 1
+    };
+    let fault = fault.filter(|(at, _)| *at == number).map(|(_, fault)| fault);
+    match &fault {
+        Some(Fault::Answer(answer)) => return drop(client.write_all(answer.as_bytes())),
+        Some(Fault::LostBefore) => return,
+        Some(Fault::Stall(time)) => thread::sleep(*time),
+        _ => {}
+    }
     action.lock().unwrap()(Moment::Before, &request);
     let mut server = TcpStream::connect(("127.0.0.1", api.port())).unwrap();
     // One request a connection, so that the answer's end is the connection's.
@@ -92,6 +147,19 @@ fn pass_on(mut client: TcpStream, api: Api, seen: &Mutex<Vec<Request>>, action: 
     });
     let head = kept.chain(["Host: 127.0.0.1", "Connection: close"]).collect::<Vec<_>>().join("\r\n");
     server.write_all(format!("{head}\r\n\r\n{}", request.body).as_bytes()).unwrap();
+    if let Some(fault @ (Fault::LostAfter | Fault::Truncated)) = fault {
+        let mut answer = Vec::new();
+        // A watch does not end: of its answer there is only the beginning.
+        let _ = match request.is_watch() {
+            true => server.take(100).read_to_end(&mut answer),
+            false => server.read_to_end(&mut answer),
+        };
+        if fault == Fault::Truncated {
+            let body = split_head(&answer).map_or(0, |(_, body)| body.len());
+            let _ = client.write_all(&answer[..answer.len() - body.div_ceil(2)]);
+        }
+        return;
+    }
     if request.method == "GET" {
         // A watch goes on for as long as the client wants it.
         let mut part = vec![0; 64 * 1024];

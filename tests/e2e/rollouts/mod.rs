@@ -12,6 +12,7 @@ pub(super) mod program;
 mod sequence;
 mod sequences;
 mod settings;
+mod staged_faults;
 mod steps;
 mod upgrade;
 mod without_controllers;

@@ -44,7 +44,7 @@ pub(super) fn wait_until_available(workload: &Workload) {
     wait_until_available_on(NODES, workload);
 }
 
-fn wait_until_available_on(nodes: usize, workload: &Workload) {
+pub(super) fn wait_until_available_on(nodes: usize, workload: &Workload) {
     workload.cluster.control_plane.wait_until("all pods are available", || {
         let status = workload.live()["status"].take();
         (status["numberAvailable"] == nodes && status["desiredNumberScheduled"] == nodes).then_some(())
@@ -83,7 +83,7 @@ pub(super) fn pods(workload: &Workload) -> (BTreeSet<String>, usize) {
     (pods.iter().map(|pod| pod["metadata"]["uid"].to_string()).collect(), updated)
 }
 
-fn strategy(workload: &Workload) -> Value {
+pub(super) fn strategy(workload: &Workload) -> Value {
     workload.live()["spec"]["updateStrategy"].take()
 }
 

@@ -175,10 +175,7 @@ impl ClusterError {
                 vec!["the credentials are missing, wrong or expired; log in again, or choose others with --context or --user".to_owned()]
             }
             ClusterError::TimedOut { .. } => {
-                vec![
-                    "check that the server can be reached from here, or increase --request-timeout"
-                        .to_owned(),
-                ]
+                vec!["check that the server can be reached from here, or increase --request-timeout".to_owned()]
             }
             ClusterError::Api { code: 403, .. } => {
                 vec!["ask your cluster administrator for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]

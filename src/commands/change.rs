@@ -195,7 +195,9 @@ pub async fn run(
 fn is_rolled_out(plan: &Plan, daemon_set: &DaemonSet) -> bool {
     let after = plan.applied_to(&daemon_set.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
     match after.map(|after| after.spec.update_strategy) {
-        Some(UpdateStrategy::RollingUpdate(rolling)) => !rolling.paused && rolling.partition.is_none_or(|partition| partition.value() == 0),
+        Some(UpdateStrategy::RollingUpdate(rolling)) => {
+            !rolling.paused && rolling.partition.is_none_or(|partition| partition.value() == 0)
+        }
         _ => false,
     }
 }

@@ -28,8 +28,8 @@ use crate::render;
 use crate::report::partition::PartitionStage;
 use crate::rollout::partition::plan::{Amount, Planned, Request, plan};
 use crate::rollout::partition::template::NewTemplate;
-use crate::rollout::partition::{Gates, NodeLabel};
 use crate::rollout::partition::way_out::way_out;
+use crate::rollout::partition::{Gates, NodeLabel};
 use crate::rollout::revisions::{Revision, Revisions};
 use crate::rollout::status::proven_revision;
 

@@ -22,7 +22,10 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
     let kept = report.old - report.update;
     let head = match report.update {
         0 if !report.changes.is_empty() => {
-            format!("{name}: hold the rollout; no node is updated, and {kept} of {} stay on other revisions", count_of(report.desired))
+            format!(
+                "{name}: hold the rollout; no node is updated, and {kept} of {} stay on other revisions",
+                count_of(report.desired)
+            )
         }
         0 if kept == 0 => format!("{name}: nothing to update; no node is on another revision"),
         0 => format!("{name}: nothing to update; {kept} of {} stay on other revisions", count_of(report.desired)),

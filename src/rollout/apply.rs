@@ -298,12 +298,7 @@ fn conclude<E>(found: Found, error: E) -> Application<E> {
 }
 
 /// Returns what shows that an answer is not the DaemonSet with the change.
-fn problem_of(
-    answer: &Value,
-    patch: &DaemonSetPatch,
-    before: &DaemonSet,
-    is_dry_run: bool,
-) -> Option<&'static str> {
+fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry_run: bool) -> Option<&'static str> {
     let text = |path: &str| answer.pointer(path).and_then(Value::as_str);
     let metadata = &before.metadata;
     if (text("/kind"), text("/apiVersion")) != (Some("DaemonSet"), Some(before.api_version())) {

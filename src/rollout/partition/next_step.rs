@@ -400,7 +400,10 @@ impl<'v, 'a> View<'v, 'a> {
             Waiting::Budget { nodes, allowed } => {
                 let unavailable =
                     if nodes.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", nodes.len()) };
-                late(&format!("{unavailable} no available pod (at most {allowed} allowed): {}", first(nodes)), self.stage)
+                late(
+                    &format!("{unavailable} no available pod (at most {allowed} allowed): {}", first(nodes)),
+                    self.stage,
+                )
             }
             Waiting::Controller | Waiting::Soak(_) => late("nothing has changed", self.stage),
         }

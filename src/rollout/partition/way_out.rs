@@ -63,9 +63,7 @@ fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Command {
         Some(value) => command.flag(flag, value),
         None => command,
     });
-    let command = switches
-        .into_iter()
-        .filter(|(_, given)| *given)
-        .fold(command, |command, (flag, _)| command.switch(flag));
+    let command =
+        switches.into_iter().filter(|(_, given)| *given).fold(command, |command, (flag, _)| command.switch(flag));
     command.name(name.short()).name(keep)
 }

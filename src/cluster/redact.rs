@@ -1,7 +1,7 @@
 //! Hides in a dump what a bug report does not need and its sender may not want to show.
 //!
-//! Secrets are the values of environment variables, of annotations of other tools, of HTTP headers, and of volume
-//! attributes. They are hidden there, and wherever else one occurs: in commands, messages, the manifest that
+//! Secrets are the values of environment variables, of annotations of other tools, of HTTP headers, of volume
+//! attributes, and of flags and URL parameters that are named like one, and the passwords of URLs. They are hidden there, and wherever else one occurs: in commands, messages, the manifest that
 //! `kubectl apply` keeps, and other annotations. So are the names of image registries. Each gets a number, the same
 //! one wherever it occurs, so that what differs still differs and a history tells the same revisions apart.
 
@@ -206,8 +206,14 @@ fn is_name_letter(character: char) -> bool {
 impl Found {
     fn collect(&mut self, value: &Value) {
         match value {
+            Value::String(text) => secrets_in_urls(text).for_each(|secret| self.add_secret(&secret.into())),
             Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
             Value::Object(fields) => {
+                for list in ["args", "command"] {
+                    let words = fields.get(list).and_then(Value::as_array).into_iter().flatten();
+                    let words: Vec<&str> = words.filter_map(Value::as_str).collect();
+                    secrets_in_flags(&words).for_each(|secret| self.add_secret(&secret.into()));
+                }
                 let mut copy = fields.clone();
                 secret_fields(&mut copy, &mut |value| self.add_secret(value));
                 if let Some(Value::Object(annotations)) = fields.get("annotations") {
@@ -269,6 +275,39 @@ fn secret_fields(fields: &mut Map<String, Value>, visit: &mut impl FnMut(&mut Va
     }
 }
 
+/// Returns the passwords of URLs such as `https://user:password@host?token=…`, and the secret parameters.
+fn secrets_in_urls(text: &str) -> impl Iterator<Item = &str> {
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
+    text.split("://").skip(1).flat_map(move |rest| {
+        let url = rest.split(ends).next().unwrap_or_default();
+        let (rest, query) = url.split_once('?').unwrap_or((url, ""));
+        let authority = rest.split('/').next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        let password = user.and_then(|user| user.split_once(':')).map(|(_, password)| password);
+        let parameters = query.split(['&', '#']).filter_map(|parameter| parameter.split_once('='));
+        password.into_iter().chain(parameters.filter(|(name, _)| is_secret_name(name)).map(|(_, value)| value))
+    })
+}
+
+/// Returns the values of flags such as `--password=…` or `--token …`.
+fn secrets_in_flags<'a>(words: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    words.iter().enumerate().filter_map(|(index, word)| {
+        let (name, value) = match word.strip_prefix('-')?.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (*word, words.get(index + 1).copied()),
+        };
+        value.filter(|value| is_secret_name(name) && !value.starts_with(['-', '/']))
+    })
+}
+
+/// Returns whether a flag or parameter of this name usually has a secret as its value; those of files have none.
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace(['-', '_'], "");
+    let is_of_file = ["file", "path", "dir", "name"].iter().any(|end| name.ends_with(end));
+    !is_of_file
+        && ["password", "passwd", "secret", "token", "apikey", "credential"].iter().any(|word| name.contains(word))
+}
+
 /// Leaves of the fields that somebody owns the upper two levels: deeper ones name annotations and variables.
 fn hide_owned_names(fields: &mut Value) {
     let children = fields.as_object_mut().into_iter().flat_map(|fields| fields.values_mut());
@@ -310,7 +349,21 @@ fn replace_name(text: &str, name: &str, stand_in: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_kept_annotation, registry, replace_name};
+    use super::{is_kept_annotation, registry, replace_name, secrets_in_flags, secrets_in_urls};
+
+    #[test]
+    fn passwords_in_urls_and_flags_are_found() {
+        let in_urls = |text| secrets_in_urls(text).collect::<Vec<_>>();
+        assert_eq!(in_urls("push to https://bot:S3CRET@host:9091/x?job=a&api_key=K3Y#top now"), ["S3CRET", "K3Y"]);
+        assert_eq!(in_urls("http://user@host/a:b@c, redis://:pass@r/0"), ["pass"]);
+        assert_eq!(in_urls("https://host/x?page=2"), [""; 0]);
+        let in_flags = |words: &[&'static str]| secrets_in_flags(words).collect::<Vec<_>>();
+        assert_eq!(
+            in_flags(&["agent", "--db-password=one", "--token", "two", "--token-file=/x", "--secret-name=s", "-v=3"]),
+            ["one", "two"]
+        );
+        assert_eq!(in_flags(&["--token", "--verbose", "--client-secret", "/etc/secret"]), [""; 0]);
+    }
 
     #[test]
     fn only_annotations_of_kubernetes_and_of_this_tool_are_kept() {

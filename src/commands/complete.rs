@@ -15,7 +15,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::Failure;
-use super::parse::{is_dns_label, is_dns_subdomain, is_label_key, parse_name};
+use super::parse::{is_dns_label, is_dns_subdomain, parse_name};
 use super::session::GlobalArgs;
 use crate::cluster::live::{Named, names_in_kubeconfig};
 use crate::cluster::{PodsOf, Query, Source, Wanted};
@@ -23,6 +23,7 @@ use crate::encode::sanitize::sanitize;
 use crate::error::Exit;
 use crate::io::Io;
 use crate::model::metadata::ObjectMeta;
+use crate::model::selector::is_label_key;
 use crate::model::snapshot::Snapshot;
 use crate::rollout::history::histories;
 

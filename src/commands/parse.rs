@@ -11,7 +11,7 @@ use clap::{Arg, Command};
 use super::explain::statuses;
 use crate::cluster::Flavors;
 use crate::error::CommandError;
-use crate::model::selector::{LabelSelector, is_label_value};
+use crate::model::selector::{LabelSelector, is_label_key, is_label_value};
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
 use crate::rollout::partition::NodeLabel;
@@ -183,16 +183,6 @@ pub(super) fn is_dns_label(text: &str) -> bool {
 /// Ported from `IsDNS1123Subdomain`, in the same file.
 pub(super) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_part)
-}
-
-/// Ported from `IsQualifiedName`, in the same file: the key of a label.
-pub(super) fn is_label_key(text: &str) -> bool {
-    let (prefix, name) = match text.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, text),
-    };
-    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    prefix.is_none_or(is_dns_subdomain) && name.len() <= 63 && is_enclosed(name, is_inner)
 }
 
 fn is_dns_part(text: &str) -> bool {

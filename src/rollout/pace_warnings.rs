@@ -1,6 +1,7 @@
 //! What another pace of a rolling update may break.
 
 use crate::model::daemon_set::DaemonSet;
+use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::Snapshot;
 use crate::report::plan::{Effect, Pace, Warning, WarningCode};
 
@@ -55,15 +56,22 @@ pub(super) fn pace_warnings(
     warnings
 }
 
+/// Returns the PodDisruptionBudgets that match the pods of a DaemonSet.
+pub(super) fn matching_budgets<'a>(
+    daemon_set: &'a DaemonSet,
+    snapshot: &'a Snapshot,
+) -> impl Iterator<Item = &'a PodDisruptionBudget> {
+    let labels = &daemon_set.spec.template.metadata.labels;
+    snapshot.pod_disruption_budgets.iter().filter(move |budget| {
+        budget.metadata.namespace == daemon_set.metadata.namespace
+            && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    })
+}
+
 /// Warns of PodDisruptionBudgets that allow fewer unavailable pods than a rolling update. The controller deletes pods
 /// without asking for an eviction, so no budget holds it back.
 fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot) -> Vec<Warning> {
-    let labels = &daemon_set.spec.template.metadata.labels;
-    let matching = snapshot.pod_disruption_budgets.iter().filter(|budget| {
-        budget.metadata.namespace == daemon_set.metadata.namespace
-            && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
-    });
-    let exceeded = matching.filter_map(|budget| {
+    let exceeded = matching_budgets(daemon_set, snapshot).filter_map(|budget| {
         let name = &budget.metadata.name;
         let message = match budget.allowed_unavailable() {
             Some(by_budget) if by_budget >= allowed => return None,

@@ -468,6 +468,20 @@ fn a_server_in_trouble_is_not_sent_the_change_again() {
     assert_eq!(patches(&server).len(), 1);
 }
 
+/// The controller replaces no pod under OnDelete, so that there is no end to wait for.
+#[test]
+fn a_rollout_that_does_not_begin_by_itself_is_not_followed() {
+    let store = store();
+    store.object.lock().unwrap()["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+    let server = serve(store, |_| None);
+    for command in ["undo", "restart"] {
+        let (code, out, err) = run(&server, &[command, "agent", "--watch"]);
+        assert_eq!((code, out.as_str()), (Some(2), ""));
+        assert!(err.starts_with("error: --watch would not end: "), "{err}");
+    }
+    assert_eq!(patches(&server), Vec::<Value>::new());
+}
+
 #[test]
 fn a_status_that_moves_holds_nobody_up() {
     let store = store();

@@ -50,6 +50,8 @@ struct ModelNode {
     zone: u64,
     /// More labels.
     labels: Vec<(&'static str, &'static str)>,
+    /// When it has joined.
+    created: i64,
     ready: bool,
     since: i64,
     pods: Vec<ModelPod>,
@@ -130,7 +132,8 @@ impl Model {
     fn add_node(&mut self) {
         self.names += 1;
         let (name, zone) = (format!("node-{:03}", self.names), self.random(3));
-        self.nodes.push(ModelNode { name, zone, labels: Vec::new(), ready: true, since: 0, pods: Vec::new() });
+        let (labels, pods) = (Vec::new(), Vec::new());
+        self.nodes.push(ModelNode { name, zone, labels, created: 0, ready: true, since: 0, pods });
     }
 
     fn pod(&mut self, hash: &'static str, ready_since: Option<i64>) -> ModelPod {
@@ -168,7 +171,8 @@ impl Model {
             let mut labels = json!({"topology.kubernetes.io/zone": node.zone.to_string()});
             node.labels.iter().for_each(|(key, value)| labels[*key] = (*value).into());
             let object = json!({
-                "metadata": {"name": node.name, "labels": labels},
+                "metadata": {"name": node.name, "labels": labels,
+                    "creationTimestamp": timestamp(node.created).to_string()},
                 "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}, "conditions": [
                     {"type": "Ready", "status": ready, "lastTransitionTime": timestamp(node.since).to_string()}]},
             });

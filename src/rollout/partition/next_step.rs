@@ -342,7 +342,8 @@ impl<'v, 'a> View<'v, 'a> {
         let node = self.situation.index.node(node.name)?;
         let changed = node.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()?;
         // A node that has just joined is not ready yet.
-        let has_been_ready = changed.duration_since(node.metadata.creation_timestamp.get()?) > GRACE;
+        let joined = node.metadata.creation_timestamp.get();
+        let has_been_ready = joined.is_none_or(|joined| changed.duration_since(joined) > GRACE);
         let after = changed.duration_since(pod.metadata.creation_timestamp.get()?);
         let window = self.stage.gates.progress_deadline + self.stage.gates.soak;
         (has_been_ready && after > SignedDuration::ZERO && after <= window).then(|| after.as_secs())

@@ -23,7 +23,7 @@ use crate::rollout::change_warnings::{self, Written};
 use crate::rollout::difference::object;
 use crate::rollout::effect::effect;
 use crate::rollout::hold::{holder, who_puts_back};
-use crate::rollout::pace_warnings::surge_pods_deleted;
+use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
 use crate::rollout::planned::{patch_of, with_template};
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::revisions::{Revisions, name_of};
@@ -340,12 +340,7 @@ fn warnings(
         warnings.push(Warning::new(WarningCode::SurgeSuspended, message));
     }
     if !request.evict {
-        let labels = &daemon_set.spec.template.metadata.labels;
-        let budgets = snapshot.pod_disruption_budgets.iter().filter(|budget| {
-            budget.metadata.namespace == daemon_set.metadata.namespace
-                && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
-        });
-        warnings.extend(budgets.map(|budget| {
+        warnings.extend(matching_budgets(daemon_set, snapshot).map(|budget| {
             let message = format!(
                 "PodDisruptionBudget {:?} matches the pods, and deleting them bypasses it; --evict respects it",
                 budget.metadata.name

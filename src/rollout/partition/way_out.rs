@@ -67,3 +67,53 @@ fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Command {
         switches.into_iter().filter(|(_, given)| *given).fold(command, |command, (flag, _)| command.switch(flag));
     command.name(name.short()).name(keep)
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::again;
+    use crate::model::int_or_percent::IntOrPercent;
+    use crate::report::history::DaemonSetName;
+    use crate::rollout::partition::plan::{Amount, Request};
+    use crate::rollout::partition::template::NewTemplate;
+    use crate::rollout::partition::{Gates, NodeLabel};
+
+    #[test]
+    fn the_same_stage_again_has_the_same_gates() {
+        let name =
+            DaemonSetName { api_version: "apps/v1".to_owned(), namespace: "team".to_owned(), name: "agent".to_owned() };
+        let mut request = Request {
+            amount: Amount::Keep(IntOrPercent::Int(3)),
+            template: NewTemplate::Live,
+            nodes: Vec::new(),
+            node_selector: Default::default(),
+            spread_by: None,
+            gates: Gates {
+                max_restarts: 0,
+                soak: SignedDuration::ZERO,
+                progress_deadline: SignedDuration::from_mins(10),
+                verifies: false,
+                wait_for_label: None,
+            },
+            verify: None,
+            prepull: false,
+            evict: false,
+            delete_surge_pods: false,
+            run: String::new(),
+        };
+        assert_eq!(again(&name, &request, "3").to_string(), "kubectl ds partition -n team agent 3");
+        request.nodes = vec!["a".to_owned(), "b".to_owned()];
+        request.verify = Some("curl $NODE".to_owned());
+        (request.prepull, request.evict) = (true, true);
+        request.gates.max_restarts = 2;
+        request.gates.soak = SignedDuration::from_secs(90);
+        request.gates.progress_deadline = SignedDuration::from_secs(60);
+        request.gates.wait_for_label = Some(NodeLabel { key: "ready".to_owned(), value: "2".to_owned() });
+        assert_eq!(
+            again(&name, &request, "3").to_string(),
+            "kubectl ds partition -n team --nodes 'a,b' --max-restarts 2 --soak 90s --progress-deadline 60s \
+             --verify 'curl $NODE' --wait-for-label 'ready=2' --prepull --evict agent 3"
+        );
+    }
+}

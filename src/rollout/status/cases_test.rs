@@ -176,6 +176,42 @@ fn a_rollout_waits_for_the_taints_of_a_node_that_is_ready_again() {
     assert_eq!(waiting("True"), Verdict::Progressing);
 }
 
+/// The scheduler tries again a moment after the taints have gone (`KUBECTL_DS_SEED=500000`, rollout 130).
+#[test]
+fn a_rollout_waits_for_the_scheduler_to_notice_that_the_taints_are_gone() {
+    let waiting = |taints: Value| {
+        let world = world()
+            .daemon_set(json!({"status": {"observedGeneration": 2}}))
+            .node("a", json!({"spec": {"taints": taints}}));
+        let message = "0/1 nodes are available: 1 node(s) had untolerated taint(s).";
+        status(world.pending_pod("agent-new", "a", message, json!({}))).verdict
+    };
+    assert_eq!(waiting(json!([])), Verdict::Progressing);
+    let taint = json!([{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]);
+    assert_eq!(waiting(taint), Verdict::Blocked);
+}
+
+/// The controller also waits for its pod if the node is no longer eligible (`KUBECTL_DS_SEED=500000`, rollout 146).
+#[test]
+fn a_surge_waits_for_the_new_pod_of_a_node_that_is_no_longer_eligible() {
+    let waiting = |created: &str| {
+        let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let young = json!({"metadata": {"creationTimestamp": at(created)},
+            "status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at(created)}]}});
+        let world = world()
+            .daemon_set(json!({"status": {"observedGeneration": 2},
+                "spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}))
+            .node("a", json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}}))
+            .pod("agent-old", "a", old())
+            .unready_pod("agent-new", "a", starting, young)
+            .node("b", json!({}))
+            .pod("agent-b", "b", json!({}));
+        status(world).verdict
+    };
+    assert_eq!(waiting("11:59:50"), Verdict::Progressing);
+    assert_eq!(waiting("11:50:00"), Verdict::Blocked);
+}
+
 /// While the old pods are all available, rolling back only deletes the surge pods.
 #[test]
 fn a_surge_of_a_failing_revision_is_rolled_back() {

@@ -18,6 +18,9 @@ use super::state::{State, is_eligible};
 /// How old what the controller knows of nodes and of the DaemonSet may be.
 const LAG: SignedDuration = SignedDuration::from_secs(10);
 
+/// How many combinations of old states are tried to explain an action: what they explain, the first ones do.
+const MOST_ATTEMPTS: usize = 20_000;
+
 /// The least time for which what is only slow is given.
 const GIVEN_TIME: SignedDuration = SignedDuration::from_secs(60);
 
@@ -151,6 +154,7 @@ impl<'a> Judge<'a> {
             .iter()
             .flat_map(|nodes| configs.iter().map(move |config| (nodes, config)))
             .flat_map(|(nodes, config)| pods.iter().map(move |pods| (*nodes, *config, *pods)))
+            .take(MOST_ATTEMPTS)
         {
             let ends = self.ends_of(from, pods, nodes, config);
             if !ends.is_empty() {

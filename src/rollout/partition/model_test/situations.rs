@@ -84,3 +84,23 @@ fn a_pod_that_the_controller_has_not_created_yet_is_awaited_until_the_deadline()
     let Step::Stop(failures) = look(&model) else { panic!("not stopped") };
     assert_eq!((failures[0].gate, failures[0].node.as_ref()), (Gate::ProgressDeadline, Some(&name)));
 }
+
+/// A kubelet registers its node before that is ready, and the controller creates a pod at once.
+#[test]
+fn a_node_that_has_just_joined_fails_no_gate_until_it_has_been_ready() {
+    let mut model = Model::new(5, 3, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    model.add_node();
+    let (now, pod) = (model.now, model.pod(NEW, None));
+    let node = model.nodes.last_mut().unwrap();
+    (node.ready, node.created, node.since) = (false, now, now + 1);
+    node.pods.push(pod);
+    model.now += 5;
+    assert_eq!(client.act(&mut model, 0).unwrap().0, None);
+    // It was ready for a while.
+    model.nodes.last_mut().unwrap().since = now + 60;
+    model.now = now + 65;
+    let (Some(End::Stopped(failures)), _) = client.act(&mut model, 0).unwrap() else { panic!("it goes on") };
+    assert_eq!((failures.len(), failures[0].gate), (1, Gate::NodeReady));
+}

@@ -77,6 +77,21 @@ fn follow(kubeconfig: String) {
 fn measure_screen(control_plane: &ControlPlane, nodes: usize) {
     let proxy = Proxy::start(control_plane);
     let received = Arc::new(AtomicUsize::new(0));
+    let mut connection = proxy.connect();
+    let owner = connection.get("/apis/apps/v1/namespaces/default/daemonsets/cni");
+    let set_status = |connection: &mut Connection, index: usize, ready: bool| {
+        let mut pod = pod(&owner, index);
+        pod["status"] = running();
+        if !ready {
+            pod["status"]["conditions"][3] =
+                json!({"type": "Ready", "status": "False", "lastTransitionTime": Timestamp::now().to_string()});
+        }
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        connection.send("PUT", &format!("/api/v1/namespaces/default/pods/{name}/status"), &pod);
+        name
+    };
+    // A rollout that is complete is not followed.
+    set_status(&mut connection, nodes - 1, false);
     let relay = relay(proxy.address.clone(), received.clone());
     let kubectl_ds = env!("CARGO_BIN_EXE_kubectl-ds");
     let command = format!(
@@ -109,19 +124,6 @@ fn measure_screen(control_plane: &ControlPlane, nodes: usize) {
         received.load(Ordering::Relaxed) / 1_000_000,
         memory(process, "VmHWM") / 1_000
     );
-    let mut connection = proxy.connect();
-    let owner = connection.get("/apis/apps/v1/namespaces/default/daemonsets/cni");
-    let set_status = |connection: &mut Connection, index: usize, ready: bool| {
-        let mut pod = pod(&owner, index);
-        pod["status"] = running();
-        if !ready {
-            pod["status"]["conditions"][3] =
-                json!({"type": "Ready", "status": "False", "lastTransitionTime": Timestamp::now().to_string()});
-        }
-        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
-        connection.send("PUT", &format!("/api/v1/namespaces/default/pods/{name}/status"), &pod);
-        name
-    };
     let mut delays: Vec<Duration> = (0..DELAYS)
         .map(|index| {
             shown.lock().unwrap().clear();

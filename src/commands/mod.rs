@@ -22,6 +22,7 @@ mod output;
 mod parse;
 mod partition;
 mod partition_advanced;
+mod partition_args;
 mod partition_prepull;
 mod partition_progress;
 mod partition_requests;
@@ -89,7 +90,7 @@ enum Subcommands {
     Undo(undo::UndoArgs),
     Restart(restart::RestartArgs),
     Set(set::SetArgs),
-    Partition(partition::PartitionArgs),
+    Partition(partition_args::PartitionArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
     Snapshot(snapshot::SnapshotArgs),

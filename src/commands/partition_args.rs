@@ -1,0 +1,283 @@
+//! The flags of `partition`, and what they mean.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use jiff::SignedDuration;
+
+use super::parse::{Named, parse_duration, parse_label, parse_name, parse_selector};
+use super::partition_run::now;
+use super::watch;
+use crate::cluster::Flavors;
+use crate::error::CommandError;
+use crate::io::Io;
+use crate::model::int_or_percent::IntOrPercent;
+use crate::rollout::partition::plan::{Amount, Request};
+use crate::rollout::partition::template::NewTemplate;
+use crate::rollout::partition::{Gates, NodeLabel};
+
+/// Update some of the nodes of a DaemonSet, and keep the others on older revisions
+///
+/// The update strategy is suspended (OnDelete), and annotations keep what it was. Then pods of older revisions are deleted
+/// one by one, never more than maxUnavailable at a time, and only while every new pod starts, becomes available and does not
+/// restart, and while no updated node turns NotReady. `partition NAME 0` updates the remaining nodes and restores the
+/// strategy. To continue a run that ended early, run the same command again.
+///
+/// Nodes with the label kubectl-ds/skip are left out. With -f, the template of a manifest is rolled out, and nothing else of it.
+///
+/// While a DaemonSet is partitioned, every new pod gets the current template: on a new node, and after a pod was deleted,
+/// evicted or has failed. For an Advanced DaemonSet of OpenKruise, `partition` is set, and its controller does the rest.
+///
+/// Exit codes: 3 if a gate has stopped it; 6 if the controller was not seen to act; 7 if a change was sent and it is not known
+/// whether it was applied.
+#[derive(Debug, Args)]
+#[command(before_help = "# Show which nodes would be updated if half of the pods stay as they are
+kubectl ds partition fluent-bit 50% -n logging --dry-run
+
+# Show which node would get a new image
+kubectl ds partition fluent-bit --update 1 --image fluent-bit=fluent-bit:4.2.1 -n logging --dry-run
+
+# Show how the node would pull that image before anything is changed
+kubectl ds partition fluent-bit --update 1 --image fluent-bit=fluent-bit:4.2.1 --prepull -n logging --dry-run
+
+# Show how the remaining nodes would be updated, which also restores the update strategy
+kubectl ds partition fluent-bit 0 -n logging --dry-run")]
+pub struct PartitionArgs {
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
+    name: String,
+    /// The number or percentage of pods that stay on older revisions; percentages are rounded down
+    #[arg(value_name = "N|N%")]
+    #[arg(conflicts_with_all = ["update", "stages"])]
+    partition: Option<IntOrPercent>,
+    /// The number or percentage of pods to update instead
+    #[arg(long, value_name = "N|N%", conflicts_with = "stages")]
+    update: Option<IntOrPercent>,
+    /// Several numbers or percentages of pods to update, one stage after the other
+    #[arg(long, value_name = "N|N%,...", value_delimiter = ',')]
+    stages: Vec<IntOrPercent>,
+    /// With --stages: do not ask before each stage
+    #[arg(long, requires = "stages")]
+    yes: bool,
+    /// Roll out another image of a container; can be given more than once
+    #[arg(long, value_name = "CONTAINER=IMAGE", conflicts_with = "to_revision")]
+    image: Vec<String>,
+    /// Roll out the template of a revision
+    #[arg(long, value_name = "N")]
+    to_revision: Option<i64>,
+    /// Roll out the template of a manifest of this DaemonSet, `-` for standard input
+    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["image", "to_revision"])]
+    filename: Option<String>,
+    /// Update only these nodes, in this order
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    nodes: Vec<String>,
+    /// Update only nodes with these labels
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "nodes")]
+    node_selector: Option<String>,
+    /// The label by whose values nodes take turns; by default the zone
+    #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
+    spread_by: Option<String>,
+    /// How often a new pod may restart
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..))]
+    max_restarts: i32,
+    /// How long all new pods must be available at the end of a stage, such as 30s or 10m
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    soak: Duration,
+    /// Stop if nothing progresses for this time
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    progress_deadline: Duration,
+    /// Run this command with `sh -c` for each updated node, and stop if it fails; NODE, POD, NAMESPACE and REVISION are set
+    #[arg(long, value_name = "COMMAND")]
+    verify: Option<String>,
+    /// Wait until each updated node has this label
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    wait_for_label: Option<NodeLabel>,
+    /// What to do after a gate has stopped a stage
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    on_failure: OnFailure,
+    /// Pull the new images on the nodes of a stage first, with a Job for each, and stop before any change if that fails
+    #[arg(long)]
+    prepull: bool,
+    /// Evict pods instead of deleting them, so that PodDisruptionBudgets are respected
+    #[arg(long)]
+    evict: bool,
+    /// Begin although nodes have two pods because of maxSurge; the controller deletes the newer one of each
+    #[arg(long)]
+    delete_surge_pods: bool,
+    /// Show the plan without sending it
+    #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
+    #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
+    dry_run: DryRun,
+    /// How to show what happens
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true)]
+    progress: watch::Progress,
+    /// Output format. One of: (json)
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    output: Option<Output>,
+}
+
+/// What `--on-failure` takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnFailure {
+    /// Leave everything as it is
+    #[default]
+    Stop,
+    /// Roll the template back, and the updated nodes
+    Undo,
+}
+
+/// What `--dry-run` takes: a stage cannot be tried out on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum DryRun {
+    #[default]
+    #[value(name = "none")]
+    Off,
+    Client,
+}
+
+/// What `-o` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    Json,
+}
+
+/// What the flags mean.
+pub(super) struct Settings {
+    pub(super) flavors: Flavors,
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    pub(super) stages: Vec<Amount>,
+    pub(super) asks: bool,
+    pub(super) request: Request,
+    pub(super) on_failure: OnFailure,
+    pub(super) dry_run: bool,
+    pub(super) progress: watch::Progress,
+    pub(super) output: Option<Output>,
+    /// The manifest whose template is rolled out.
+    pub(super) manifest: Option<String>,
+    /// The flags that were given and that Advanced DaemonSets do not support.
+    pub(super) own_flags: Vec<&'static str>,
+}
+
+impl PartitionArgs {
+    /// Resolves the flags.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they make no sense.
+    pub(super) fn resolve(self, io: &Io<'_>) -> Result<Settings, CommandError> {
+        let PartitionArgs {
+            name,
+            partition,
+            update,
+            stages,
+            yes,
+            image,
+            to_revision,
+            filename: manifest,
+            nodes,
+            node_selector,
+            spread_by,
+            max_restarts,
+            soak,
+            progress_deadline,
+            verify,
+            wait_for_label,
+            on_failure,
+            prepull,
+            evict,
+            delete_surge_pods,
+            dry_run,
+            progress,
+            output,
+        } = self;
+        let Named { flavors, namespace, name } = parse_name(&name)?;
+        let dry_run = dry_run == DryRun::Client;
+        if partition.is_none() && update.is_none() && stages.is_empty() {
+            return Err(CommandError::usage("no number of pods given").hint(
+                "give how many pods stay on older revisions, such as 90% or 5, or how many to update with --update",
+            ));
+        }
+        let asks = !stages.is_empty() && !yes && !dry_run;
+        if asks && !io.input_is_terminal {
+            return Err(CommandError::usage("--stages asks before each stage, and there is no terminal")
+                .hint("add --yes to begin each stage as soon as the one before is complete"));
+        }
+        let stages: Vec<Amount> = match (partition, update) {
+            (Some(keep), _) => vec![Amount::Keep(keep)],
+            (_, Some(update)) => vec![Amount::Update(update)],
+            (None, None) => stages.into_iter().map(Amount::Update).collect(),
+        };
+        for Amount::Keep(amount) | Amount::Update(amount) in &stages {
+            if amount.value() < 0 || matches!(amount, IntOrPercent::Percent(percent) if *percent > 100) {
+                return Err(CommandError::usage(format!("invalid number of pods \"{amount}\"")));
+            }
+        }
+        let mut images = Vec::new();
+        for text in image {
+            match text.split_once('=') {
+                Some((container, image)) if !container.is_empty() && !image.is_empty() => {
+                    images.push((container.to_owned(), image.to_owned()));
+                }
+                _ => return Err(CommandError::usage(format!("invalid image {text:?}: give CONTAINER=IMAGE"))),
+            }
+        }
+        let template = match to_revision {
+            Some(number) => NewTemplate::Revision(number),
+            None if images.is_empty() => NewTemplate::Live,
+            None => NewTemplate::Images(images),
+        };
+        let own_flags = [
+            ("--nodes", !nodes.is_empty()),
+            ("--node-selector", node_selector.is_some()),
+            ("--spread-by", spread_by.is_some()),
+            ("--verify", verify.is_some()),
+            ("--wait-for-label", wait_for_label.is_some()),
+            ("--stages", stages.len() > 1),
+            ("--soak", !soak.is_zero()),
+            ("--prepull", prepull),
+            ("--evict", evict),
+            ("--max-restarts", max_restarts != 0),
+            ("--delete-surge-pods", delete_surge_pods),
+            ("--on-failure", on_failure != OnFailure::Stop),
+        ];
+        let gates = Gates {
+            max_restarts,
+            soak: signed(soak),
+            progress_deadline: signed(progress_deadline),
+            verifies: verify.is_some(),
+            wait_for_label,
+        };
+        let request = Request {
+            amount: stages[0],
+            template,
+            nodes,
+            node_selector: parse_selector("--node-selector", node_selector.as_deref())?,
+            spread_by,
+            gates,
+            verify,
+            prepull,
+            evict,
+            delete_surge_pods,
+            run: format!("{} {}", now(io), std::process::id()),
+        };
+        let own_flags = own_flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
+        Ok(Settings {
+            flavors,
+            namespace,
+            name,
+            stages,
+            asks,
+            request,
+            on_failure,
+            dry_run,
+            progress,
+            output,
+            manifest,
+            own_flags,
+        })
+    }
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}

@@ -183,7 +183,8 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
     for pause in PAUSES {
         server.pause(pause).await;
         match server.read_pod(pod).await {
-            Err(_) => {}
+            // It may have been applied since it was last read.
+            Err(_) => is_unchanged = false,
             Ok(None) => return Application::Applied(GONE),
             Ok(Some(now)) if now.metadata.uid != pod.uid => return Application::Recreated,
             Ok(Some(now)) if now.metadata.is_terminating() => return Application::Applied(GONE),

@@ -116,7 +116,7 @@ fn measure_screen(control_plane: &ControlPlane, nodes: usize) {
             thread::sleep(Duration::from_millis(2));
         }
     };
-    wait_for(&format!("/{nodes}"));
+    wait_for(&format!(" of {nodes} available"));
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", script.id())).unwrap();
     let process: u32 = children.trim().parse().expect("one child");
     println!(

@@ -12,13 +12,14 @@ use super::out_after_change::OutAfterChange;
 use super::parse::{Named, parse_duration, parse_name};
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs, ZONE};
-use super::{Failure, interrupted};
+use super::{Failure, interrupted, partition};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted};
 use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::hold::Hold;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, Step};
@@ -90,6 +91,14 @@ pub struct Settings {
     watch: bool,
 }
 
+impl Settings {
+    /// Returns whether pods that the controller does not replace are replaced after the change.
+    fn replaces_pods(&self) -> bool {
+        let waits = self.patience.is_some() || self.dry_run == DryRun::Client;
+        waits && self.output.is_none()
+    }
+}
+
 impl ChangeArgs {
     /// Resolves the flags, for the DaemonSet that is named.
     ///
@@ -138,6 +147,11 @@ pub async fn run(
     let revisions = Revisions::of(daemon_set, &snapshot);
     let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
     let mut change = Change { settings, session: &session, target: &target, before: &revisions, plan: &plan, report };
+    if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
+        let is_dry_run = settings.dry_run == DryRun::Client;
+        let opened = (&session, &target);
+        return Box::pin(partition::roll_back(to_revision, daemon_set, is_dry_run, opened, io, out)).await;
+    }
     if settings.watch && !is_rolled_out(&plan, daemon_set) {
         let message = "--watch would not end: with this update strategy, the controller does not replace pods";
         return Err(CommandError::usage(message).into());
@@ -189,6 +203,11 @@ pub async fn run(
             }
         }
     }
+}
+
+/// Returns whether this program replaces the pods of a DaemonSet, and not the controller.
+fn is_staged(daemon_set: &DaemonSet) -> bool {
+    daemon_set.flavor() == Flavor::Apps && Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force)
 }
 
 /// Returns whether the controller replaces pods by itself once a plan is applied.

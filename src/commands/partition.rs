@@ -2,8 +2,6 @@
 
 use std::io::{self, Write};
 
-use jiff::SignedDuration;
-
 use super::change::only_one;
 use super::not_applied::not_shown;
 use super::out_after_change::OutAfterChange;
@@ -19,13 +17,11 @@ use crate::encode::json;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::Flavor;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::Hold;
-use crate::model::int_or_percent::IntOrPercent;
 use crate::render;
 use crate::report::partition::PartitionStage;
-use crate::rollout::partition::Gates;
-use crate::rollout::partition::plan::{Amount, Planned, Request, after_stages, plan};
+use crate::rollout::partition::plan::{Planned, Request, after_stages, plan};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::way_out;
 use crate::rollout::revisions::{Revision, Revisions};
@@ -89,6 +85,37 @@ pub async fn run(
         }
     }
     Ok(Exit::Success)
+}
+
+/// Rolls a DaemonSet that is paused or partitioned back to a revision: its template, and then the updated nodes.
+///
+/// # Errors
+///
+/// Fails if that cannot be done now, a change is not applied, or the output cannot be written.
+pub(super) async fn roll_back(
+    number: i64,
+    daemon_set: &DaemonSet,
+    dry_run: bool,
+    (session, target): (&Session, &Target),
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let request = Request::roll_back(number, format!("{} {}", now(io), std::process::id()));
+    let settings = Settings {
+        flavors: daemon_set.flavor().into(),
+        namespace: None,
+        name: daemon_set.metadata.name.clone(),
+        stages: Vec::new(),
+        asks: false,
+        request: request.clone(),
+        on_failure: OnFailure::Stop,
+        dry_run,
+        progress: Default::default(),
+        output: None,
+        manifest: None,
+        own_flags: Vec::new(),
+    };
+    stage(&settings, &request, None, Attempt::Undo, (session, target), io, out).await
 }
 
 /// Why a stage is carried out.
@@ -231,25 +258,9 @@ async fn undo(
         return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
     };
     writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
-    // Pods that were never replaced may have restarted long ago.
-    let gates = Gates {
-        verifies: false,
-        wait_for_label: None,
-        soak: SignedDuration::ZERO,
-        max_restarts: i32::MAX,
-        ..request.gates.clone()
-    };
-    let undo = Request {
-        amount: Amount::Keep(IntOrPercent::Int(0)),
-        template: NewTemplate::Revision(number),
-        nodes: Vec::new(),
-        node_selector: Default::default(),
-        verify: None,
-        prepull: false,
-        gates,
-        run: format!("{} {} undo", now(io), std::process::id()),
-        ..request.clone()
-    };
+    let mut undo = Request::roll_back(number, format!("{} {} undo", now(io), std::process::id()));
+    undo.gates.progress_deadline = request.gates.progress_deadline;
+    let undo = Request { evict: request.evict, delete_surge_pods: request.delete_surge_pods, ..undo };
     stage(settings, &undo, None, Attempt::Undo, (session, target), io, out).await.map(drop)
 }
 

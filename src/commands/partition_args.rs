@@ -247,9 +247,8 @@ impl PartitionArgs {
             verifies: verify.is_some(),
             wait_for_label,
         };
+        let run = format!("{} {}", now(io), std::process::id());
         let request = Request {
-            amount: stages[0],
-            template,
             nodes,
             node_selector: parse_selector("--node-selector", node_selector.as_deref())?,
             spread_by,
@@ -258,7 +257,7 @@ impl PartitionArgs {
             prepull,
             evict,
             delete_surge_pods,
-            run: format!("{} {}", now(io), std::process::id()),
+            ..Request::new(stages[0], template, run)
         };
         let own_flags = own_flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
         Ok(Settings {

@@ -18,9 +18,10 @@ use crate::rollout::undo::{NoTarget, undo};
 ///
 /// Without --to-revision: to the newest revision whose template differs in meaning from the live one. The changes are
 /// shown before they are sent, as one patch that applies only to the object that was shown: a concurrent edit is never
-/// overwritten. Only the template is changed, as with kubectl.
+/// overwritten. Only the template is changed, as with kubectl. While the DaemonSet is paused or partitioned, the updated
+/// nodes then follow one by one and the update strategy is restored, as with `partition NAME 0`; not with --no-wait or -o.
 ///
-/// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
+/// Exit codes: 3 if a gate of `partition` has stopped it; 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show what going back to the previous template would change

@@ -25,6 +25,9 @@ use crate::model::node::Node;
 use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::partition::SKIP_LABEL;
 
+/// How long nothing may progress, if nothing else was asked for.
+pub(crate) const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
 /// One stage: which nodes may be updated, how many at a time, and what has to hold.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stage {

@@ -12,12 +12,11 @@ use serde_json::{Value, json};
 use super::next_step::{Look, Loss, Step, loss, next_step};
 use super::plan::{Amount, Planned, Request, plan};
 use super::template::NewTemplate;
-use super::{Gates, Stage, allowed, kept};
+use super::{Stage, allowed, kept};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::plan::Plan;
 use crate::report::partition::GateFailure;
@@ -283,25 +282,10 @@ enum End {
 impl Client {
     fn start(model: &mut Model, keep: IntOrPercent) -> Option<Self> {
         model.clients += 1;
-        let request = Request {
-            amount: Amount::Keep(keep),
-            template: NewTemplate::Live,
-            nodes: Vec::new(),
-            node_selector: LabelSelector::default(),
-            spread_by: None,
-            gates: Gates {
-                max_restarts: 0,
-                soak: SignedDuration::from_secs(15),
-                progress_deadline: SignedDuration::from_secs(120),
-                verifies: false,
-                wait_for_label: None,
-            },
-            verify: None,
-            prepull: false,
-            evict: false,
-            delete_surge_pods: false,
-            run: format!("run {}", model.clients),
-        };
+        let run = format!("run {}", model.clients);
+        let mut request = Request::new(Amount::Keep(keep), NewTemplate::Live, run);
+        request.gates.soak = SignedDuration::from_secs(15);
+        request.gates.progress_deadline = SignedDuration::from_secs(120);
         let snapshot = model.snapshot();
         let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
         let Planned { plan, stage, .. } = plan(&revisions, &request, &snapshot).ok()?;

@@ -1,11 +1,12 @@
 //! Plans a stage: how many nodes are updated, which, and what is written first.
 
+use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::order::order;
 use super::template::{NewTemplate, not_applied, template};
-use super::{Gates, Stage, allowed, is_node_ready, is_skipped, kept};
+use super::{Gates, PROGRESS_DEADLINE, Stage, allowed, is_node_ready, is_skipped, kept};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::index::Index;
 use crate::coverage::strategy;
@@ -54,6 +55,40 @@ pub(crate) struct Request {
     pub(crate) delete_surge_pods: bool,
     /// What names this client.
     pub(crate) run: String,
+}
+
+impl Request {
+    /// Returns a request without any other flag.
+    pub(crate) fn new(amount: Amount, template: NewTemplate, run: String) -> Self {
+        let gates = Gates {
+            max_restarts: 0,
+            soak: SignedDuration::ZERO,
+            progress_deadline: PROGRESS_DEADLINE,
+            verifies: false,
+            wait_for_label: None,
+        };
+        Request {
+            amount,
+            template,
+            nodes: Vec::new(),
+            node_selector: LabelSelector::default(),
+            spread_by: None,
+            gates,
+            verify: None,
+            prepull: false,
+            evict: false,
+            delete_surge_pods: false,
+            run,
+        }
+    }
+
+    /// Returns the request to roll back to a revision: the template, and then the updated nodes.
+    pub(crate) fn roll_back(number: i64, run: String) -> Self {
+        let mut request = Request::new(Amount::Keep(IntOrPercent::Int(0)), NewTemplate::Revision(number), run);
+        // Pods that were never replaced may have restarted long ago.
+        request.gates.max_restarts = i32::MAX;
+        request
+    }
 }
 
 /// How many pods are updated.
@@ -204,8 +239,8 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             .count(),
         deleted: Default::default(),
         verified: Default::default(),
-        // A template that is written now is that of pods that were not replaced yet, if it was one before.
-        spares_present_pods: template.is_some(),
+        // Pods that have the template of an earlier revision before it is written were not replaced yet.
+        spares_present_pods: template.is_some() && matches!(request.template, NewTemplate::Revision(_)),
         spared: Default::default(),
         last_progress: snapshot.now,
     };
@@ -261,21 +296,19 @@ fn images(job: &PrepullJob) -> Vec<String> {
     images
 }
 
-impl PartitionReport {
-    /// Makes it that of a stage after others that would have updated these nodes.
-    pub(crate) fn follow(&mut self, before: &[String]) {
-        if before.is_empty() {
-            return;
-        }
-        self.nodes.retain(|node| !before.contains(node));
-        self.update = count(self.nodes.len());
-        self.old -= count(before.len());
-        // They were shown for the first stage, which writes them.
-        self.changes.clear();
-        self.not_applied.clear();
-        self.warnings.clear();
-        self.incomplete.clear();
+/// Turns the report of a stage that is only shown into that of one after others, which would have updated these nodes.
+pub(crate) fn after_stages(report: &mut PartitionReport, before: &[String]) {
+    if before.is_empty() {
+        return;
     }
+    report.nodes.retain(|node| !before.contains(node));
+    report.update = count(report.nodes.len());
+    report.old -= count(before.len());
+    // They were shown for the first stage, which writes them.
+    report.changes.clear();
+    report.not_applied.clear();
+    report.warnings.clear();
+    report.incomplete.clear();
 }
 
 fn count(number: usize) -> i64 {

@@ -1,13 +1,11 @@
 //! How to continue after a stage has ended, and how to go back.
 
+use super::PROGRESS_DEADLINE;
 use super::plan::Request;
 use crate::model::selector::LabelSelector;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{PartitionReport, PartitionStage};
-
-/// The default of `--progress-deadline`.
-const PROGRESS_DEADLINE_SECONDS: i64 = 600;
 
 /// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.
 pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Option<i64>) -> Vec<Fix> {
@@ -53,7 +51,7 @@ fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Command {
         ("--spread-by", request.spread_by.clone()),
         ("--max-restarts", restarts),
         ("--soak", seconds(gates.soak.as_secs(), 0)),
-        ("--progress-deadline", seconds(gates.progress_deadline.as_secs(), PROGRESS_DEADLINE_SECONDS)),
+        ("--progress-deadline", seconds(gates.progress_deadline.as_secs(), PROGRESS_DEADLINE.as_secs())),
         ("--verify", request.verify.clone()),
         ("--wait-for-label", gates.wait_for_label.as_ref().map(ToString::to_string)),
     ];
@@ -75,33 +73,15 @@ mod tests {
     use super::again;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::report::history::DaemonSetName;
+    use crate::rollout::partition::NodeLabel;
     use crate::rollout::partition::plan::{Amount, Request};
     use crate::rollout::partition::template::NewTemplate;
-    use crate::rollout::partition::{Gates, NodeLabel};
 
     #[test]
     fn the_same_stage_again_has_the_same_gates() {
         let name =
             DaemonSetName { api_version: "apps/v1".to_owned(), namespace: "team".to_owned(), name: "agent".to_owned() };
-        let mut request = Request {
-            amount: Amount::Keep(IntOrPercent::Int(3)),
-            template: NewTemplate::Live,
-            nodes: Vec::new(),
-            node_selector: Default::default(),
-            spread_by: None,
-            gates: Gates {
-                max_restarts: 0,
-                soak: SignedDuration::ZERO,
-                progress_deadline: SignedDuration::from_mins(10),
-                verifies: false,
-                wait_for_label: None,
-            },
-            verify: None,
-            prepull: false,
-            evict: false,
-            delete_surge_pods: false,
-            run: String::new(),
-        };
+        let mut request = Request::new(Amount::Keep(IntOrPercent::Int(3)), NewTemplate::Live, String::new());
         assert_eq!(again(&name, &request, "3").to_string(), "kubectl ds partition -n team agent 3");
         request.nodes = vec!["a".to_owned(), "b".to_owned()];
         request.verify = Some("curl $NODE".to_owned());

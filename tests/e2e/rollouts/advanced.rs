@@ -39,10 +39,6 @@ fn uids(workload: &Workload) -> Vec<String> {
     uids
 }
 
-fn image(workload: &Workload) -> Value {
-    workload.template()["spec"]["containers"][0]["image"].take()
-}
-
 #[test]
 #[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
 fn random_sequences_on_v1beta1_end_as_the_revisions_say() {
@@ -121,7 +117,7 @@ fn an_edit_of_an_advanced_daemon_set_between_read_and_write_is_refused() {
         }
     });
     workload.run_as(interceptor.kubeconfig(), &["undo"]).expect(1).must_say("agent:9");
-    assert_eq!(image(&workload), "agent:9");
+    assert_eq!(workload.image(), "agent:9");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn an_edit_that_comes_with_the_second_attempt_is_refused_too() {
         _ => panic!("it was sent a third time"),
     });
     run.expect(1).must_say("agent:3");
-    assert_eq!(workload.template()["spec"]["containers"][0]["image"], "agent:3");
+    assert_eq!(workload.image(), "agent:3");
 }
 
 fn change_status(workload: &Workload) {
@@ -147,7 +147,7 @@ fn a_daemon_set_made_anew_under_the_same_name_is_left_alone() {
         Workload::create(workload.cluster, Api::Apps, &workload.namespace, &workload.name, &other);
     });
     run.expect(1);
-    assert_eq!(workload.template()["spec"]["containers"][0]["image"], "agent:9");
+    assert_eq!(workload.image(), "agent:9");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn what_is_being_deleted_is_changed_and_not_waited_for() {
     let before = workload.revisions();
     let run = workload.run(&["undo"]).expect(0);
     run.must_say("it is being deleted").must_say("rolled back");
-    assert_eq!(workload.template()["spec"]["containers"][0]["image"], "agent:1");
+    assert_eq!(workload.image(), "agent:1");
     thread::sleep(Duration::from_secs(1));
     assert_eq!(workload.revisions(), before, "the controller acts after all, and would have been worth waiting for");
     workload.merge(&json!({"metadata": {"finalizers": null}}));
@@ -460,7 +460,7 @@ fn after_an_interruption_the_same_undo_does_no_harm() {
         victim.store(child.id(), Ordering::SeqCst);
         let output = child.wait_with_output().unwrap();
         assert!(!output.status.success(), "SIG{signal} did not end it: {output:?}");
-        assert_eq!(workload.template()["spec"]["containers"][0]["image"], "agent:1");
+        assert_eq!(workload.image(), "agent:1");
 
         workload.settle();
         let after = workload.revisions();
@@ -470,7 +470,7 @@ fn after_an_interruption_the_same_undo_does_no_harm() {
         assert!(matches!(again.code, Some(0 | 1)), "{again}");
         let number = after.last().unwrap()["revision"].to_string();
         nothing_is_sent(&workload, &["undo", "--to-revision", &number], 0);
-        assert_eq!(workload.template()["spec"]["containers"][0]["image"], "agent:1");
+        assert_eq!(workload.image(), "agent:1");
         assert!(workload.pods().iter().all(|pod| hash_of_pod(pod) == super::workload::hash(after.last().unwrap())));
     }
 }

@@ -225,8 +225,38 @@ fn a_stage_that_was_repeated_goes_back_to_the_revision_that_works() {
     let undone = workload.run(&[&arguments[..], &["--on-failure=undo"]].concat()).expect(3);
     undone.must_say("rolling the updated nodes back to revision 1");
     wait_until_available(&workload);
-    assert_eq!(workload.template()["spec"]["containers"][0]["image"], "agent:1", "{undone}");
+    assert_eq!(workload.image(), "agent:1", "{undone}");
     assert_eq!((strategy(&workload), pods(&workload).1), (original, NODES), "{undone}");
+}
+
+#[test]
+fn undo_of_a_partition_rolls_the_updated_nodes_back() {
+    let workload = create(Api::Apps, &json!(1));
+    let (before, original) = (pods(&workload).0, strategy(&workload));
+    workload.run(&["partition", "--update=2", "--image=agent=agent:2"]).expect(0);
+    let updated = pods(&workload).0;
+    workload.run(&["undo", "--dry-run"]).expect(0).must_say("agent:1");
+    // Without waiting, only the template is rolled back.
+    workload.run(&["undo", "--no-wait"]).expect(0);
+    workload.wait_until_observed();
+    assert_eq!(
+        (workload.image(), pods(&workload).0, strategy(&workload)["type"].take()),
+        ("agent:1".into(), updated, "OnDelete".into())
+    );
+    // The template is the wanted one already.
+    let undone = workload.run(&["undo", "--to-revision=3"]).expect(0);
+    let (after, on_template) = pods(&workload);
+    assert_eq!((on_template, before.intersection(&after).count()), (NODES, NODES - 2), "{undone}");
+    assert_eq!((strategy(&workload), annotations(&workload)), (original.clone(), Vec::<String>::new()));
+
+    workload.run(&["partition", "--update=1", "--image=agent=agent:3"]).expect(0);
+    let undone = workload.run(&["undo"]).expect(0);
+    assert_eq!((workload.image(), pods(&workload).1), ("agent:1".into(), NODES), "{undone}");
+    assert_eq!(
+        (strategy(&workload), after.intersection(&pods(&workload).0).count()),
+        (original, NODES - 1),
+        "{undone}"
+    );
 }
 
 #[test]

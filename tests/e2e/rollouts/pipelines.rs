@@ -128,7 +128,7 @@ fn the_scripts_of_the_page_wait_for_good_rollouts_and_stop_at_bad_ones() {
     // There is nothing good to go back to: the job leaves the rollout as it is.
     let (code, printed) = pipeline.run(&roll_back);
     assert_eq!(code, Some(3), "{printed}");
-    assert_eq!(pipeline.workload.template()["spec"]["containers"][0]["image"], "agent:2", "{printed}");
+    assert_eq!(pipeline.workload.image(), "agent:2", "{printed}");
 }
 
 #[test]

@@ -127,6 +127,11 @@ impl Workload {
         self.cluster.api.delete(&format!("{}?propagationPolicy=Background", self.path()));
     }
 
+    /// Returns the image of its container.
+    pub fn image(&self) -> Value {
+        self.template()["spec"]["containers"][0]["image"].take()
+    }
+
     /// Returns the template as it is.
     pub fn template(&self) -> Value {
         self.live()["spec"]["template"].take()

@@ -25,8 +25,9 @@ use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
 use crate::render::status_lines::StatusLines;
 use crate::render::view::View;
-use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
+use crate::report::rollout_status::{RolloutStatus, Verdict};
 use crate::rollout::events::Events;
+use crate::rollout::standstill::Standstills;
 use crate::rollout::status::{rollout_status, rollout_status_with_map};
 
 /// The label that a map groups nodes by, unless another is requested.
@@ -126,7 +127,7 @@ pub(super) async fn run(
     let mut lines = StatusLines::default();
     let mut events = Events::default();
     let mut identities: Option<BTreeMap<String, String>> = None;
-    let mut blocked_since: BTreeMap<String, Instant> = BTreeMap::new();
+    let mut standstills = Standstills::default();
     let mut last = None;
     let mut warned = Vec::new();
     let (report, end) = loop {
@@ -190,12 +191,11 @@ pub(super) async fn run(
             if is_unknown && report.incomplete.iter().any(|gap| gap.affects_counts) {
                 return Err(partial(&report).into());
             }
-            note_blocked(&report, &mut blocked_since, looked);
+            standstills.update(&report, looked.into_std());
         } else {
-            blocked_since.clear();
+            standstills.clear();
         }
-        let is_blocked = |since: &Instant| looked.duration_since(*since) >= settings.blocked_for;
-        if settings.fail_fast && blocked_since.values().any(is_blocked) {
+        if settings.fail_fast && standstills.last(settings.blocked_for, looked.into_std()) {
             break (report, End::Blocked);
         }
         let timed_out = async {
@@ -327,18 +327,4 @@ fn is_done(rollout: &RolloutStatus, until: Until) -> bool {
     let counts = &rollout.counts;
     let is_updated = is_observed && counts.updated == counts.desired && counts.outdated == Some(0);
     rollout.verdict == Verdict::Complete || (until == Until::Updated && is_updated)
-}
-
-/// Notes since when each rollout has been blocked or paused without a break.
-fn note_blocked(report: &RolloutStatusReport, since: &mut BTreeMap<String, Instant>, now: Instant) {
-    let name = |rollout: &RolloutStatus| format!("{}/{}", rollout.namespace, rollout.name);
-    since.retain(|known, _| report.daemon_sets.iter().any(|rollout| name(rollout) == *known));
-    for rollout in &report.daemon_sets {
-        let name = name(rollout);
-        if matches!(rollout.verdict, Verdict::Blocked | Verdict::Paused) {
-            since.entry(name).or_insert(now);
-        } else {
-            since.remove(&name);
-        }
-    }
 }

@@ -27,5 +27,7 @@ pub(crate) mod replacement_warnings;
 pub(crate) mod restart;
 pub mod revisions;
 pub mod set;
+#[cfg(feature = "live")]
+pub(crate) mod standstill;
 pub mod status;
 pub mod undo;

@@ -1,7 +1,7 @@
 //! What a command has of the outside: streams, the terminal, the environment, the clock, and the request to end.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use jiff::Timestamp;
 
@@ -60,4 +60,18 @@ pub fn is_unicode(environment: &BTreeMap<String, String>) -> bool {
         let locale = locale.to_ascii_lowercase();
         locale.ends_with("utf-8") || locale.ends_with("utf8")
     })
+}
+
+/// Standard error: that it cannot be written ends no command half-way, since there is nowhere to say so.
+pub struct Unfailing<W>(pub W);
+
+impl<W: Write> Write for Unfailing<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        Ok(self.0.write(buffer).unwrap_or(buffer.len()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
 }

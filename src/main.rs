@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kubectl_ds::commands;
 use kubectl_ds::error::Exit;
 use kubectl_ds::interrupt::Interrupt;
-use kubectl_ds::io::{Io, is_unicode};
+use kubectl_ds::io::{Io, Unfailing, is_unicode};
 use kubectl_ds::process;
 
 fn main() -> ExitCode {
@@ -23,17 +23,17 @@ async fn command(interrupt: Interrupt) -> Exit {
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let (mut input, mut err) = (std::io::stdin(), std::io::stderr());
+    let (mut input, stderr) = (std::io::stdin(), std::io::stderr());
     let stdout = std::io::stdout();
     let mut io = Io {
         input_is_terminal: input.is_terminal(),
         out_is_terminal: stdout.is_terminal(),
-        err_is_terminal: err.is_terminal(),
+        err_is_terminal: stderr.is_terminal(),
         terminal_width,
         terminal_size,
         unicode: is_unicode(&environment),
         input: &mut input,
-        err: &mut err,
+        err: &mut Unfailing(stderr),
         environment,
         clock: Timestamp::now,
         interrupt,

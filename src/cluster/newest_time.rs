@@ -1,7 +1,7 @@
 //! The newest time at which anything happened to an object. The newest of a dump that does not say when it was made
 //! is its "now".
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::model::controller_revision::ControllerRevision;
@@ -78,9 +78,7 @@ without_time!(LimitRange RuntimeClass PriorityClass PodDisruptionBudget);
 
 /// A deletion's time lies ahead by its grace period.
 fn metadata_time(metadata: &ObjectMeta) -> Option<Timestamp> {
-    let grace = SignedDuration::from_secs(metadata.deletion_grace_period_seconds.unwrap_or(0));
-    let deletion = metadata.deletion_timestamp.get().and_then(|time| time.checked_sub(grace).ok());
-    metadata.creation_timestamp.get().max(deletion)
+    metadata.creation_timestamp.get().max(metadata.deleted_at())
 }
 
 fn managed_fields_time(object: &Value) -> Option<Timestamp> {

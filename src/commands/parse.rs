@@ -236,6 +236,8 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
         Err(_) => parse_go_duration(text),
     };
+    // As long as a duration can be in Go: 292 years.
+    let duration = duration.filter(|duration| i64::try_from(duration.as_nanos()).is_ok());
     duration.ok_or_else(|| "give whole seconds, or a number with its unit: 1s, 2m, 3h".to_owned())
 }
 

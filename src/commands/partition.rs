@@ -18,7 +18,6 @@ use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::hold::Hold;
 use crate::render;
 use crate::report::partition::PartitionStage;
 use crate::rollout::partition::plan::{Planned, Request, after_stages, plan};
@@ -211,7 +210,7 @@ async fn stage(
         display => display,
     };
     let progress = Progress::new(display);
-    let mut run = Run { request, session, view, before: daemon_set, plan, stage, report, progress };
+    let mut run = Run { request, session, view, before: daemon_set, plan, stage, report, progress, is_lost: false };
     // From here on pods are deleted: that nobody reads the output does not end a stage half-way.
     let mut out = OutAfterChange::new(out);
     let ended = match is_advanced {
@@ -219,7 +218,9 @@ async fn stage(
         false => run.carry_out(io, &mut out).await,
     };
     run.progress.clear(io)?;
-    run.report.outcome.way_out = way_out(&run.report, request, back_to);
+    if !run.is_lost {
+        run.report.outcome.way_out = way_out(&run.report, request, back_to);
+    }
     if is_text {
         if !matches!(run.report.outcome.stage, PartitionStage::Planned | PartitionStage::Unknown) {
             render::partition::outcome(&run.report, view, &mut out)?;
@@ -230,8 +231,7 @@ async fn stage(
     out.flush()?;
     io.interrupt.changes_are_reported();
     let exit = ended?;
-    let is_untouched = run.report.is_stopped_by_prepull() && !Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
-    if exit == Exit::No && !is_untouched && settings.on_failure == OnFailure::Undo && is_first {
+    if exit == Exit::No && !run.report.is_stopped_by_prepull() && settings.on_failure == OnFailure::Undo && is_first {
         let out = &mut out as &mut dyn Write;
         Box::pin(undo(settings, request, (session, target), io, out)).await?;
     }

@@ -221,6 +221,9 @@ impl PartitionArgs {
                 _ => return Err(CommandError::usage(format!("invalid image {text:?}: give CONTAINER=IMAGE"))),
             }
         }
+        if progress_deadline.is_zero() {
+            return Err(CommandError::usage("--progress-deadline must be longer than 0s"));
+        }
         let template = match to_revision {
             Some(number) => NewTemplate::Revision(number),
             None if images.is_empty() => NewTemplate::Live,

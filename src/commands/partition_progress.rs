@@ -26,25 +26,29 @@ pub(super) struct Progress {
     events: Events,
     /// What is waited for.
     waiting: Option<String>,
+    /// What was said last, if it was that.
+    said: Option<String>,
     warned: Vec<String>,
+    drawn: Option<Instant>,
 }
 
 impl Progress {
     pub(super) fn new(display: Display) -> Self {
-        Progress { display, events: Events::default(), waiting: None, warned: Vec::new() }
+        Progress { display, events: Events::default(), waiting: None, said: None, warned: Vec::new(), drawn: None }
     }
 
     /// Says that something has happened; a screen shows it anyway.
     pub(super) fn say(&mut self, text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
-        self.waiting = None;
+        (self.waiting, self.said) = (None, None);
         self.line(text, view, out)
     }
 
     /// Notes what is waited for, and says it unless it was said last.
     pub(super) fn wait_for(&mut self, text: Option<String>, view: &View, out: &mut dyn Write) -> io::Result<()> {
-        let Some(text) = text.filter(|text| self.waiting.as_ref() != Some(text)) else { return Ok(()) };
+        self.waiting.clone_from(&text);
+        let Some(text) = text.filter(|text| self.said.as_ref() != Some(text)) else { return Ok(()) };
         self.line(&text, view, out)?;
-        self.waiting = Some(text);
+        self.said = Some(text);
         Ok(())
     }
 
@@ -73,15 +77,24 @@ impl Progress {
         }
     }
 
-    /// Draws the screen, if there is one.
-    pub(super) async fn draw(
+    /// Draws the screen in the middle of a series of changes.
+    pub(super) fn draw_if_due(
         &mut self,
         stage: &PartitionReport,
-        watch: &mut Watch<'_>,
+        watch: &Watch<'_>,
         io: &mut Io<'_>,
     ) -> io::Result<()> {
+        match self.drawn {
+            Some(drawn) if drawn.elapsed() < PAUSE => Ok(()),
+            _ => self.draw(stage, watch, io),
+        }
+    }
+
+    /// Draws the screen, if there is one.
+    pub(super) fn draw(&mut self, stage: &PartitionReport, watch: &Watch<'_>, io: &mut Io<'_>) -> io::Result<()> {
         let Display::Screen(screen) = &mut self.display else { return Ok(()) };
-        let mut report = rollout_status_with_map(watch.snapshot().await, None, ZONE);
+        self.drawn = Some(Instant::now());
+        let mut report = rollout_status_with_map(watch.last_snapshot(), None, ZONE);
         self.events.update(&report);
         for rollout in &mut report.daemon_sets {
             // How to leave the stage is said at its end.

@@ -1,5 +1,6 @@
 //! Carries out one stage of a partition: writes, watches, deletes pods, and says what happens.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::watch::Rejection;
 use super::{Failure, interrupted, refusal};
 use crate::cluster::Query;
 use crate::cluster::live::Watch;
+use crate::coverage::index::Index;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -20,11 +22,10 @@ use crate::model::hold::RUN_ANNOTATION;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{self, Plan};
 use crate::render::view::View;
-use crate::report::partition::{GateFailure, PartitionReport, PartitionStage};
-use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, is_late, late, loss, next_step};
+use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
+use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, Waiting, is_late, late, loss, next_step};
 use crate::rollout::partition::plan::Request;
 use crate::rollout::partition::{Stage, kept};
-use crate::rollout::revisions::Revisions;
 
 /// How long a client that was replaced by this one may need to notice that, and to finish what it has begun.
 const HANDOVER: Duration = Duration::from_secs(1);
@@ -44,6 +45,8 @@ pub(super) struct Run<'a> {
     pub(super) report: PartitionReport,
     /// How what happens is shown.
     pub(super) progress: Progress,
+    /// Whether the DaemonSet is no longer held by this client; the error says how to continue.
+    pub(super) is_lost: bool,
 }
 
 /// Returns the time.
@@ -54,9 +57,6 @@ pub(super) fn now(io: &Io<'_>) -> Timestamp {
 impl Run<'_> {
     /// Carries the stage out.
     pub(super) async fn carry_out(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        if self.plan.steps.is_empty() {
-            return Ok(Exit::Success);
-        }
         if let Some(failure) = self.prepull(io, out).await? {
             self.report.outcome.stage = PartitionStage::Stopped;
             self.report.outcome.failures = vec![failure];
@@ -89,35 +89,37 @@ impl Run<'_> {
                 if finishes && held == 0 {
                     self.finish(io).await?;
                     self.report.outcome.stage = PartitionStage::Finished;
-                    self.tell(
-                        io,
-                        "PartitionFinished",
-                        "Normal",
-                        "All nodes are updated; the update strategy is restored",
-                    )
-                    .await;
+                    let message = format!("{}; the update strategy is restored", self.counts());
+                    self.tell(io, "PartitionFinished", "Normal", &message).await;
                 } else {
                     self.report.outcome.stage = PartitionStage::Complete;
-                    let outcome = &self.report.outcome;
-                    let message = format!("{} nodes updated, {} on other revisions", outcome.updated, outcome.old);
-                    self.tell(io, "PartitionComplete", "Normal", &message).await;
+                    self.tell(io, "PartitionComplete", "Normal", &self.counts()).await;
                 }
                 Ok(Exit::Success)
             }
             Ended::Stopped(failures) => {
                 self.report.outcome.stage = PartitionStage::Stopped;
-                let first = failures.first().map(|failure| failure.message.clone()).unwrap_or_default();
-                let node = failures.first().and_then(|failure| failure.node.clone()).unwrap_or_default();
+                let message = failures.first().map(|failure| match &failure.node {
+                    Some(node) => format!("Stopped: {node}: {}", failure.message),
+                    None => format!("Stopped: {}", failure.message),
+                });
                 self.report.outcome.failures = failures;
-                self.tell(io, "PartitionStopped", "Warning", &format!("Stopped: {node}: {first}")).await;
+                self.tell(io, "PartitionStopped", "Warning", &message.unwrap_or_default()).await;
                 Ok(Exit::No)
             }
             Ended::Lost(loss) => Err(self.lost(loss)),
         }
     }
 
+    /// Says how far the stage is.
+    fn counts(&self) -> String {
+        let PartitionOutcome { updated, old, .. } = &self.report.outcome;
+        format!("{updated} {} updated, {old} on other revisions", if *updated == 1 { "node" } else { "nodes" })
+    }
+
     /// Makes the error of a DaemonSet that this client no longer holds.
-    pub(super) fn lost(&self, loss: Loss) -> Failure {
+    pub(super) fn lost(&mut self, loss: Loss) -> Failure {
+        self.is_lost = true;
         refusal::lost(&self.report.daemon_set, loss, self.view).into()
     }
 
@@ -127,6 +129,8 @@ impl Run<'_> {
         for step in patches.cloned().collect::<Vec<_>>() {
             self.apply(&step, self.before, io).await?;
         }
+        // The user may have been asked meanwhile.
+        self.stage.last_progress = now(io);
         Ok(())
     }
 
@@ -137,8 +141,10 @@ impl Run<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
+        let mut doubt = Doubt::default();
         loop {
             let looked = Instant::now();
+            self.check(watch, &mut doubt, io).await?;
             let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
             let found = snapshot.daemon_sets.first();
             let Some(daemon_set) = found else { return Err(self.lost(Loss::Deleted)) };
@@ -146,14 +152,10 @@ impl Run<'_> {
                 return Err(self.lost(loss));
             }
             if daemon_set.is_observed()
-                && let Some(current) = Revisions::of(daemon_set, snapshot).current()
+                && let Some(current) = Index::new(snapshot).current_revision(daemon_set)
             {
-                current.object.hash().clone_into(&mut self.stage.hash);
-                self.report.revision = Some(current.number());
-                if self.stage.spares_present_pods {
-                    let pods = snapshot.pods.iter().filter(|pod| pod.revision_hash() == self.stage.hash);
-                    self.stage.spared = pods.map(|pod| pod.metadata.uid.clone()).collect();
-                }
+                current.hash().clone_into(&mut self.stage.hash);
+                self.report.revision = Some(current.revision);
                 self.stage.last_progress = now(io);
                 return Ok(());
             }
@@ -166,7 +168,7 @@ impl Run<'_> {
                     .into());
             }
             self.progress.wait_for(Some("waiting for the controller".to_owned()), self.view, out)?;
-            self.progress.draw(&self.report, watch, io).await?;
+            self.progress.draw(&self.report, watch, io)?;
             self.unless_interrupted(io, self.progress.next_look(watch, looked)).await?;
         }
     }
@@ -176,27 +178,20 @@ impl Run<'_> {
         let mut passed = None;
         let mut expected = None;
         let mut starting: Vec<(String, Timestamp)> = Vec::new();
-        let mut failing_since = None;
-        let mut rejection = Rejection::default();
+        let mut doubt = Doubt::default();
         loop {
             let looked = Instant::now();
-            // What is read last decides whether the rest is up to date.
-            self.unless_interrupted(io, watch.snapshot()).await?;
-            self.progress.warn(watch, io)?;
-            rejection.check(watch)?;
-            match watch.failure() {
-                None => failing_since = None,
-                Some(failure) => {
-                    let since = *failing_since.get_or_insert_with(|| now(io));
-                    if now(io).duration_since(since) >= self.stage.gates.progress_deadline {
-                        // This says nothing about the new pods.
-                        return Err(CommandError::from(failure.clone()).hint(CONTINUE).into());
-                    }
-                }
-            }
+            self.check(watch, &mut doubt, io).await?;
             let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
             let (time, generation) = (snapshot.now, generation(snapshot));
             let Look { step, counts } = next_step(snapshot, &self.stage);
+            // Pods are replaced, and the strategy is restored, only if what is known is up to date.
+            let step = match step {
+                Step::Replace { .. } | Step::Verify { .. } | Step::Done if doubt.since.is_some() => {
+                    Step::Wait(Waiting::Server)
+                }
+                step => step,
+            };
             if !matches!(step, Step::Lost(_)) {
                 // A pod that is ready now and then does not progress.
                 let now_passed = counts.available + counts.passed;
@@ -222,7 +217,7 @@ impl Run<'_> {
                 Step::Lost(loss) => return Ok(Ended::Lost(loss)),
                 Step::Wait(waiting) => {
                     self.progress.wait_for(waiting.describe(time), self.view, out)?;
-                    self.progress.draw(&self.report, watch, io).await?;
+                    self.progress.draw(&self.report, watch, io)?;
                     self.unless_interrupted(io, self.progress.next_look(watch, looked)).await?;
                 }
                 Step::Verify { node, pod, uid } => {
@@ -232,11 +227,12 @@ impl Run<'_> {
                     self.stage.verified.insert(uid);
                     self.stage.last_progress = now(io);
                     // What has happened meanwhile decides about the next pod.
-                    self.unless_interrupted(io, self.progress.next_look(watch, looked)).await?;
+                    self.unless_interrupted(io, self.progress.next_look(watch, Instant::now())).await?;
                 }
                 Step::Replace { node, pod } => match self.replace(generation, &node, &pod, io).await? {
                     Replaced::Yes => {
                         self.stage.deleted.insert(pod.uid.clone());
+                        self.stage.replaced_at.insert(node.clone(), now(io));
                         self.report.outcome.replaced.push(node.clone());
                         self.stage.last_progress = now(io);
                         let (done, all) = (self.report.outcome.replaced.len(), self.stage.nodes.len());
@@ -244,6 +240,7 @@ impl Run<'_> {
                         starting.push((node.clone(), now(io)));
                         let text = format!("{node}: pod {} {verb} ({done} of {all})", pod.name);
                         self.progress.say(&text, self.view, out)?;
+                        self.progress.draw_if_due(&self.report, watch, io)?;
                     }
                     Replaced::Lost(loss) => return Ok(Ended::Lost(loss)),
                     Replaced::Later(why) => {
@@ -252,12 +249,36 @@ impl Run<'_> {
                             return Ok(Ended::Stopped(vec![late(&message, &self.stage)]));
                         }
                         self.progress.wait_for(why.map(|why| format!("waiting: {why}")), self.view, out)?;
-                        self.progress.draw(&self.report, watch, io).await?;
-                        self.unless_interrupted(io, self.progress.next_look(watch, looked)).await?;
+                        let replied = Instant::now();
+                        self.progress.draw(&self.report, watch, io)?;
+                        self.unless_interrupted(io, self.progress.next_look(watch, replied)).await?;
                     }
                 },
             }
         }
+    }
+
+    /// Checks whether what the watch knows is up to date.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it has not been for the progress deadline, which says nothing about the new pods.
+    async fn check(&mut self, watch: &mut Watch<'_>, doubt: &mut Doubt, io: &mut Io<'_>) -> Result<(), Failure> {
+        // What is read last decides whether the rest is up to date.
+        self.unless_interrupted(io, watch.snapshot()).await?;
+        self.progress.warn(watch, io)?;
+        doubt.rejection.check(watch)?;
+        doubt.since = match watch.failure() {
+            None => None,
+            Some(failure) => {
+                let since = doubt.since.unwrap_or_else(|| now(io));
+                if now(io).duration_since(since) >= self.stage.gates.progress_deadline {
+                    return Err(CommandError::from(failure.clone()).hint(CONTINUE).into());
+                }
+                Some(since)
+            }
+        };
+        Ok(())
     }
 
     /// Waits for something, or for the request to end.
@@ -284,8 +305,10 @@ impl Run<'_> {
         let outcome = &mut self.report.outcome;
         (outcome.updated, outcome.old) = (count(counts.updated.len()), count(counts.old));
         self.report.skipped.clone_from(&counts.skipped);
+        let known: HashSet<String> =
+            [expected, &outcome.replaced, &outcome.leaked].into_iter().flatten().cloned().collect();
         for node in &counts.updated {
-            if ![expected, &outcome.replaced, &outcome.leaked].iter().any(|known| known.contains(node)) {
+            if !known.contains(node) {
                 outcome.leaked.push(node.clone());
                 let text = format!("{node}: has a pod of the new revision that this run did not create");
                 self.progress.say(&text, self.view, out)?;
@@ -293,6 +316,14 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Why what a watch knows may be out of date.
+#[derive(Default)]
+struct Doubt {
+    /// Since when requests fail.
+    since: Option<Timestamp>,
+    rejection: Rejection,
 }
 
 /// How a stage has ended.

@@ -96,8 +96,9 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandErro
         Loss::TakenOver => {
             CommandError::new(format!("{title} was paused, or is partitioned by another client; {stopped}"))
         }
-        Loss::TemplateChanged => CommandError::new(format!("the template of {title} was changed; {stopped}"))
-            .hint("run the same command to roll out the present template"),
+        Loss::TemplateChanged => CommandError::new(format!("the template of {title} was changed; {stopped}")).hint(
+            "to roll out the present template, run the command again without --image, --to-revision and --filename",
+        ),
         Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} can no longer be read; {stopped}")),
     }
 }

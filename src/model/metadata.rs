@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::time::Time;
 
 /// The label that a DaemonSet's pods and revisions carry: the hash of their template.
@@ -62,6 +64,12 @@ impl ObjectMeta {
     /// Returns the owner that manages the object.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
+    }
+
+    /// Returns when deletion began: `deletionTimestamp` is the end of the grace period.
+    pub fn deleted_at(&self) -> Option<Timestamp> {
+        let grace = SignedDuration::from_secs(self.deletion_grace_period_seconds.unwrap_or(0));
+        self.deletion_timestamp.get()?.checked_sub(grace).ok()
     }
 
     /// Returns whether deletion has begun.

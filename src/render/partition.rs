@@ -21,6 +21,12 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let kept = report.old - report.update;
     let head = match report.update {
+        0 if !report.changes.is_empty() && report.restores_strategy => {
+            format!(
+                "{name}: end the hold; no node is updated, and {kept} of {} stay on other revisions",
+                count_of(report.desired)
+            )
+        }
         0 if !report.changes.is_empty() => {
             format!(
                 "{name}: hold the rollout; no node is updated, and {kept} of {} stay on other revisions",
@@ -74,6 +80,10 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
         let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
         paragraph(&text, style::moving, view, out)?;
     }
+    if report.restores_strategy && !report.changes.is_empty() {
+        let text = format!("at the end, the update strategy becomes {} again", report.original_strategy);
+        paragraph(&text, plain, view, out)?;
+    }
     out.flush()
 }
 
@@ -118,10 +128,6 @@ fn plain(line: String) -> String {
 /// Fails if the output cannot be written.
 pub(crate) fn dry_run(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
-    if report.keep == 0 && report.update > 0 && !report.daemon_set.is_advanced() {
-        let text = format!("after the last node, the update strategy becomes {} again", report.original_strategy);
-        paragraph(&text, plain, view, out)?;
-    }
     writeln!(out, "{} partitioned (dry run)", view.show(&report.daemon_set.full()))
 }
 

@@ -64,6 +64,8 @@ pub struct PartitionReport {
     /// The update strategy that is restored after the last stage, such as `RollingUpdate 10%`.
     #[schemars(with = "String")]
     pub original_strategy: Strategy,
+    /// Whether the update strategy is restored at the end.
+    pub restores_strategy: bool,
     /// What may revert the change, and what it may break.
     pub warnings: Vec<Warning>,
     /// What could not be read, so that the plan may be wrong.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::concurrent_edit;
 use super::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::RUN_ANNOTATION;
 use crate::model::pod::Pod;
 use crate::model::template::Template;
 use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodRef, Step};
@@ -253,6 +254,7 @@ async fn after_lost_answer<S: Server>(
                 Found::Nothing if now.metadata.resource_version == patch.resource_version => {}
                 // It may have been applied and overwritten.
                 Found::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => break,
+                Found::AnotherClient { .. } => break,
                 found => return conclude(found, error),
             },
         }
@@ -268,6 +270,8 @@ enum Found {
     Nothing,
     /// Another object of the same name.
     AnotherObject,
+    /// Another client of this tool has begun to replace pods, or has paused the rollout.
+    AnotherClient { by: Vec<String>, changes: Vec<Change> },
     /// Another change.
     AnotherChange { by: Vec<String>, changes: Vec<Change> },
 }
@@ -276,14 +280,22 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Found
     if now.metadata.uid != before.metadata.uid {
         return Found::AnotherObject;
     }
-    if patch.applied_to(&before.object).is_ok_and(|planned| has_change(patch, &planned, &now.object)) {
+    let planned = patch.applied_to(&before.object);
+    if planned.as_ref().is_ok_and(|planned| has_change(patch, planned, &now.object)) {
         return Found::Change;
     }
     let changes = changes(&before.object, &now.object);
+    let by = concurrent_edit::managers(&before.object, &now.object);
+    // It is no part of what is shown, but it tells who replaces pods.
+    let run = |object: &Value| object.pointer("/metadata/annotations")?.get(RUN_ANNOTATION).cloned();
+    let (known, found) = (run(&before.object), run(&now.object));
+    if found != known && !planned.is_ok_and(|planned| run(&planned) == found) {
+        return Found::AnotherClient { by, changes };
+    }
     if changes.is_empty() {
         return Found::Nothing;
     }
-    Found::AnotherChange { by: concurrent_edit::managers(&before.object, &now.object), changes }
+    Found::AnotherChange { by, changes }
 }
 
 fn conclude<E>(found: Found, error: E) -> Application<E> {
@@ -293,7 +305,9 @@ fn conclude<E>(found: Found, error: E) -> Application<E> {
         Found::AnotherChange { by, .. } if by.iter().any(|manager| manager == FIELD_MANAGER) => {
             Application::Unknown(error)
         }
-        Found::AnotherChange { by, changes } => Application::Refused(Refusal::Changed { by, changes }),
+        Found::AnotherClient { by, changes } | Found::AnotherChange { by, changes } => {
+            Application::Refused(Refusal::Changed { by, changes })
+        }
         Found::Change | Found::Nothing => Application::Refused(Refusal::NotApplied(error)),
     }
 }

@@ -164,6 +164,11 @@ impl<'a> Watch<'a> {
                 }
             }
         }
+        self.catch_up().await;
+    }
+
+    /// Applies what has arrived.
+    async fn catch_up(&mut self) {
         for _ in 0..MAX_BATCH {
             if self.update().now_or_never().is_none() {
                 break;
@@ -178,10 +183,15 @@ impl<'a> Watch<'a> {
     /// Waits if a change was begun but not finished, such as a new DaemonSet whose pods are not listed yet. While requests
     /// fail, its time stands still: nothing becomes available or late that is only out of date.
     pub async fn snapshot(&mut self) -> &Snapshot {
-        self.settle().await;
+        self.catch_up().await;
         if self.failure().is_none() {
             self.snapshot.now = (self.live.clock)();
         }
+        &self.snapshot
+    }
+
+    /// Returns the cluster as it was when it was last looked at.
+    pub fn last_snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 

@@ -237,6 +237,18 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     assert_eq!(applied(lost(), Ok(Some(status())), false), (not_applied("lost"), 1));
     let wrong = object("agent:2", |_| {});
     assert_eq!(applied(Ok(wrong), Ok(Some(status())), false), (not_applied("unexpected"), 1));
+    // Another client replaces pods now, which changes nothing that is shown.
+    let taken_over = || {
+        object("agent:2", |object| {
+            object["metadata"]["resourceVersion"] = "8".into();
+            object["metadata"]["annotations"] = json!({"kubectl-ds/run": "another"});
+            object["metadata"]["managedFields"] = json!([{"manager": "kubectl-ds"}]);
+        })
+    };
+    let (application, sent) = applied(conflict(), Ok(Some(taken_over())), false);
+    assert_eq!(application, Application::Refused(Refusal::Changed { by: vec!["kubectl-ds".into()], changes: vec![] }));
+    assert_eq!(sent, 1);
+    assert_eq!(applied(lost(), Ok(Some(taken_over())), false), (Application::Unknown("lost"), 1));
     // Only the status has changed: it is sent again for the newer version.
     let (application, sent) = applied(conflict(), Ok(Some(status())), false);
     assert!(matches!(application, Application::Applied(_)) && sent == 2, "{application:?}");

@@ -14,7 +14,7 @@ pub(crate) mod prepull;
 pub(crate) mod template;
 pub(crate) mod way_out;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
@@ -45,14 +45,14 @@ pub(crate) struct Stage {
     pub(crate) max_unavailable: IntOrPercent,
     /// What has to hold.
     pub(crate) gates: Gates,
-    /// How many pods of older revisions were not ready at the beginning.
-    pub(crate) old_unready: usize,
+    /// The nodes whose pod of an older revision was not ready at the beginning; `None` if it does not matter how those do.
+    pub(crate) old_unready: Option<BTreeSet<String>>,
     /// The UIDs of the pods that this client has deleted: a snapshot may not show it yet.
     pub(crate) deleted: BTreeSet<String>,
+    /// When this client has deleted the pod of a node.
+    pub(crate) replaced_at: BTreeMap<String, Timestamp>,
     /// The UIDs of the pods that have passed the command of `--verify`.
     pub(crate) verified: BTreeSet<String>,
-    /// Whether no gate is about pods that have the revision as soon as the controller has observed it.
-    pub(crate) spares_present_pods: bool,
     /// The UIDs of pods of this revision that no gate is about: they ran before the stage.
     pub(crate) spared: BTreeSet<String>,
     /// When a pod was last deleted or became available.

@@ -343,6 +343,7 @@ impl Client {
         prop_assert!(!model.deleted.contains(&pod.uid), "twice: {}", pod.name);
         model.deleted.push(pod.uid.clone());
         self.stage.deleted.insert(pod.uid);
+        self.stage.replaced_at.insert(node, timestamp(model.now));
         self.stage.last_progress = timestamp(model.now);
         Ok((None, true))
     }
@@ -443,9 +444,16 @@ proptest! {
             ..Faults::default()
         };
         let mut model = Model::new(seed, nodes, &limit, faults);
-        let (end, _) = run(&mut model, keep, lag)?;
+        let (end, stage) = run(&mut model, keep, lag)?;
         if strategy_put_back == 0 {
             prop_assert!(!matches!(end, End::Lost(_)), "{:?}", end);
+        }
+        // Each node that was replaced has an available pod, or was lost too late to be blamed on that.
+        for (name, at) in stage.filter(|_| end == End::Done && lag == 0).into_iter().flat_map(|stage| stage.replaced_at) {
+            let Some(node) = model.nodes.iter().find(|node| node.name == name) else { continue };
+            let is_new = |pod: &ModelPod| pod.hash == NEW && pod.ready_since.is_some() && pod.gone_at.is_none();
+            let is_late = !node.ready && timestamp(node.since).duration_since(at).as_secs() > 135;
+            prop_assert!(is_late || node.pods.iter().any(is_new), "{:?} was replaced at {}", node, at);
         }
     }
 }

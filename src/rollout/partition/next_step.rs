@@ -6,7 +6,6 @@ use super::{NodeLabel, Stage, allowed, is_node_ready, is_skipped, kept, restarts
 use crate::coverage::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION};
-use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::plan::PodRef;
 use crate::report::partition::{Gate, GateFailure};
@@ -39,6 +38,8 @@ pub(crate) enum Step {
 pub(crate) enum Waiting {
     /// The controller has not observed the DaemonSet.
     Controller,
+    /// The cluster can be read: what is known may be out of date.
+    Server,
     /// New pods are not available on these nodes.
     Pods(Vec<String>),
     /// The new pods are available, and these nodes do not have the label that they must have.
@@ -54,7 +55,7 @@ impl Waiting {
     pub(crate) fn describe(&self, now: Timestamp) -> Option<String> {
         match self {
             Waiting::Controller => Some("waiting for the controller".to_owned()),
-            Waiting::Pods(_) => None,
+            Waiting::Server | Waiting::Pods(_) => None,
             Waiting::Label(nodes) => {
                 let verb = if nodes.len() == 1 { "does" } else { "do" };
                 Some(format!("waiting: {} {verb} not have the label yet", first(nodes)))
@@ -251,7 +252,10 @@ impl<'v, 'a> View<'v, 'a> {
             quota > 0 && self.is_old(node) && node.updated.is_some() && stage.nodes.iter().any(|name| name == node.name)
         };
         let starting = self.eligible().filter(|node| self.is_in_flight(node) || is_pair(node));
-        let starting: Vec<&RolloutNode<'_>> = starting.filter(|node| is_node_ready(self.situation, node)).collect();
+        // A node that was not ready before its pod was deleted is not waited for, unless that was done by this client.
+        let is_awaited =
+            |node: &&RolloutNode<'_>| is_node_ready(self.situation, node) || stage.replaced_at.contains_key(node.name);
+        let starting: Vec<&RolloutNode<'_>> = starting.filter(is_awaited).collect();
         if !waiting.is_empty() || !starting.is_empty() {
             let (unlabeled, starting): (Vec<_>, Vec<_>) =
                 starting.into_iter().partition(|node| node.updated_is_available && !is_pair(node));
@@ -308,12 +312,10 @@ impl<'v, 'a> View<'v, 'a> {
             reason,
             message,
         };
-        if let Some(pod) = node.updated
-            && let Some(for_seconds) = self.lost_after_update(node, pod)
-        {
+        if let Some(seconds) = self.lost_after_update(node) {
             return Some(failure(
                 Gate::NodeReady,
-                format!("the node became NotReady {for_seconds}s after its pod was created"),
+                format!("the node became NotReady {seconds}s after its pod was replaced"),
             ));
         }
         if !is_node_ready(self.situation, node) {
@@ -338,32 +340,37 @@ impl<'v, 'a> View<'v, 'a> {
 
     /// Returns how many seconds after its update a node has become not ready; `None` if it is ready, or if that was so late
     /// that the update is not to blame.
-    fn lost_after_update(&self, node: &RolloutNode<'_>, pod: &Pod) -> Option<i64> {
-        let node = self.situation.index.node(node.name)?;
-        let changed = node.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()?;
+    fn lost_after_update(&self, node: &RolloutNode<'_>) -> Option<i64> {
+        let object = self.situation.index.node(node.name)?;
+        let changed = object.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()?;
         // A node that has just joined is not ready yet.
-        let joined = node.metadata.creation_timestamp.get();
+        let joined = object.metadata.creation_timestamp.get();
         let has_been_ready = joined.is_none_or(|joined| changed.duration_since(joined) > GRACE);
-        let after = changed.duration_since(pod.metadata.creation_timestamp.get()?);
-        let window = self.stage.gates.progress_deadline + self.stage.gates.soak;
-        (has_been_ready && after > SignedDuration::ZERO && after <= window).then(|| after.as_secs())
+        // What ends with the old pod may take the node with it, so that it never gets a new one.
+        let deleted = node.terminating.iter().filter_map(|pod| pod.metadata.deleted_at());
+        let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());
+        let replaced = self.stage.replaced_at.get(node.name).copied();
+        let after = changed.duration_since(deleted.chain(created).chain(replaced).min()?).as_secs();
+        let window = self.stage.gates.progress_deadline.saturating_add(self.stage.gates.soak).as_secs();
+        (has_been_ready && (0..=window).contains(&after)).then_some(after)
     }
 
     /// Stops if more pods of older revisions have become unready than may be unavailable: the new revision may be the cause.
     fn old_pods(&self, allowed: usize) -> Option<GateFailure> {
-        let unready = self
-            .eligible()
-            .filter(|node| self.is_old(node) && !node.old_is_available && is_node_ready(self.situation, node));
-        let nodes: Vec<String> = unready.map(|node| node.name.to_owned()).collect();
-        (nodes.len() > self.stage.old_unready + allowed).then(|| GateFailure {
+        let before = self.stage.old_unready.as_ref()?;
+        let is_new = |node: &&RolloutNode<'_>| {
+            let is_unready = self.is_old(node) && !node.old_is_available && is_node_ready(self.situation, node);
+            is_unready && !before.contains(node.name)
+        };
+        let nodes: Vec<String> = self.eligible().filter(is_new).map(|node| node.name.to_owned()).collect();
+        (nodes.len() > allowed).then(|| GateFailure {
             gate: Gate::OldPodsReady,
             node: None,
             pod: None,
             reason: None,
             message: format!(
-                "{} pods of older revisions are not available; {} were not when the stage started: {}",
+                "{} pods of older revisions have become unavailable since the stage started: {}",
                 nodes.len(),
-                self.stage.old_unready,
                 first(&nodes)
             ),
         })
@@ -406,7 +413,7 @@ impl<'v, 'a> View<'v, 'a> {
                     self.stage,
                 )
             }
-            Waiting::Controller | Waiting::Soak(_) => late("nothing has changed", self.stage),
+            Waiting::Controller | Waiting::Server | Waiting::Soak(_) => late("nothing has changed", self.stage),
         }
     }
 }

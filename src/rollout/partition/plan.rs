@@ -226,6 +226,11 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     let original =
         if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
     let gates = &request.gates;
+    // Pods that have the template before it is written were not replaced by anyone.
+    let present = eligible().filter(|_| template.is_some()).filter_map(|node| node.updated);
+    let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
+    // The pods that are left behind are those that fail.
+    let is_way_back = matches!(request.template, NewTemplate::Revision(_));
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
         hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
@@ -234,16 +239,19 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         nodes: nodes.clone(),
         max_unavailable,
         gates: gates.clone(),
-        old_unready: eligible()
-            .filter(|node| node.old.is_some() && !node.old_is_available && is_node_ready(&situation, node))
-            .count(),
+        old_unready: (!is_way_back).then(|| {
+            let unready = eligible()
+                .filter(|node| node.old.is_some() && !node.old_is_available && is_node_ready(&situation, node));
+            unready.map(name).collect()
+        }),
         deleted: Default::default(),
+        replaced_at: Default::default(),
         verified: Default::default(),
-        // Pods that have the template of an earlier revision before it is written were not replaced yet.
-        spares_present_pods: template.is_some() && matches!(request.template, NewTemplate::Revision(_)),
-        spared: Default::default(),
+        spared,
         last_progress: snapshot.now,
     };
+    // That of an Advanced DaemonSet is never suspended; pods that are skipped keep it suspended.
+    let restores_strategy = !is_advanced && kept(keep, desired) == 0 && skipped.is_empty();
     let report = PartitionReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "PartitionReport".to_owned(),
@@ -276,6 +284,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             wait_for_label: gates.wait_for_label.as_ref().map(ToString::to_string),
         },
         original_strategy: strategy(&original),
+        restores_strategy,
         warnings,
         incomplete,
         outcome: PartitionOutcome {

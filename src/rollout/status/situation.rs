@@ -268,9 +268,8 @@ fn unavailable_since(code: ReasonCode, node: Option<&Node>, pods: &[&Pod]) -> Op
     let live = pods.iter().copied().filter(|pod| !pod.metadata.is_terminating());
     // Beside an available pod, the reason is that of another one.
     let pod = live.min_by_key(|pod| pod.is_ready()).or_else(|| pods.first().copied())?;
-    if let Some(deadline) = pod.metadata.deletion_timestamp.get() {
-        let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
-        return deadline.checked_sub(SignedDuration::from_secs(grace)).ok();
+    if pod.metadata.is_terminating() {
+        return pod.metadata.deleted_at();
     }
     of_pod(pod, "Ready").or_else(|| of_pod(pod, "PodScheduled")).or_else(|| pod.metadata.creation_timestamp.get())
 }

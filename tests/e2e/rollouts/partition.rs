@@ -273,6 +273,18 @@ fn a_stage_goes_on_if_nobody_reads_its_output_anymore() {
 }
 
 #[test]
+fn a_stage_goes_on_if_nobody_reads_its_standard_error() {
+    let workload = create(Api::Apps, &json!(1));
+    let arguments = workload.arguments(&["partition", "0", "--image=agent=agent:2", "--verify=echo verified"]);
+    let mut command = program(&workload.cluster.control_plane.kubeconfig(), &arguments);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let errors = BufReader::new(child.stderr.take().unwrap());
+    errors.lines().find(|line| line.as_ref().unwrap() == "verified").unwrap().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!((pods(&workload).1, &strategy(&workload)["type"]), (NODES, &json!("RollingUpdate")));
+}
+
+#[test]
 fn a_failing_command_of_verify_stops_a_stage() {
     let workload = create(Api::Apps, &json!(1));
     let run =

@@ -104,3 +104,50 @@ fn a_node_that_has_just_joined_fails_no_gate_until_it_has_been_ready() {
     let (Some(End::Stopped(failures)), _) = client.act(&mut model, 0).unwrap() else { panic!("it goes on") };
     assert_eq!((failures.len(), failures[0].gate), (1, Gate::NodeReady));
 }
+
+/// What ends with the old pod of a network agent may take its node with it.
+#[test]
+fn a_node_that_is_lost_before_it_has_a_new_pod_stops_the_stage() {
+    let mut model = Model::new(3, 4, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(3)).unwrap();
+    assert_eq!(client.act(&mut model, 0).unwrap().0, None);
+    let now = model.now;
+    let is_deleted = |node: &&mut super::ModelNode| node.pods.iter().any(|pod| pod.gone_at.is_some());
+    let node = model.nodes.iter_mut().find(is_deleted).unwrap();
+    // In the same second, and its kubelet no longer confirms the deletion.
+    (node.ready, node.since) = (false, now);
+    let name = node.name.clone();
+    let failures = |model: &Model, client: &Client| match next_step(&model.snapshot(), &client.stage).step {
+        Step::Stop(failures) => failures,
+        step => panic!("not stopped: {step:?}"),
+    };
+    let failed = &failures(&model, &client)[0];
+    assert_eq!((failed.gate, failed.node.as_ref()), (Gate::NodeReady, Some(&name)));
+    // Nobody knows since when: the stage is not complete without it.
+    model.nodes.iter_mut().find(|node| node.name == name).unwrap().since = now - 3_000;
+    assert_eq!(next_step(&model.snapshot(), &client.stage).step, Step::Wait(Waiting::Pods(vec![name])));
+    model.now += client.stage.gates.progress_deadline.as_secs() + 1;
+    assert_eq!(failures(&model, &client)[0].gate, Gate::ProgressDeadline);
+}
+
+/// Old pods that were unavailable do not make up for others that become so.
+#[test]
+fn old_pods_that_become_unavailable_stop_a_stage_unless_it_goes_back() {
+    let mut model = Model::new(5, 8, &json!(1), Faults::default());
+    all_old(&mut model);
+    (0..4).for_each(|at| model.nodes[at].pods[0].ready_since = None);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    for at in 0..4 {
+        let pod = &mut model.nodes[at].pods[0];
+        (pod.hash, pod.ready_since) = (NEW, Some(0));
+    }
+    let step = |model: &Model, client: &Client| next_step(&model.snapshot(), &client.stage).step;
+    model.nodes[4].pods[0].ready_since = None;
+    assert!(matches!(step(&model, &client), Step::Replace { .. }));
+    model.nodes[5].pods[0].ready_since = None;
+    let Step::Stop(failures) = step(&model, &client) else { panic!("not stopped") };
+    assert_eq!((failures.len(), failures[0].gate), (1, Gate::OldPodsReady));
+    client.stage.old_unready = None;
+    assert!(matches!(step(&model, &client), Step::Replace { .. }));
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::api_server::ApiServer;
 use super::not_applied::{NotApplied, applied_or_not, not_shown};
@@ -35,6 +36,9 @@ use crate::rollout::observed::AppliedChange;
 use crate::rollout::planned::Planned;
 use crate::rollout::revisions::Revisions;
 use crate::rollout::set;
+
+/// How long to wait for an object that is read once more.
+const REREAD: Duration = Duration::from_secs(5);
 
 /// The flags of a command that changes a DaemonSet.
 #[derive(Debug, Args)]
@@ -421,6 +425,11 @@ impl Change<'_> {
                 self.report.outcome = outcome;
                 None
             }
+            Ok(None) if self.is_missing(object).await => {
+                let message = "the API server confirmed the change, but the DaemonSet does not have it";
+                let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+                Some(error.hint(format!("it is not known whether the change was applied; {}", self.repeat(io))))
+            }
             Ok(None) => {
                 let seconds = patience.as_secs();
                 let message =
@@ -443,9 +452,16 @@ impl Change<'_> {
         out.flush()?;
         match error {
             None => Ok(Exit::Success),
-            Some(error) if error.exit == Exit::Interrupted => Err(error.into()),
+            Some(error) if matches!(error.exit, Exit::Interrupted | Exit::OutcomeUnknown) => Err(error.into()),
             Some(error) => Err(CommandError { exit: Exit::NotObserved, stands_alone: false, ..error }.into()),
         }
+    }
+
+    /// Returns whether the DaemonSet is older than the object with the change.
+    async fn is_missing(&self, object: &Value) -> bool {
+        let applied = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let read = timeout(REREAD, self.session.source.read_daemon_set(self.before.daemon_set)).await;
+        matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied)
     }
 
     /// Waits until the controller has observed the change; returns `None` if it has not in time.

@@ -59,7 +59,7 @@ pub(super) fn applied_or_not(
             refused(error.hint(format!("{title} was read again, and the change was not applied; {repeat}")))
         }
         Application::Recreated => {
-            let message = format!("{title} was deleted and recreated after it was read; this change was not applied");
+            let message = format!("{title} was deleted and recreated after it was read; the new one was not changed");
             refused(CommandError::new(message).hint("review the new DaemonSet before you change it"))
         }
         Application::Unknown(error) => {

@@ -7,7 +7,7 @@ use super::not_applied::not_shown;
 use super::out_after_change::OutAfterChange;
 use super::partition_args::{OnFailure, PartitionArgs, Settings};
 use super::partition_progress::Progress;
-use super::partition_run::{Run, now};
+use super::partition_run::Run;
 use super::session::{GlobalArgs, Session, Target};
 use super::watch::Display;
 use super::{Failure, interrupted, refusal};
@@ -99,7 +99,7 @@ pub(super) async fn roll_back(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let request = Request::roll_back(number, format!("{} {}", now(io), std::process::id()));
+    let request = Request::roll_back(number, format!("{} {}", (io.clock)(), std::process::id()));
     let settings = Settings {
         flavors: daemon_set.flavor().into(),
         namespace: None,
@@ -258,7 +258,7 @@ async fn undo(
         return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
     };
     writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
-    let mut undo = Request::roll_back(number, format!("{} {} undo", now(io), std::process::id()));
+    let mut undo = Request::roll_back(number, format!("{} {} undo", (io.clock)(), std::process::id()));
     undo.gates.progress_deadline = request.gates.progress_deadline;
     let undo = Request { evict: request.evict, delete_surge_pods: request.delete_surge_pods, ..undo };
     stage(settings, &undo, None, Attempt::Undo, (session, target), io, out).await.map(drop)

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::Failure;
 use super::partition_progress::PAUSE;
-use super::partition_run::{Run, now};
+use super::partition_run::Run;
 use crate::error::Exit;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
@@ -32,7 +32,7 @@ impl Run<'_> {
     pub(super) async fn follow_advanced(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         self.write_plan(io).await?;
         self.report.outcome.stage = PartitionStage::Begun;
-        self.stage.last_progress = now(io);
+        self.stage.last_progress = self.session.now(io);
         let mut updated = None;
         let before = &self.before.status;
         let unavailable_before = before.desired_number_scheduled - before.number_available;
@@ -51,7 +51,7 @@ impl Run<'_> {
                     (outcome.updated, outcome.old) =
                         (status.updated_number_scheduled, desired - status.updated_number_scheduled);
                     if updated.replace((outcome.updated, status.number_available)) != updated {
-                        self.stage.last_progress = now(io);
+                        self.stage.last_progress = self.session.now(io);
                         let text = format!("{} of {wanted} nodes updated", self.report.outcome.updated);
                         self.progress.say(&text, self.view, out)?;
                     }
@@ -68,7 +68,7 @@ impl Run<'_> {
                 Err(error) if error.is_transient() => {}
                 Err(error) => return Err(error.into()),
             }
-            if is_late(&self.stage, now(io)) {
+            if is_late(&self.stage, self.session.now(io)) {
                 self.report.outcome.stage = PartitionStage::Stopped;
                 self.report.outcome.failures = vec![late("the controller has not updated the nodes", &self.stage)];
                 return Ok(Exit::No);

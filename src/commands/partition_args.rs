@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
 use super::parse::{Named, parse_duration, parse_label, parse_name, parse_selector};
-use super::partition_run::now;
 use super::watch;
 use crate::cluster::Flavors;
 use crate::error::CommandError;
@@ -250,7 +249,7 @@ impl PartitionArgs {
             verifies: verify.is_some(),
             wait_for_label,
         };
-        let run = format!("{} {}", now(io), std::process::id());
+        let run = format!("{} {}", (io.clock)(), std::process::id());
         let request = Request {
             nodes,
             node_selector: parse_selector("--node-selector", node_selector.as_deref())?,

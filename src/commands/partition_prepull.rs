@@ -11,11 +11,12 @@ use tokio::time::{sleep, timeout};
 use super::Failure;
 use super::api_server::ApiServer;
 use super::partition_progress::PAUSE;
-use super::partition_run::{Run, now};
+use super::partition_run::Run;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::plan::{JobRef, PrepullJob, Step, prepull};
 use crate::render::text::count;
+use crate::report::fix::Command;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
 use crate::rollout::apply::{Application, Refusal, apply};
@@ -27,6 +28,9 @@ const AT_A_TIME: usize = 10;
 
 /// How long the last Jobs may take to be deleted: after an interruption, the process ends within five seconds.
 const CLEANUP: Duration = Duration::from_secs(4);
+
+/// The same after an interruption.
+const CLEANUP_AFTER_INTERRUPT: Duration = Duration::from_secs(1);
 
 /// A Job that was created.
 struct Running {
@@ -51,17 +55,22 @@ impl Run<'_> {
         io.interrupt.set_has_to_clean_up(true);
         let mut open = Vec::new();
         let pulled = self.pull(jobs, &mut open, io, out).await;
-        let left = timeout(CLEANUP, self.delete_jobs(open)).await;
+        let patience = if io.interrupt.is_requested() { CLEANUP_AFTER_INTERRUPT } else { CLEANUP };
+        let left = timeout(patience, self.delete_jobs(open)).await;
         io.interrupt.set_has_to_clean_up(false);
         self.session.print_warnings(io)?;
-        if let Ok([(job, error), ..]) = left.as_deref() {
-            writeln!(
-                io.err,
-                "warning: Job {} could not be deleted, and is deleted by the cluster later: {error}",
-                job.name
-            )?;
+        let why = match left.as_deref() {
+            Ok([]) => None,
+            Ok([(_, error), ..]) => Some(error.to_string()),
+            Err(_) => Some("the API server does not answer".to_owned()),
+        };
+        if let Some(why) = why {
+            let jobs = Command::kubectl(&["get", "jobs", "-l", &prepull::selector(self.before)])
+                .namespace(&self.before.metadata.namespace);
+            let message = "warning: Jobs could not be deleted, and are deleted by the cluster later";
+            writeln!(io.err, "{message}: {why}\nhint: to list them: {}", self.view.command(&jobs))?;
         }
-        self.stage.last_progress = now(io);
+        self.stage.last_progress = self.session.now(io);
         pulled
     }
 
@@ -80,7 +89,7 @@ impl Run<'_> {
         if let Some((_, error)) = left.into_iter().next() {
             return Err(error.into());
         }
-        self.stage.last_progress = now(io);
+        self.stage.last_progress = self.session.now(io);
         self.progress.write(&format!("pulling the images on {}", count(all, "node")), self.view, out)?;
         let (mut running, mut done): (Vec<Running>, usize) = (Vec::new(), 0);
         loop {
@@ -89,7 +98,7 @@ impl Run<'_> {
             {
                 open.push(job.job.clone());
                 self.unless_interrupted(io, self.create_job(&job)).await??;
-                running.push(Running { job, since: now(io), has_pod: false });
+                running.push(Running { job, since: self.session.now(io), has_pod: false });
             }
             if running.is_empty() {
                 return Ok(None);
@@ -101,7 +110,7 @@ impl Run<'_> {
                 Err(error) => return Err(error.into()),
                 Ok(pods) => {
                     let mut pulled = Vec::new();
-                    for (at, Running { job, has_pod, .. }) in running.iter_mut().enumerate() {
+                    for (at, Running { job, has_pod, since }) in running.iter_mut().enumerate() {
                         let owned = |owner: &str| owner == job.job.name;
                         let pod =
                             pods.iter().find(|pod| pod.metadata.controller().is_some_and(|owner| owned(&owner.name)));
@@ -110,6 +119,12 @@ impl Run<'_> {
                             Some(Pull::Pulling) => *has_pod = true,
                             Some(Pull::Failed(reason, message)) => {
                                 return Ok(Some(failure(&job.node, reason, message)));
+                            }
+                            None if self.session.now(io).duration_since(*since)
+                                >= self.stage.gates.progress_deadline =>
+                            {
+                                let message = late("the node has not pulled the images", &self.stage).message;
+                                return Ok(Some(failure(&job.node, None, message)));
                             }
                             None if *has_pod => return Ok(Some(failure(&job.node, None, DELETED.to_owned()))),
                             None => {}
@@ -120,8 +135,8 @@ impl Run<'_> {
                         open.retain(|other| *other != job.job);
                         open.extend(self.delete_jobs(vec![job.job]).await.into_iter().map(|(job, _)| job));
                         done += 1;
-                        self.stage.last_progress = now(io);
-                        let seconds = now(io).duration_since(since).as_secs();
+                        self.stage.last_progress = self.session.now(io);
+                        let seconds = self.session.now(io).duration_since(since).as_secs();
                         let text = format!("{}: has the images after {seconds}s ({done} of {all})", job.node);
                         self.progress.write(&text, self.view, out)?;
                     }
@@ -137,7 +152,7 @@ impl Run<'_> {
                     }
                 }
             }
-            if is_late(&self.stage, now(io))
+            if is_late(&self.stage, self.session.now(io))
                 && let Some(Running { job, .. }) = running.first()
             {
                 let message = problem.unwrap_or_else(|| "the node has not pulled the images".to_owned());

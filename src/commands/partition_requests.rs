@@ -9,11 +9,13 @@ use tokio::time::timeout;
 use super::api_server::ApiServer;
 use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
-use super::partition_run::{Run, now};
+use super::partition_run::Run;
 use super::{Failure, child, interrupted};
+use crate::coverage::strategy;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::Hold;
 use crate::plan::{Plan, PodRef, Step};
 use crate::render;
 use crate::report::partition::{Gate, GateFailure, PartitionStage};
@@ -29,6 +31,8 @@ pub(super) enum Replaced {
     Yes,
     /// Look again; why, if that may last.
     Later(Option<String>),
+    /// Look again: the API server does not answer.
+    Unanswered(CommandError),
     Lost(Loss),
 }
 
@@ -87,7 +91,9 @@ impl Run<'_> {
         io: &mut Io<'_>,
     ) -> Result<Replaced, Failure> {
         let source = &self.session.source;
-        let read = self.unless_interrupted(io, source.read_daemon_set(self.before)).await?;
+        let read = timeout(self.limit(), source.read_daemon_set(self.before));
+        let unanswered = || CommandError::new("the API server does not answer");
+        let Ok(read) = self.unless_interrupted(io, read).await? else { return Ok(Replaced::Unanswered(unanswered())) };
         match read {
             Ok(None) => return Ok(Replaced::Lost(Loss::Deleted)),
             Ok(Some(live)) => match loss(&live, &self.stage) {
@@ -96,7 +102,7 @@ impl Run<'_> {
                 None if live.metadata.generation != generation => return Ok(Replaced::Later(None)),
                 None => {}
             },
-            Err(error) if error.is_transient() => return Ok(Replaced::Later(Some(error.to_string()))),
+            Err(error) if error.is_transient() => return Ok(Replaced::Unanswered(error.into())),
             Err(error) => return Err(error.into()),
         }
         let step = match self.request.evict {
@@ -108,7 +114,7 @@ impl Run<'_> {
         let application = tokio::select! {
             biased;
             application = timeout(self.limit(), apply(&server, &step, self.before, false)) => {
-                application.unwrap_or_else(|_| Application::Unknown(CommandError::new("the API server does not answer")))
+                application.unwrap_or_else(|_| Application::Unknown(unanswered()))
             }
             () = interrupt.requested() => Application::Unknown(interrupted()),
         };
@@ -122,7 +128,7 @@ impl Run<'_> {
             Application::Refused(Refusal::ByServer(error)) => {
                 return Err(error.hint("run the same command again").into());
             }
-            Application::Refused(Refusal::NotApplied(error)) => Replaced::Later(Some(error.message)),
+            Application::Refused(Refusal::NotApplied(error)) => Replaced::Unanswered(error),
             Application::Refused(_) | Application::Recreated => Replaced::Later(None),
             Application::Unknown(error) => {
                 let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
@@ -170,9 +176,24 @@ impl Run<'_> {
         if let Some(loss) = loss(&live, &self.stage) {
             return Err(self.lost(loss));
         }
-        match Plan::resume(&live).steps.first() {
-            Some(step) => self.apply(step, &live, io).await.map(drop),
-            None => Ok(()),
+        let Some(hold) = Hold::of(&live) else { return Ok(()) };
+        // Somebody may have edited what is restored.
+        self.report.original_strategy = strategy(&hold.original_strategy());
+        let Some(step) = Plan::resume(&live).steps.into_iter().next() else { return Ok(()) };
+        let before = format!("before the hold, the update strategy was {}", self.report.original_strategy);
+        if let Err(failure) = self.apply(&step, &live, io).await {
+            writeln!(io.err, "{before}")?;
+            return Err(failure);
+        }
+        let read = timeout(self.limit(), self.session.source.read_daemon_set(self.before)).await;
+        match read {
+            Ok(Ok(Some(now))) if now.metadata.uid == self.stage.uid && loss(&now, &self.stage).is_none() => {
+                let message =
+                    "the API server confirmed that the update strategy was restored, but it is still suspended";
+                let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+                Err(error.hint(format!("{before}; run the same command again")).into())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -181,7 +202,7 @@ impl Run<'_> {
         let name = &self.report.daemon_set;
         let who = io.variable("USER").or_else(|| io.variable("LOGNAME")).unwrap_or("unknown");
         let host = io.variable("HOSTNAME").map(|host| format!("@{host}")).unwrap_or_default();
-        let time = now(io);
+        let time = self.session.now(io);
         let text = format!(
             "{message} (by {who}{host}; kubectl ds status {} -n {} shows how to continue)",
             name.name, name.namespace

@@ -20,7 +20,7 @@ use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::RUN_ANNOTATION;
 use crate::model::snapshot::Snapshot;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, PodRef};
 use crate::render::view::View;
 use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
 use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, Waiting, is_late, late, loss, next_step};
@@ -49,12 +49,7 @@ pub(super) struct Run<'a> {
     pub(super) is_lost: bool,
 }
 
-/// Returns the time.
-pub(super) fn now(io: &Io<'_>) -> Timestamp {
-    (io.clock)()
-}
-
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Carries the stage out.
     pub(super) async fn carry_out(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         if let Some(failure) = self.prepull(io, out).await? {
@@ -67,10 +62,8 @@ impl Run<'_> {
         if self.before.annotations.contains_key(RUN_ANNOTATION) {
             self.unless_interrupted(io, sleep(HANDOVER)).await?;
         }
-        let metadata = &self.before.metadata;
-        let (namespace, names) = (Some(metadata.namespace.clone()), vec![metadata.name.clone()]);
-        let query = Query { namespace, names, ..Query::default() };
-        let mut watch = self.unless_interrupted(io, self.session.watch(query)).await??;
+        let session = self.session;
+        let mut watch = self.unless_interrupted(io, session.watch(self.query())).await??;
         self.wait_for_revision(&mut watch, io, out).await?;
         if !self.stage.nodes.is_empty() {
             let message = format!(
@@ -117,6 +110,12 @@ impl Run<'_> {
         format!("{updated} {} updated, {old} on other revisions", if *updated == 1 { "node" } else { "nodes" })
     }
 
+    fn query(&self) -> Query {
+        let metadata = &self.before.metadata;
+        let (namespace, names) = (Some(metadata.namespace.clone()), vec![metadata.name.clone()]);
+        Query { namespace, names, ..Query::default() }
+    }
+
     /// Makes the error of a DaemonSet that this client no longer holds.
     pub(super) fn lost(&mut self, loss: Loss) -> Failure {
         self.is_lost = true;
@@ -130,7 +129,7 @@ impl Run<'_> {
             self.apply(&step, self.before, io).await?;
         }
         // The user may have been asked meanwhile.
-        self.stage.last_progress = now(io);
+        self.stage.last_progress = self.session.now(io);
         Ok(())
     }
 
@@ -156,11 +155,11 @@ impl Run<'_> {
             {
                 current.hash().clone_into(&mut self.stage.hash);
                 self.report.revision = Some(current.revision);
-                self.stage.last_progress = now(io);
+                self.stage.last_progress = self.session.now(io);
                 return Ok(());
             }
             // The time of the snapshot stands still while requests fail.
-            if is_late(&self.stage, now(io)) {
+            if is_late(&self.stage, self.session.now(io)) {
                 let message = "the change was applied, but the controller has not acted on it";
                 let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
                 return Err(error
@@ -174,11 +173,12 @@ impl Run<'_> {
     }
 
     /// Replaces pods until the stage ends.
-    async fn update(&mut self, watch: &mut Watch<'_>, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Ended, Failure> {
+    async fn update(&mut self, watch: &mut Watch<'a>, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Ended, Failure> {
         let mut passed = None;
         let mut expected = None;
         let mut starting: Vec<(String, Timestamp)> = Vec::new();
         let mut doubt = Doubt::default();
+        let mut is_read_again = false;
         loop {
             let looked = Instant::now();
             self.check(watch, &mut doubt, io).await?;
@@ -211,9 +211,27 @@ impl Run<'_> {
                     self.progress.say(&format!("{node}: the new pod is available after {seconds}s"), self.view, out)?;
                 }
             }
+            is_read_again &= matches!(step, Step::Stop(_));
             match step {
                 Step::Done => return Ok(Ended::Done(counts.held)),
-                Step::Stop(failures) => return Ok(Ended::Stopped(failures)),
+                Step::Stop(failures) if is_read_again => {
+                    // The server may have confirmed a deletion that it did not carry out.
+                    let snapshot = watch.last_snapshot();
+                    let is_live = |uid: &String| {
+                        let pod = snapshot.pods.iter().find(|pod| pod.metadata.uid == *uid);
+                        pod.is_some_and(|pod| !pod.metadata.is_terminating())
+                    };
+                    self.stage.deleted.retain(|uid| !is_live(uid));
+                    let counts = next_step(snapshot, &self.stage).counts;
+                    self.note(&counts, expected.as_deref().unwrap_or_default(), out)?;
+                    return Ok(Ended::Stopped(failures));
+                }
+                Step::Stop(_) => {
+                    // The watch may have missed what has happened, for example because of a proxy.
+                    let session = self.session;
+                    *watch = self.unless_interrupted(io, session.watch(self.query())).await??;
+                    is_read_again = true;
+                }
                 Step::Lost(loss) => return Ok(Ended::Lost(loss)),
                 Step::Wait(waiting) => {
                     self.progress.wait_for(waiting.describe(time), self.view, out)?;
@@ -225,37 +243,49 @@ impl Run<'_> {
                         return Ok(Ended::Stopped(vec![failure]));
                     }
                     self.stage.verified.insert(uid);
-                    self.stage.last_progress = now(io);
+                    self.stage.last_progress = self.session.now(io);
                     // What has happened meanwhile decides about the next pod.
                     self.unless_interrupted(io, self.progress.next_look(watch, Instant::now())).await?;
                 }
-                Step::Replace { node, pod } => match self.replace(generation, &node, &pod, io).await? {
-                    Replaced::Yes => {
-                        self.stage.deleted.insert(pod.uid.clone());
-                        self.stage.replaced_at.insert(node.clone(), now(io));
-                        self.report.outcome.replaced.push(node.clone());
-                        self.stage.last_progress = now(io);
-                        let (done, all) = (self.report.outcome.replaced.len(), self.stage.nodes.len());
-                        let verb = if self.request.evict { "evicted" } else { "deleted" };
-                        starting.push((node.clone(), now(io)));
-                        let text = format!("{node}: pod {} {verb} ({done} of {all})", pod.name);
-                        self.progress.say(&text, self.view, out)?;
-                        self.progress.draw_if_due(&self.report, watch, io)?;
-                    }
-                    Replaced::Lost(loss) => return Ok(Ended::Lost(loss)),
-                    Replaced::Later(why) => {
-                        if is_late(&self.stage, now(io)) {
+                Step::Replace { node, pod } => {
+                    let why = match self.replace(generation, &node, &pod, io).await? {
+                        Replaced::Yes => {
+                            self.note_replaced(&node, &pod, io, out)?;
+                            self.progress.draw_if_due(&self.report, watch, io)?;
+                            starting.push((node, self.session.now(io)));
+                            continue;
+                        }
+                        Replaced::Lost(loss) => return Ok(Ended::Lost(loss)),
+                        // This says nothing about the new pods.
+                        Replaced::Unanswered(error) if is_late(&self.stage, self.session.now(io)) => {
+                            return Err(error.hint(CONTINUE).into());
+                        }
+                        Replaced::Later(why) if is_late(&self.stage, self.session.now(io)) => {
                             let message = why.unwrap_or_else(|| format!("pod {} on {node} keeps changing", pod.name));
                             return Ok(Ended::Stopped(vec![late(&message, &self.stage)]));
                         }
-                        self.progress.wait_for(why.map(|why| format!("waiting: {why}")), self.view, out)?;
-                        let replied = Instant::now();
-                        self.progress.draw(&self.report, watch, io)?;
-                        self.unless_interrupted(io, self.progress.next_look(watch, replied)).await?;
-                    }
-                },
+                        Replaced::Unanswered(error) => Some(error.message),
+                        Replaced::Later(why) => why,
+                    };
+                    self.progress.wait_for(why.map(|why| format!("waiting: {why}")), self.view, out)?;
+                    let answered = Instant::now();
+                    self.progress.draw(&self.report, watch, io)?;
+                    self.unless_interrupted(io, self.progress.next_look(watch, answered)).await?;
+                }
             }
         }
+    }
+
+    /// Notes that the pod of a node was deleted.
+    fn note_replaced(&mut self, node: &str, pod: &PodRef, io: &Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+        let now = self.session.now(io);
+        self.stage.deleted.insert(pod.uid.clone());
+        self.stage.replaced_at.insert(node.to_owned(), now);
+        self.stage.last_progress = now;
+        self.report.outcome.replaced.push(node.to_owned());
+        let (done, all) = (self.report.outcome.replaced.len(), self.stage.nodes.len());
+        let verb = if self.request.evict { "evicted" } else { "deleted" };
+        Ok(self.progress.say(&format!("{node}: pod {} {verb} ({done} of {all})", pod.name), self.view, out)?)
     }
 
     /// Checks whether what the watch knows is up to date.
@@ -271,8 +301,8 @@ impl Run<'_> {
         doubt.since = match watch.failure() {
             None => None,
             Some(failure) => {
-                let since = doubt.since.unwrap_or_else(|| now(io));
-                if now(io).duration_since(since) >= self.stage.gates.progress_deadline {
+                let since = doubt.since.unwrap_or_else(|| self.session.now(io));
+                if self.session.now(io).duration_since(since) >= self.stage.gates.progress_deadline {
                     return Err(CommandError::from(failure.clone()).hint(CONTINUE).into());
                 }
                 Some(since)

@@ -308,6 +308,14 @@ impl Session {
         Ok(snapshot)
     }
 
+    /// Returns the time by the clock of the server.
+    pub(super) fn now(&self, io: &Io<'_>) -> Timestamp {
+        match &self.source {
+            Source::Live(live) => live.now(),
+            Source::File(_) => (io.clock)(),
+        }
+    }
+
     /// Follows what a query means, as [`Session::read`] reads it.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::concurrent_edit;
 use super::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::hold::RUN_ANNOTATION;
+use crate::model::hold::{ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::template::Template;
 use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodRef, Step};
@@ -24,6 +24,9 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The pauses before the object is read again after a lost answer: the server may still be working on the request.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(300), Duration::from_millis(700)];
+
+/// What must become as it was sent: it decides who replaces pods.
+const STRATEGY_TYPE: &str = "/spec/updateStrategy/type";
 
 /// What applying a step needs of an API server.
 pub(crate) trait Server {
@@ -328,6 +331,17 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     }
     if !is_dry_run && text("/metadata/resourceVersion") == Some(&patch.resource_version) {
         return Some("its resourceVersion is that from before the change");
+    }
+    let planned = patch.applied_to(&before.object).unwrap_or_default();
+    let differs = |path: &str| answer.pointer(path) != planned.pointer(path);
+    if patch.paths().any(|path| path.starts_with(STRATEGY_TYPE) || STRATEGY_TYPE.starts_with(path))
+        && differs(STRATEGY_TYPE)
+    {
+        return Some("spec.updateStrategy.type is another one");
+    }
+    let original = |object: &Value| object.pointer("/metadata/annotations")?.get(ORIGINAL_STRATEGY_ANNOTATION).cloned();
+    if original(&planned) != original(&before.object) && original(&planned) != original(answer) {
+        return Some("the annotation with the original update strategy is not as sent");
     }
     // What the server changes on top of it, such as through a webhook, is shown to the user.
     let is_unchanged = patch.paths().all(|path| match is_in_template(path) {

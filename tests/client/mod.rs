@@ -3,6 +3,7 @@
 mod connecting;
 mod equal_reports;
 mod faults;
+mod lies;
 mod nonsense;
 mod reading;
 pub(crate) mod server;

@@ -166,6 +166,20 @@ impl Cluster {
         Arc::new(Cluster { state: Mutex::new(state), changed: Condvar::new() })
     }
 
+    /// Returns the DaemonSet.
+    pub(super) fn object(&self) -> Vec<u8> {
+        self.state.lock().unwrap().object.to_string().into_bytes()
+    }
+
+    /// Changes the DaemonSet, as somebody else does.
+    pub(super) fn edit(&self, edit: impl FnOnce(&mut Value)) {
+        let mut state = self.state.lock().unwrap();
+        state.version += 1;
+        let version = state.version.to_string();
+        edit(&mut state.object);
+        state.object["metadata"]["resourceVersion"] = version.into();
+    }
+
     pub(super) fn is_suspended(&self) -> bool {
         self.state.lock().unwrap().is_suspended()
     }

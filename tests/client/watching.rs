@@ -175,6 +175,43 @@ fn a_broken_watch_goes_on_from_the_last_version() {
 }
 
 #[test]
+fn a_list_that_is_older_than_what_is_known_is_not_believed() {
+    let watches = Watches::default();
+    let listed = AtomicUsize::new(0);
+    let server = Server::start({
+        let watches = watches.clone();
+        move |asked| match (asked.path(), is_watch(asked)) {
+            (PODS, true) if listed.load(Ordering::SeqCst) == 1 => refusal(410, "Expired", "too old resource version"),
+            (PODS, false) => {
+                let list = |version: &str, items: &[Value]| {
+                    let metadata = json!({"resourceVersion": version});
+                    let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items});
+                    Reply::of(200, JSON, list.to_string())
+                };
+                let (first, second) =
+                    (pod_object("agent-a", "agent", "n1", 42), pod_object("agent-b", "agent", "n2", 60));
+                match listed.fetch_add(1, Ordering::SeqCst) {
+                    0 => list("50", &[first]),
+                    // Of a replica that lags behind.
+                    1 | 2 => list("42", &[]),
+                    _ => list("60", &[first, second]),
+                }
+            }
+            _ => watches.answer(asked),
+        }
+    });
+    watching(&server, agent(), async |watch| {
+        let mut seen = vec![pods(watch.snapshot().await).len()];
+        while seen.last() != Some(&2) {
+            watch.changed().await;
+            seen.push(pods(watch.snapshot().await).len());
+        }
+        assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    });
+    assert_eq!(lists(&server, PODS), 4);
+}
+
+#[test]
 fn a_version_that_is_gone_is_listed_again() {
     for as_event in [false, true] {
         let watches = Watches::default();

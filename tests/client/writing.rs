@@ -531,7 +531,7 @@ fn an_object_that_was_recreated_is_left_alone() {
     let (code, _, err) = run(&server, &["restart", "agent"]);
     assert_eq!(code, Some(1));
     assert!(
-        err.starts_with("error: team/agent was deleted and recreated after it was read; this change was not applied\n"),
+        err.starts_with("error: team/agent was deleted and recreated after it was read; the new one was not changed\n"),
         "{err}"
     );
 }

@@ -83,7 +83,7 @@ pub(super) fn open(options: &ConnectOptions, clock: fn() -> Timestamp) -> Result
         (CredentialSource::none(Arc::new(clock)), None)
     };
     let connector = Connector { verifier: tls::verifier(&cluster)?, server_name, proxy, oidc };
-    Ok((Transport::new(connector, credentials, url, headers, timeout), namespace))
+    Ok((Transport::new(connector, credentials, url, headers, timeout, clock), namespace))
 }
 
 /// The address of a server.

@@ -32,6 +32,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(800);
 /// The longest pause after a failure.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
+/// How often a list is requested again that is older than what is known, before that counts as a failure.
+const STALE_LISTS: u32 = 3;
+
 /// What became of the objects of a list.
 #[derive(Debug)]
 pub(super) enum Change<T> {
@@ -67,6 +70,7 @@ pub(super) fn follow<'a, T: Item + 'a>(
         is_unwatched: false,
         has_failed: false,
         pause: FIRST_PAUSE,
+        newest: 0,
     };
     stream::unfold(follower, async |mut follower| Some((follower.change().await, follower)))
 }
@@ -82,6 +86,8 @@ struct Follower<'a, K> {
     has_failed: bool,
     /// How long to wait after the next failure.
     pause: Duration,
+    /// The newest version that the server has named.
+    newest: u64,
 }
 
 enum State<'a> {
@@ -127,9 +133,24 @@ impl<'a, K> Follower<'a, K> {
         K: Fn(T) -> Option<T>,
     {
         let listed =
-            async { list::open::<T>(self.transport, self.list.clone()).await?.collect(self.tally, &self.keep).await };
-        match listed.await {
+            async || list::open::<T>(self.transport, self.list.clone()).await?.collect(self.tally, &self.keep).await;
+        let mut answer = listed().await;
+        for retry in 1..=STALE_LISTS {
+            // A replica that lags behind: it would show what is over.
+            if !answer.as_ref().is_ok_and(|listed| self.is_stale(&listed.resource_version)) {
+                break;
+            }
+            sleep(FIRST_PAUSE * retry).await;
+            answer = listed().await;
+        }
+        match answer {
+            Ok(listed) if self.is_stale(&listed.resource_version) => {
+                self.back_off(None);
+                let problem = "it is older than what the server has sent before".to_owned();
+                Change::Failed(ClusterError::Answer { request: self.list.request(), problem })
+            }
             Ok(Listed { items, resource_version }) => {
+                self.note_version(&resource_version);
                 self.state = if self.is_unwatched {
                     self.pause = FIRST_PAUSE;
                     State::Pausing(None, LIST_INTERVAL)
@@ -181,8 +202,10 @@ impl<'a, K> Follower<'a, K> {
         let (object, is_deleted) = match event {
             Ok(Some(Event::Applied(object))) => (object, false),
             Ok(Some(Event::Deleted(object))) => (object, true),
-            Ok(Some(Event::Bookmark(version))) => {
+            Ok(Some(Event::Bookmark(newer))) => {
+                self.note_version(&newer);
                 self.pause = FIRST_PAUSE;
+                let version = if newer.is_empty() { version } else { newer };
                 self.state = State::Watching { version, events, opened };
                 return None;
             }
@@ -205,7 +228,9 @@ impl<'a, K> Follower<'a, K> {
         self.pause = FIRST_PAUSE;
         let ObjectMeta { namespace, name, resource_version, .. } = object.metadata();
         let (namespace, name) = (namespace.clone(), name.clone());
-        self.state = State::Watching { version: resource_version.clone(), events, opened };
+        let version = resource_version.clone();
+        self.note_version(&version);
+        self.state = State::Watching { version, events, opened };
         let kept = if is_deleted { None } else { (self.keep)(object) };
         Some(kept.map_or(Change::Deleted { namespace, name }, |object| Change::Applied(Box::new(object))))
     }
@@ -230,6 +255,16 @@ impl<'a, K> Follower<'a, K> {
         self.back_off(version);
         self.has_failed = true;
         Some(Change::Failed(error))
+    }
+
+    /// Notes a version that the server has named. Versions are numbers that grow; one that is none is not compared.
+    fn note_version(&mut self, version: &str) {
+        self.newest = self.newest.max(version.parse().unwrap_or(0));
+    }
+
+    /// Returns whether a list is older than what is known.
+    fn is_stale(&self, version: &str) -> bool {
+        version.parse().is_ok_and(|version: u64| version < self.newest)
     }
 
     fn back_off(&mut self, version: Option<String>) {

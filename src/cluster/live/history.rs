@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl Reader<'_> {
     /// Reads the snapshot of [`crate::cluster::Wanted::History`].
     pub(super) async fn history(&self, pods: PodsOf) -> Result<Snapshot, ClusterError> {
-        let mut snapshot = Snapshot::empty((self.live.clock)());
+        let mut snapshot = Snapshot::empty(self.live.now());
         (snapshot.daemon_sets, snapshot.advanced_daemon_sets) = self.daemon_sets().await?;
         let all: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().collect();
         let with_pods: Vec<&DaemonSet> = all.iter().copied().filter(|_| pods.include()).collect();

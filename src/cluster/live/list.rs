@@ -29,6 +29,9 @@ use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClas
 /// The most pages a list may have. No API server pages a list without a limit; a proxy might.
 const MAX_PAGES: usize = 1_000;
 
+/// The most pages in a row that may be empty. An API server leaves out what a selector does not match.
+const MAX_EMPTY_PAGES: usize = 200;
+
 /// The most bytes a page in JSON may have: lists that can be larger come in protobuf.
 pub(super) const MAX_JSON: usize = 1 << 28;
 
@@ -302,10 +305,16 @@ impl Opened<'_> {
         let Opened { transport, list, first } = self;
         let (request, mut answer, mut items, mut restarted) = (list.request(), first, Items::of(&list), false);
         let mut tokens = HashSet::new();
+        let mut empty_pages = 0;
         for _ in 0..MAX_PAGES {
+            let before = items.count;
             let ListMeta { resource_version, continue_ } = read_page(&mut answer, tally, &keep, &mut items).await?;
             if continue_.is_empty() {
                 return Ok(Listed { items: items.unique(), resource_version });
+            }
+            empty_pages = if items.count == before { empty_pages + 1 } else { 0 };
+            if empty_pages > MAX_EMPTY_PAGES {
+                return Err(answer.broken(format!("more than {MAX_EMPTY_PAGES} pages in a row are empty")));
             }
             if !tokens.insert(continue_.clone()) {
                 return Err(answer.broken("a page has the continue token of an earlier page"));

@@ -63,12 +63,11 @@ pub struct Live {
     transport: Transport,
     tally: Tally,
     default_namespace: String,
-    clock: fn() -> Timestamp,
 }
 
 /// Makes a connection from flags and environment. No request is sent yet, but a credential plugin runs.
 ///
-/// Each snapshot carries the time that `clock` returns when its reading begins.
+/// Each snapshot carries the time when its reading begins: that of `clock`, or of the server if its clock is another one.
 ///
 /// # Errors
 ///
@@ -80,13 +79,18 @@ pub async fn connect(
 ) -> Result<Live, ClusterError> {
     let (transport, default_namespace) = connection::open(options, clock)?;
     transport.authenticate().await?;
-    Ok(Live { transport, tally: Tally::new(on_progress), default_namespace, clock })
+    Ok(Live { transport, tally: Tally::new(on_progress), default_namespace })
 }
 
 impl Live {
     /// Returns the namespace of the kubeconfig's context, or `default` if it has none.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
+    }
+
+    /// Returns the time by the server's clock.
+    pub fn now(&self) -> Timestamp {
+        self.transport.server_time(self.transport.local_time())
     }
 
     /// Returns what the server has warned of since the last call, each warning once.
@@ -122,7 +126,8 @@ impl Live {
     /// not found.
     pub async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         let reader = reader::Reader::new(self, query);
-        match &query.wanted {
+        let start = self.transport.local_time();
+        let read = match &query.wanted {
             // Boxed, since they are too large for the stack of a caller.
             Wanted::Coverage(scope) => Box::pin(reader.coverage(scope)).await,
             Wanted::Everything => {
@@ -131,7 +136,9 @@ impl Live {
             }
             Wanted::History(pods) => Box::pin(reader.history(*pods)).await,
             Wanted::Change => Box::pin(reader.change()).await,
-        }
+        };
+        // The server's clock is known only once it has answered.
+        read.map(|snapshot| Snapshot { now: self.transport.server_time(start), ..snapshot })
     }
 
     /// Adds every pod on these nodes, so that their free resources can be computed.

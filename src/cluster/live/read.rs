@@ -28,7 +28,7 @@ pub(super) const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-contro
 impl Reader<'_> {
     /// Reads the snapshot of [`crate::cluster::Wanted::Coverage`] or [`crate::cluster::Wanted::Everything`].
     pub(super) async fn coverage(self, scope: &CoverageScope) -> Result<Snapshot, ClusterError> {
-        let mut snapshot = Snapshot::empty((self.live.clock)());
+        let mut snapshot = Snapshot::empty(self.live.now());
         // Objects are kept whole for a dump, and to explain one node.
         let whole = self.everything() || scope.node.is_some();
         let of_daemon_sets = async {

@@ -2,13 +2,16 @@
 //!
 //! kube retries requests that change something, for up to six minutes, and drops warnings.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, WARNING};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, LOCATION, WARNING};
 use http::{Method, StatusCode, Uri};
 use http_body_util::BodyExt;
+use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
 use tokio::time::Instant;
@@ -50,6 +53,9 @@ pub(super) struct Transport {
     /// The limit of one request with its response.
     timeout: Option<Duration>,
     warnings: Mutex<Vec<String>>,
+    clock: fn() -> Timestamp,
+    /// By how many seconds the server's clock is ahead of `clock`.
+    skew: AtomicI64,
 }
 
 impl std::fmt::Debug for Transport {
@@ -84,6 +90,7 @@ impl Transport {
         url: Uri,
         headers: HeaderMap,
         timeout: Option<Duration>,
+        clock: fn() -> Timestamp,
     ) -> Self {
         Transport {
             connector: Box::new(connector),
@@ -93,6 +100,8 @@ impl Transport {
             headers,
             timeout,
             warnings: Mutex::default(),
+            clock,
+            skew: AtomicI64::new(0),
         }
     }
 
@@ -104,6 +113,27 @@ impl Transport {
     pub(super) async fn authenticate(&self) -> Result<(), ClusterError> {
         let credentials = self.credentials.current().await?;
         self.client(&credentials).map(drop)
+    }
+
+    /// Returns the time by this machine's clock.
+    pub(super) fn local_time(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Returns what the server's clock has shown at a time by this machine's.
+    pub(super) fn server_time(&self, local: Timestamp) -> Timestamp {
+        let skew = SignedDuration::from_secs(self.skew.load(Ordering::Relaxed));
+        local.checked_add(skew).unwrap_or(local)
+    }
+
+    /// Notes by how much the server's clock is ahead of this machine's, from an answer to a request sent at a time.
+    fn note_date(&self, sent: Timestamp, headers: &HeaderMap) {
+        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
+        let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) else { return };
+        let (least, most) = (date.duration_since((self.clock)()).as_secs(), date.duration_since(sent).as_secs());
+        // The date is in whole seconds, and was written somewhere between request and answer.
+        let skew = if least - 1 <= 0 && most + 1 >= 0 { 0 } else { i64::midpoint(least, most) };
+        self.skew.store(skew, Ordering::Relaxed);
     }
 
     /// Returns the warnings that the server has sent since the last call, each once.
@@ -203,6 +233,7 @@ impl Transport {
         let mut retries = Retries::until(deadline.unwrap_or(start + SILENCE));
         let mut redirects = 0;
         loop {
+            let sent = (self.clock)();
             let response = match self.send_authenticated(deadline, &request).await {
                 Ok(response) => response,
                 Err(SendError::Reset(error)) if request.change.is_none() => match retries.after_reset() {
@@ -215,6 +246,7 @@ impl Transport {
                 Err(SendError::Reset(error) | SendError::Other(error)) => return Err(error),
             };
             self.note_warnings(response.headers());
+            self.note_date(sent, response.headers());
             let status = response.status();
             if status.is_success() {
                 let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

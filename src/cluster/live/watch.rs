@@ -124,7 +124,7 @@ impl Live {
         // A name that may mean either keeps the meaning that it has now.
         let is_advanced = query.flavors == Flavors::Advanced || !advanced_daemon_sets.is_empty();
         let advanced = if is_advanced { advanced::kind(&reader).await? } else { None };
-        let mut snapshot = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::empty((self.clock)()) };
+        let mut snapshot = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::empty(self.now()) };
         snapshot.unknown_names = reader.unknown_names.take();
         let mut watch = Watch {
             live: self,
@@ -185,7 +185,7 @@ impl<'a> Watch<'a> {
     pub async fn snapshot(&mut self) -> &Snapshot {
         self.catch_up().await;
         if self.failure().is_none() {
-            self.snapshot.now = (self.live.clock)();
+            self.snapshot.now = self.live.now();
         }
         &self.snapshot
     }

@@ -1,0 +1,147 @@
+//! Servers that lie: with a clock of their own, with lists that are out of date, and with answers that do not come true.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::server::{Asked, Reply, Server};
+use super::staged_faults::Cluster;
+use super::{JSON, refusal};
+use crate::screens::{Ended, end, kubectl_ds};
+
+fn run(server: &Server, arguments: &[&str]) -> Ended {
+    let address = format!("http://{}", server.address);
+    end(kubectl_ds(&[arguments, &["-n", "team", "--server", &address]].concat()), None)
+}
+
+fn is_watch_of_pods(asked: &Asked) -> bool {
+    asked.target.contains("watch=true") && asked.path().ends_with("/pods")
+}
+
+/// Returns whether a request restores the update strategy.
+fn restores(asked: &Asked) -> bool {
+    asked.method == "PATCH" && String::from_utf8_lossy(&asked.body).contains(r#""path":"/spec/updateStrategy","#)
+}
+
+const UPDATE: &[&str] =
+    &["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=3s", "--request-timeout=1s"];
+
+#[test]
+fn the_time_is_that_of_the_server() {
+    let cluster = Cluster::new();
+    let server = Server::start(move |asked| cluster.answer(asked).with("date", "Sun, 01 Feb 2026 00:00:00 GMT"));
+    let status = run(&server, &["status", "agent", "-o", "json"]);
+    let report: Value = serde_json::from_str(&status.out).expect(&status.err);
+    assert!(report["now"].as_str().unwrap().starts_with("2026-02-01T00:0"), "{}", report["now"]);
+}
+
+#[test]
+fn a_watch_that_says_nothing_does_not_stop_a_stage() {
+    let (cluster, silent) = (Cluster::new(), Mutex::new(Vec::new()));
+    let server = Server::start({
+        let cluster = cluster.clone();
+        move |asked| match is_watch_of_pods(asked) {
+            true => {
+                let (reply, sender) = Reply::open(JSON);
+                silent.lock().unwrap().push(sender);
+                reply
+            }
+            false => cluster.answer(asked),
+        }
+    });
+    let ended = run(&server, UPDATE);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+    assert!(!cluster.is_suspended());
+}
+
+#[test]
+fn a_stage_is_not_rolled_back_because_the_server_does_not_answer() {
+    let (cluster, is_down) = (Cluster::new(), Arc::new(AtomicBool::new(false)));
+    let server = Server::start({
+        let cluster = cluster.clone();
+        move |asked| {
+            let is_read = asked.method == "GET" && asked.path().ends_with("/daemonsets/agent");
+            if is_down.load(Ordering::SeqCst) && is_read {
+                return refusal(500, "InternalError", "etcdserver: no leader");
+            }
+            if asked.method == "DELETE" {
+                is_down.store(true, Ordering::SeqCst);
+            }
+            cluster.answer(asked)
+        }
+    });
+    let ended = run(&server, &[UPDATE, &["--on-failure=undo"]].concat());
+    assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("no leader") && ended.err.contains("run the same command again"), "{}", ended.err);
+    assert!(!ended.err.contains("rolling"), "{}", ended.err);
+    assert!(cluster.is_suspended());
+}
+
+#[test]
+fn a_strategy_that_is_not_restored_is_not_called_restored() {
+    // A webhook changes what is sent; a server confirms it, and does nothing.
+    for does_nothing in [false, true] {
+        let cluster = Cluster::new();
+        let server = Server::start({
+            let cluster = cluster.clone();
+            move |asked| match restores(asked) {
+                true if does_nothing => {
+                    let mut object: Value = serde_json::from_slice(&cluster.object()).unwrap();
+                    let patch = serde_json::from_slice::<json_patch::Patch>(&asked.body).unwrap();
+                    json_patch::patch(&mut object, &patch).unwrap();
+                    object["metadata"]["resourceVersion"] = "9999".into();
+                    Reply::of(200, JSON, object.to_string())
+                }
+                true => {
+                    cluster.answer(asked);
+                    cluster.edit(|object| {
+                        object["spec"]["updateStrategy"]["type"] = "OnDelete".into();
+                        object["metadata"]["managedFields"] = json!([{"manager": "kubectl-ds"}]);
+                    });
+                    Reply::of(200, JSON, cluster.object())
+                }
+                false => cluster.answer(asked),
+            }
+        });
+        let ended = run(&server, UPDATE);
+        assert_eq!(ended.code, Some(7), "{} {}", ended.out, ended.err);
+        assert!(!ended.out.contains("the update strategy is"), "{}", ended.out);
+        assert!(ended.err.contains("RollingUpdate 1"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_pod_that_was_not_deleted_is_not_counted_as_replaced() {
+    let cluster = Cluster::new();
+    let server = Server::start({
+        let cluster = cluster.clone();
+        move |asked| match asked.method == "DELETE" {
+            true => {
+                Reply::of(200, JSON, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}).to_string())
+            }
+            false => cluster.answer(asked),
+        }
+    });
+    let ended = run(&server, UPDATE);
+    assert_eq!(ended.code, Some(3), "{} {}", ended.out, ended.err);
+    assert!(ended.out.contains("0 nodes on revision 2, 2 on other revisions"), "{}", ended.out);
+}
+
+#[test]
+fn pages_without_an_end_are_cut_off() {
+    let (cluster, pages) = (Cluster::new(), AtomicUsize::new(0));
+    let server = Server::start(move |asked| match asked.path().ends_with("/pods") {
+        true => {
+            let page = pages.fetch_add(1, Ordering::SeqCst);
+            let metadata = json!({"resourceVersion": "5", "continue": format!("page-{page}")});
+            let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": []});
+            Reply::of(200, JSON, list.to_string())
+        }
+        false => cluster.answer(asked),
+    });
+    let ended = run(&server, &["status", "agent"]);
+    assert!(ended.code != Some(0) && ended.err.contains("pages in a row are empty"), "{:?} {}", ended.code, ended.err);
+    let asked = server.asked().iter().filter(|asked| asked.path().ends_with("/pods")).count();
+    assert!(asked < 1_000, "{asked} pages");
+}

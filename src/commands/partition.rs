@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::change::only_one;
+use super::coverage::check_label;
 use super::not_applied::not_shown;
 use super::out_after_change::OutAfterChange;
 use super::partition_args::{OnFailure, PartitionArgs, Settings};
@@ -160,6 +161,9 @@ async fn stage(
             writeln!(io.err, "warning: {}", sanitize(&warning))?;
         }
         request.template = NewTemplate::Manifest(Box::new(daemon_set));
+    }
+    if let Some(label) = &request.spread_by {
+        check_label(&snapshot, label)?;
     }
     let request = &request;
     let planned =

@@ -34,12 +34,14 @@ use crate::rollout::partition::{Gates, NodeLabel};
 kubectl ds partition fluent-bit 50% -n logging --dry-run
 
 # Show which node would get a new image
-kubectl ds partition fluent-bit --update 1 --image fluent-bit=fluent-bit:4.2.1 -n logging --dry-run
+kubectl ds partition fluent-bit --update 1 -n logging --dry-run \\
+  --image fluent-bit=fluent-bit:4.2.1
 
 # Show how the node would pull that image before anything is changed
-kubectl ds partition fluent-bit --update 1 --image fluent-bit=fluent-bit:4.2.1 --prepull -n logging --dry-run
+kubectl ds partition fluent-bit --update 1 -n logging --dry-run \\
+  --image fluent-bit=fluent-bit:4.2.1 --prepull
 
-# Show how the remaining nodes would be updated, which also restores the update strategy
+# Show how the remaining nodes would be updated and the strategy restored
 kubectl ds partition fluent-bit 0 -n logging --dry-run")]
 pub struct PartitionArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise

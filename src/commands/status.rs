@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::Failure;
+use super::coverage::check_label;
 use super::output::{self, Output, OutputParser};
 use super::parse::parse_names_of_any_flavor;
 use super::session::{GlobalArgs, Session, Target};
@@ -119,6 +120,9 @@ pub async fn run(
     let snapshot = session.read(query, io, nodes_needing_all_pods).await?;
     if let Some(number) = to_revision {
         check_revision(&snapshot, number)?;
+    }
+    if map.is_shown && map.label != ZONE {
+        check_label(&snapshot, &map.label)?;
     }
     let report = if map.is_shown {
         rollout_status_with_map(&snapshot, to_revision, &map.label)

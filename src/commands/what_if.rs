@@ -130,6 +130,10 @@ fn replacements_of_manifest(proposed: &DaemonSet, snapshot: &Snapshot) -> Vec<Wa
     let revisions = Revisions::of(live, snapshot);
     let template = proposed.template();
     let is_same_template = template.same_meaning(&revisions.live);
+    if is_same_template && proposed.spec.update_strategy == live.spec.update_strategy {
+        // Nothing is rolled out that is not already.
+        return Vec::new();
+    }
     let same = |revision: &&Revision<'_>| revision.template.as_ref().is_ok_and(|other| other.same_meaning(&template));
     let hash = revisions.all.iter().find(same).map_or("", |revision| revision.object.hash());
     let mut after = if is_same_template { live.clone() } else { with_template(live, &template) };

@@ -18,9 +18,11 @@ use super::options::{Detail, Options};
 use super::status_counters;
 use super::tally::{Counted, Tally, counts_of_status, rows_by_value};
 use super::verdict::daemon_set_context::{Subject, strategy};
+use super::verdict::eligibility::taint_text;
 use super::verdict::explain;
 use super::verdict::finding::Finding;
 use super::verdict::missing_pod;
+use super::verdict::node_health::not_ready;
 use super::verdict::terminating;
 use super::verdict::{self, Verdict};
 use crate::model::daemon_set::DaemonSet;
@@ -28,7 +30,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{
-    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, PodSummary,
+    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview, NodeState, PodSummary,
 };
 use crate::report::reason::ReasonCode;
 use crate::scheduling::should_run::Decision;
@@ -44,8 +46,24 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         kind: "CoverageReport".to_owned(),
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
+        node: options.node.as_deref().map(|name| node_overview(&index, name, &daemon_sets)),
         reasons: summarize(&daemon_sets),
         daemon_sets,
+    }
+}
+
+fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage]) -> NodeOverview {
+    let node = index.node(name);
+    let rows = || daemon_sets.iter().flat_map(|daemon_set| &daemon_set.nodes).filter(|row| row.name == name);
+    let is_orphaned = |row: &NodeCoverage| row.reasons.iter().any(|reason| reason.code == ReasonCode::OrphanedTarget);
+    NodeOverview {
+        name: name.to_owned(),
+        exists: node.is_some() || !rows().any(is_orphaned),
+        should_run: rows().filter(|row| row.should_run).count(),
+        available: rows().filter(|row| row.should_run && row.reasons.is_empty()).count(),
+        not_ready: node.and_then(|node| not_ready(index.now(), node)).map(|sentence| sentence.to_string()),
+        unschedulable: node.is_some_and(|node| node.spec.unschedulable),
+        taints: node.map(|node| node.spec.taints.iter().map(taint_text).collect()).unwrap_or_default(),
     }
 }
 

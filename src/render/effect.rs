@@ -34,14 +34,19 @@ pub(super) fn write(
 /// Says how many pods a new template replaces, and how many at a time; nothing under OnDelete.
 fn replaced(effect: &Effect) -> Option<String> {
     let after = effect.after?;
-    let pods = match effect.outdated {
-        Some(0) => return Some("all pods have this template already; none is replaced".to_owned()),
-        Some(number) => format!("{} replaced", are(number)),
-        None => {
-            format!("{} desired {} replaced", effect.desired, if effect.desired == 1 { "pod is" } else { "pods are" })
+    let (pods, deleted) = match (effect.outdated, effect.not_replaced.unwrap_or(0)) {
+        (Some(0), _) => return Some("no pod has another template, so none is replaced".to_owned()),
+        (Some(outdated), deleted) if outdated == deleted => {
+            return Some(format!("{} deleted, and none is replaced", are(deleted)));
+        }
+        (Some(outdated), deleted) => (format!("{} replaced", are(outdated - deleted)), deleted),
+        (None, _) => {
+            let pods = if effect.desired == 1 { "pod is" } else { "pods are" };
+            (format!("{} desired {pods} replaced", effect.desired), 0)
         }
     };
-    Some(format!("{pods}; {} at a time; {}", limit(after), now(effect, after)))
+    let deleted = if deleted == 0 { String::new() } else { format!(", and {deleted} deleted") };
+    Some(format!("{pods}{deleted}; {} at a time; {}", limit(after), now(effect, after)))
 }
 
 fn limit(pace: Pace) -> String {
@@ -90,6 +95,9 @@ fn now(effect: &Effect, pace: Pace) -> String {
     let instead = before.map_or_else(String::new, |before| format!(" instead of {before}"));
     match (outdated, replaced) {
         (0, _) => format!("{in_use}; no pod is of an older revision, so none is replaced"),
+        (_, 0) if pace.in_use.is_some_and(|in_use| in_use < pace.allowed) => {
+            format!("{in_use}; none is replaced at once")
+        }
         (_, 0) => format!("{in_use}, so none is replaced at once"),
         (_, replaced) if pace.surges => {
             let pods = if replaced == 1 { "1 new pod is".to_owned() } else { format!("{replaced} new pods are") };

@@ -6,10 +6,9 @@ use super::coverage::incomplete;
 use super::nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::count;
+use super::text::{count, wrap};
 use super::view::View;
-use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage};
-use crate::report::reason::{Reason, ReasonCode};
+use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview};
 
 /// Writes the state of each DaemonSet on a node: unhealthy ones first.
 ///
@@ -27,11 +26,8 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
     let available = |row: &NodeCoverage| row.reasons.is_empty();
     let has_business = |row: &NodeCoverage| row.should_run || !row.pods.is_empty();
     rows.sort_by_key(|(_, row)| (!has_business(row), available(row)));
-    let should_run = rows.iter().filter(|(_, row)| row.should_run).count();
-    let running = rows.iter().filter(|(_, row)| row.should_run && available(row)).count();
+    let Some(NodeOverview { exists, should_run, available: running, .. }) = report.node else { return Ok(()) };
     let name = view.show(node);
-    let is_orphaned = |reason: &Reason| reason.code == ReasonCode::OrphanedTarget;
-    let exists = !rows.iter().any(|(_, row)| row.reasons.iter().any(is_orphaned));
     let headline = if exists {
         let are = if running == 1 { "is" } else { "are" };
         format!("{name} should run pods of {}; {running} of them {are} available", count(should_run, "DaemonSet"))
@@ -39,6 +35,7 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
         format!("node {name} does not exist; {} still have pods there", count(rows.len(), "DaemonSet"))
     };
     writeln!(out, "{}", style::answer(headline))?;
+    condition(report, view, out)?;
     let others = rows.iter().filter(|(_, row)| !has_business(row)).count();
     if !all {
         rows.truncate(rows.len() - others);
@@ -56,6 +53,25 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
         writeln!(out, "\n{}", style::context(hint))?;
     }
     incomplete(&report.incomplete, view, out)
+}
+
+/// Writes what is wrong with a node itself.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn condition(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let Some(NodeOverview { not_ready, unschedulable, taints, .. }) = &report.node else { return Ok(()) };
+    if not_ready.is_none() && !unschedulable {
+        return Ok(());
+    }
+    let cordoned = unschedulable.then(|| "the node is cordoned".to_owned());
+    let taints = (!taints.is_empty()).then(|| format!("taints: {}", taints.join(", ")));
+    let parts: Vec<String> = not_ready.clone().into_iter().chain(cordoned).chain(taints).collect();
+    for line in wrap(&view.show(&parts.join("; ")), view.width) {
+        writeln!(out, "{}", style::moving(line))?;
+    }
+    Ok(())
 }
 
 fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], view: &View, out: &mut dyn Write) -> io::Result<()> {

@@ -362,6 +362,12 @@ pub(super) fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<St
         (failing, all) => format!("{failing} of {all} nodes that run it"),
     };
     Some(match suspect.what {
+        SuspectKind::Revision if suspect.is_refused => format!(
+            "The API server refuses pods of revision {number} on {}, and older pods are available on {}: the revision or \
+             a policy of the cluster is to blame.",
+            count(suspect.failing, "node"),
+            count(suspect.old_available, "node")
+        ),
         SuspectKind::Revision => format!(
             "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
             count(suspect.old_available, "node")

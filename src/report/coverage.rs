@@ -21,6 +21,9 @@ pub struct CoverageReport {
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
+    /// The node, if one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeOverview>,
     /// The reasons of all DaemonSets' `groups` and `concerns`: most nodes first, and last what merely takes time.
     pub reasons: Vec<ReasonSummary>,
     /// The DaemonSets, by namespace and name.
@@ -29,6 +32,27 @@ pub struct CoverageReport {
 
 impl super::Report for CoverageReport {
     const ROWS: Option<&'static str> = Some("daemonSets");
+}
+
+/// The state of a node, and how many DaemonSets it should run pods of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeOverview {
+    /// The node's name.
+    pub name: String,
+    /// Whether the node exists; else pods are still bound to it.
+    pub exists: bool,
+    /// Of how many DaemonSets it should run a pod.
+    pub should_run: usize,
+    /// On how many of them a pod is available there.
+    pub available: usize,
+    /// How and since when it has not been ready; absent if it is ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<String>,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// Its taints, such as `dedicated=gpu:NoSchedule`.
+    pub taints: Vec<String>,
 }
 
 /// A reason, and where it occurs.

@@ -94,6 +94,10 @@ pub struct Effect {
     /// How many pods are of another revision than the DaemonSet's after the change; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<i64>,
+    /// How many of them are deleted without being replaced: their node is not eligible, or has another pod of the revision;
+    /// absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_replaced: Option<i64>,
     /// The pace of a rolling update before the change; absent under OnDelete, and if the template is changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Pace>,

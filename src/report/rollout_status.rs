@@ -302,6 +302,8 @@ pub struct Suspect {
     pub what: SuspectKind,
     /// Eligible nodes where a pod of the current revision fails, or is refused, for a reason that is not the node's.
     pub failing: usize,
+    /// Whether the API server refuses all of these pods, so that none of them has ever run.
+    pub is_refused: bool,
     /// Eligible nodes where a pod of the current revision is available.
     pub available: usize,
     /// Nodes where a pod of an older revision is available.

@@ -182,15 +182,18 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
             warn(WarningCode::InPlace, message.to_owned());
         }
     }
-    if daemon_set.spec.revision_history_limit == Some(0) {
-        let message = format!(
-            "revisionHistoryLimit is 0: {} deletes the present revision once no pod is left on it, and it cannot be \
-             rolled back to",
-            controller_of(daemon_set)
-        );
-        warn(WarningCode::NoHistory, message);
-    }
+    warnings.extend(no_history(daemon_set));
     warnings
+}
+
+/// Warns if revisions are deleted as soon as no pod is left on them.
+pub(super) fn no_history(daemon_set: &DaemonSet) -> Option<Warning> {
+    let message = format!(
+        "revisionHistoryLimit is 0: {} deletes the present revision once no pod is left on it, and it cannot be \
+         rolled back to",
+        controller_of(daemon_set)
+    );
+    (daemon_set.spec.revision_history_limit == Some(0)).then(|| Warning::new(WarningCode::NoHistory, message))
 }
 
 fn is_zero(amount: IntOrPercent) -> bool {

@@ -82,11 +82,25 @@ impl<'a> Observation<'a> {
     fn effect(&self, before: &DaemonSet, after: &DaemonSet) -> Effect {
         let should_run = |node: &&NodePods<'_>| node.decision.is_some_and(|decision| decision.should_run);
         let desired = count(self.nodes.iter().filter(should_run).count());
-        let live = self.nodes.iter().flat_map(|node| &node.pods).filter(|pod| !pod.metadata.is_terminating());
-        let outdated = live.filter(|pod| !daemon_pods::is_updated(before, Some(self.current_hash), pod)).count();
+        let is_updated = |pod: &Pod| daemon_pods::is_updated(before, Some(self.current_hash), pod);
+        let live = |node: &NodePods<'a>| {
+            let live = node.pods.iter().filter(|pod| !pod.metadata.is_terminating());
+            let (updated, outdated): (Vec<&Pod>, Vec<&Pod>) = live.copied().partition(|pod| is_updated(pod));
+            (updated.len(), outdated.len())
+        };
+        let (mut outdated, mut not_replaced) = (0, 0);
+        for node in &self.nodes {
+            let (of_node, replaced) = match live(node) {
+                (0, of_node) if should_run(&node) => (of_node, of_node.min(1)),
+                (_, of_node) => (of_node, 0),
+            };
+            outdated += of_node;
+            not_replaced += of_node - replaced;
+        }
         Effect {
             desired,
             outdated: Some(count(outdated)),
+            not_replaced: Some(count(not_replaced)),
             before: self.pace(before, desired),
             after: self.pace(after, desired),
             surge_pods_deleted: self.surge_pods_deleted(before, after),
@@ -147,6 +161,7 @@ fn effect_by_status(before: &DaemonSet, after: &DaemonSet) -> Effect {
     Effect {
         desired,
         outdated: None,
+        not_replaced: None,
         before: pace(before),
         after: pace(after),
         surge_pods_deleted: Vec::new(),

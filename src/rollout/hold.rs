@@ -144,12 +144,14 @@ pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPerce
         (Flavor::Advanced, Some(partition)) => (PARTITION, json!(partition)),
     };
     let mut warnings = change_warnings::managers(daemon_set, Written::Fields(&[written.0]));
-    warnings.extend(change_warnings::last_applied_fields(daemon_set, &[written]));
+    warnings.extend(change_warnings::last_applied_fields(daemon_set, std::slice::from_ref(&written)));
     let Some(first) = warnings.first().map(|warning| warning.code) else { return warnings };
-    let mut message =
-        "if the update strategy is put back, the controller updates all nodes at its own pace; until you \
-                       resume, leave spec.updateStrategy out of the manifest"
-            .to_owned();
+    let mut message = format!(
+        "if the update strategy is put back, the controller updates all nodes at its own pace; until you resume, set \
+         {} to {} in the manifest (to leave it out would restore the default)",
+        written.0.join("."),
+        written.1.as_str().map_or_else(|| written.1.to_string(), str::to_owned)
+    );
     if first == WarningCode::ArgoCd {
         message.push_str(
             ", or let Argo CD ignore it: ignoreDifferences with managedFieldsManagers: [kubectl-ds], and the sync option \

@@ -8,6 +8,9 @@ use crate::report::plan::{Effect, Pace, Warning, WarningCode};
 /// The least time of a rollout that is pointed out, in seconds.
 const SLOW_ROLLOUT: i64 = 3600;
 
+/// How many nodes are few enough that all of them at once need no warning.
+const FEW_NODES: i64 = 5;
+
 /// Returns what a faster or a slower pace may break.
 pub(super) fn pace_warnings(
     before: Option<Pace>,
@@ -16,17 +19,10 @@ pub(super) fn pace_warnings(
     snapshot: &Snapshot,
 ) -> Vec<Warning> {
     let Some(pace) = effect.after else { return Vec::new() };
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<Warning> = all_at_once(before, effect).into_iter().collect();
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
     let desired = effect.desired;
-    if is_new && desired > 1 && pace.allowed >= desired {
-        let message = match pace.surges {
-            true => format!("a rollout may create a second pod on all {desired} nodes at once"),
-            false => format!("a rollout may make the pods of all {desired} nodes unavailable at once"),
-        };
-        warn(WarningCode::AllAtOnce, message);
-    }
     // A longer minReadySeconds makes pods unavailable that have not been ready for so long.
     let regardless = |pace: Pace| pace.replaced_regardless.unwrap_or_default();
     if regardless(pace) > before.map_or(0, regardless) {
@@ -54,6 +50,22 @@ pub(super) fn pace_warnings(
         warnings.extend(disruption_budgets(after, pace.allowed, snapshot));
     }
     warnings
+}
+
+/// Warns of a new template that may reach all nodes at once. In a small cluster the effect says that already.
+pub(super) fn template_at_once(effect: &Effect) -> Option<Warning> {
+    all_at_once(None, effect).filter(|_| effect.desired > FEW_NODES)
+}
+
+/// Warns of a rolling update that may take all nodes at once, unless that was so before.
+fn all_at_once(before: Option<Pace>, effect: &Effect) -> Option<Warning> {
+    let (pace, desired) = (effect.after?, effect.desired);
+    let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
+    let message = match pace.surges {
+        true => format!("a rollout may create a second pod on all {desired} nodes at once"),
+        false => format!("a rollout may make the pods of all {desired} nodes unavailable at once"),
+    };
+    (is_new && desired > 1 && pace.allowed >= desired).then(|| Warning::new(WarningCode::AllAtOnce, message))
 }
 
 /// Returns the PodDisruptionBudgets that match the pods of a DaemonSet.

@@ -3,6 +3,7 @@
 use super::change_warnings::{self, Written};
 use super::difference::difference;
 use super::effect::template_effect;
+use super::pace_warnings::template_at_once;
 use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::revisions::Revisions;
@@ -25,6 +26,7 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
         let replacement = Replacement::of_template(&after, "", true);
         warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
         effect = template_effect(&after, "", true, snapshot);
+        warnings.extend(effect.as_ref().and_then(template_at_once));
     }
     let report = ChangePlan {
         changes: after.map(|after| difference(&revisions.live, &after)).unwrap_or_default(),

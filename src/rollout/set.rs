@@ -16,7 +16,7 @@ use crate::model::snapshot::Snapshot;
 use crate::plan::{Plan, SpecFields, StrategyType};
 use crate::report::fix::Command;
 use crate::report::history::DaemonSetName;
-use crate::report::plan::{ChangePlan, PlanKind, PodOnNode, Warning, WarningCode};
+use crate::report::plan::{ChangePlan, Effect, PlanKind, PodOnNode, Warning, WarningCode};
 use crate::scheduling::{ports, rolling_update};
 
 /// What is requested.
@@ -58,11 +58,18 @@ pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) ->
         report.changes.iter().any(|change| change.path.to_string().starts_with("spec.updateStrategy"));
     if let Some(after) = after.and_then(|after| DaemonSet::from_object(after).ok()).filter(|_| changes_strategy)
         && let Some(replacement) = Replacement::of_strategy(&after, revisions)
+        && report.effect.as_ref().is_some_and(is_faster)
     {
         report.warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
         report.incomplete.extend(unread_events(snapshot, &after.metadata.namespace));
     }
     Ok(planned)
+}
+
+/// Returns whether pods are replaced sooner than before the change, or by the controller at all.
+fn is_faster(effect: &Effect) -> bool {
+    let (Some(before), Some(after)) = (effect.before, effect.after) else { return effect.after.is_some() };
+    before.surges != after.surges || after.allowed > before.allowed || after.replaced_now > before.replaced_now
 }
 
 /// Plans the same without what is wrong with the pods.
@@ -117,6 +124,7 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         warnings.extend(change_warnings::managers(daemon_set, Written::Fields(&paths)));
         warnings.extend(change_warnings::last_applied_fields(daemon_set, &values));
         warnings.extend(change_warnings::deleting(daemon_set));
+        warnings.extend(changed.revision_history_limit.and_then(|_| change_warnings::no_history(&after)));
     }
     let budgets_matter = changes_strategy && effect.after.is_some_and(|pace| !pace.surges);
     let incomplete = match plan.steps.is_empty() {

@@ -3,6 +3,7 @@
 use super::change_warnings::{self, Written};
 use super::difference::difference;
 use super::effect::template_effect;
+use super::pace_warnings::template_at_once;
 use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::revisions::{Revision, Revisions};
@@ -59,6 +60,7 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
         let replacement = Replacement::of_template(&after, target.object.hash(), false);
         warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
         effect = template_effect(&after, target.object.hash(), false, snapshot);
+        warnings.extend(effect.as_ref().and_then(template_at_once));
     }
     let report = ChangePlan {
         to_revision: Some(target.number()),

@@ -11,7 +11,13 @@ fn examples() -> Vec<(String, Vec<String>)> {
     let command = kubectl_ds::commands::command();
     let lines = |command: &clap::Command| {
         let text = command.get_before_help().map(ToString::to_string).unwrap_or_default();
-        text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+        // A line that a terminal of 80 columns wraps would be pasted in parts.
+        assert!(text.lines().all(|line| line.len() <= 76), "{text}");
+        text.replace("\\\n  ", "")
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let subcommands = subcommands.map(|subcommand| (subcommand.get_name().to_owned(), lines(subcommand)));

@@ -97,7 +97,7 @@ fn no_command_makes_an_outage_worse() {
                         words[1..3] == ["delete", "pod"]
                     }
                     ReasonCode::ServiceAccountMissing => words[1..3] == ["create", "serviceaccount"],
-                    ReasonCode::SurgeHostPortDeadlock => words[1..3] == ["patch", "ds"],
+                    ReasonCode::SurgeHostPortDeadlock => words[1..3] == ["ds", "set"],
                     _ => false,
                 };
             assert!(allowed, "{name}: {command}");

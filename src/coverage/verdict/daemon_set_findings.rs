@@ -73,6 +73,10 @@ fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
 /// Finds that the controller has not observed the current spec.
 fn controller_not_observed(index: &Index, daemon_set: &DaemonSet) -> Option<Finding> {
     let snapshot = index.snapshot;
+    if daemon_set.metadata.is_terminating() {
+        // It is no longer reconciled.
+        return None;
+    }
     let (generation, observed) = (daemon_set.metadata.generation, daemon_set.status.observed_generation);
     if index.awaits_revision(daemon_set) {
         let message = format!("none of the revisions that were read has the template of generation {generation}");

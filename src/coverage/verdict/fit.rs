@@ -161,16 +161,12 @@ fn surge_host_port_deadlock(wanted: &ContainerPort, holder: &Pod) -> Finding {
         .words(", which is deleted only once the surge pod is available: the rollout cannot continue");
     let finding = Finding::new(ReasonCode::SurgeHostPortDeadlock, message, "use maxUnavailable instead of maxSurge");
     // The new pod never ran, so that nothing is lost with it.
-    let strategy = r#"{"spec":{"updateStrategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}"#;
     match holder.metadata.controller() {
         Some(owner) => {
-            let resource =
-                if owner.api_version.starts_with(ADVANCED_GROUP) { "daemonsets.apps.kruise.io" } else { "ds" };
-            finding.with_command(
-                Command::kubectl(&["patch", resource, "--type", "merge", "-p", strategy])
-                    .namespace(&holder.metadata.namespace)
-                    .name(&owner.name),
-            )
+            let is_advanced = owner.api_version.starts_with(ADVANCED_GROUP);
+            let name = if is_advanced { format!("ads/{}", owner.name) } else { owner.name.clone() };
+            let set = Command::kubectl(&["ds", "set", "--max-unavailable", "1", "--delete-surge-pods"]);
+            finding.with_command(set.namespace(&holder.metadata.namespace).name(name))
         }
         None => finding,
     }

@@ -149,7 +149,8 @@ fn status<'a>(
         next: if replaces { next(&step, in_place) } else { NextActions::default() },
         eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation, &step)).flatten(),
         way_out: way_out::way_out(&situation, &revisions, verdict, &step, suspect.as_ref()),
-        status_differences: situation.coverage.status.differences.clone(),
+        // Counters are not held against nodes and pods that were not read.
+        status_differences: if is_known { situation.coverage.status.differences.clone() } else { Vec::new() },
         counted_by_generation: if is_known { counted_by_generation(&situation, &revisions) } else { Vec::new() },
         other_troubles: if replaces { causes::other_troubles(&situation, &causes) } else { Vec::new() },
         map: map_label.filter(|_| situation.is_known).map(|label| node_map::node_map(&situation, label)),

@@ -17,6 +17,7 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
         .filter(|node| node.reason.is_some_and(|code| codes.contains(&code)))
         .count();
+    let refused = eligible().filter(|node| node.updated.is_none() && node.old.is_none()).count();
     let available = eligible().filter(|node| node.updated_is_available).count();
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
     let what = match () {
@@ -28,7 +29,7 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
         () if old_available > 0 => SuspectKind::Revision,
         () => return None,
     };
-    Some(Suspect { what, failing, available, old_available, old_failing })
+    Some(Suspect { what, failing, is_refused: refused == failing, available, old_available, old_failing })
 }
 
 /// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node.

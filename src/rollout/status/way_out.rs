@@ -114,7 +114,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
         }
         true => vec![
             Fix {
-                advice: "to update the remaining nodes one by one".to_owned(),
+                advice: "to update the remaining nodes under the gates of `partition`".to_owned(),
                 command: Some(name.command(Subcommand::Partition).name("0")),
             },
             fix("to let the controller finish at its own pace", Subcommand::Resume),

@@ -33,9 +33,10 @@ pub(super) fn write(
 
 /// Says how many pods a new template replaces, and how many at a time; nothing under OnDelete.
 fn replaced(effect: &Effect) -> Option<String> {
-    let after = effect.after?;
+    let none = || "no pod has another template, so none is replaced".to_owned();
+    let Some(after) = effect.after else { return (effect.outdated == Some(0)).then(none) };
     let (pods, deleted) = match (effect.outdated, effect.not_replaced.unwrap_or(0)) {
-        (Some(0), _) => return Some("no pod has another template, so none is replaced".to_owned()),
+        (Some(0), _) => return Some(none()),
         (Some(outdated), deleted) if outdated == deleted => {
             return Some(format!("{} deleted, and none is replaced", are(deleted)));
         }

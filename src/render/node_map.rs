@@ -35,6 +35,8 @@ pub(crate) fn maps(report: &RolloutStatusReport, view: &View, out: &mut dyn Writ
         if !is_alone {
             writeln!(out, "{}", view.show(&format!("{}/{}", rollout.namespace, rollout.name)))?;
         }
+        let heading = format!("updated nodes of all eligible ones, by {}:", map.label);
+        writeln!(out, "{}", style::context(view.show(&heading)))?;
         lines(map, view, None).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     Ok(())

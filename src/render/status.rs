@@ -69,13 +69,15 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
         words.push(format!("kube-controller-manager lease not renewed for {}", ago(since, now)));
     }
-    let causes = rollout.causes.iter().filter(|cause| !cause.passing);
+    words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));
+    // While it progresses, what is expected to pass is all there is.
+    let is_shown = |cause: &&Cause| !cause.passing || rollout.verdict == Verdict::Progressing;
+    let causes = rollout.causes.iter().filter(is_shown);
     words.extend(causes.take(2).map(|cause| format!("{} {}", cause.nodes.len(), cause.code)));
     if rollout.verdict == Verdict::Paused {
         words.push(format!("{} on an older revision", count(rollout.counts.outdated.unwrap_or(0), "node")));
     }
     words.extend(rollout.hold.as_ref().map(held_in_short));
-    words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));
     if rollout.verdict == Verdict::Complete {
         words.extend(rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)));
         words.extend((rollout.counts.desired == Some(0)).then(|| "no eligible node".to_owned()));

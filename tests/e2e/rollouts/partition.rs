@@ -558,6 +558,42 @@ fn a_template_is_taken_from_a_manifest_and_nothing_else() {
     assert_eq!((strategy(&workload), workload.live()["metadata"]["labels"].clone()), (original, Value::Null));
 }
 
+/// As the warning of `pause` says.
+#[test]
+fn a_manifest_keeps_the_strategy_suspended_if_it_says_so_and_not_if_it_leaves_it_out() {
+    let workload = create(Api::Apps, &json!(1));
+    let live = workload.live();
+    let folder = workload.cluster.control_plane.folder().join(live["metadata"]["name"].as_str().unwrap());
+    std::fs::create_dir(&folder).unwrap();
+    let apply = |strategy: Option<Value>, image: &str| {
+        let mut spec = json!({"selector": live["spec"]["selector"], "template": live["spec"]["template"]});
+        spec["template"]["spec"]["containers"][0]["image"] = image.into();
+        if let Some(strategy) = strategy {
+            spec["updateStrategy"] = strategy;
+        }
+        let (name, namespace) = (&live["metadata"]["name"], &live["metadata"]["namespace"]);
+        let manifest = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": spec,
+            "metadata": {"name": name, "namespace": namespace}});
+        let file = folder.join("agent.json");
+        std::fs::write(&file, manifest.to_string()).unwrap();
+        let mut kubectl = workload.cluster.control_plane.kubectl_command();
+        let applied = kubectl.args(["apply", "-f"]).arg(&file).output().unwrap();
+        assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+        workload.wait_until_observed();
+    };
+    apply(Some(json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}})), "agent:1");
+    let before = pods(&workload).0;
+    let plan = workload.run(&["pause", "-o", "plan"]).expect(0).json();
+    assert!(
+        plan["warnings"].to_string().contains("set spec.updateStrategy.type to OnDelete in the manifest"),
+        "{plan}"
+    );
+    apply(Some(json!({"type": "OnDelete"})), "agent:2");
+    assert_eq!((strategy(&workload)["type"].take(), pods(&workload).0), ("OnDelete".into(), before));
+    apply(None, "agent:2");
+    assert_eq!(strategy(&workload)["type"], "RollingUpdate");
+}
+
 #[test]
 fn stages_are_asked_for_on_a_terminal_which_shows_how_far_they_are() {
     let workload = create(Api::Apps, &json!(5));

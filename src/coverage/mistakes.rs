@@ -1,13 +1,22 @@
 //! Likely mistakes in DaemonSets that exclude nodes.
 
 use super::verdict::finding::Finding;
-use crate::report::coverage::Counts;
+use crate::report::coverage::{Counts, ReasonGroup};
 use crate::report::reason::{Reason, ReasonCode};
 
 /// A likely mistake in the DaemonSet, and the first node that it excludes.
 pub(super) struct Mistake {
     node: String,
     finding: Finding,
+}
+
+impl Mistake {
+    /// Gives the nodes that are excluded for the same reason the advice of the mistake.
+    pub(super) fn correct(&self, group: &mut ReasonGroup) {
+        if group.code == self.finding.code {
+            group.fix = self.finding.reason().fix;
+        }
+    }
 }
 
 /// Adds the likely mistakes among the findings about a node, unless one with the same code is known.

@@ -296,6 +296,11 @@ impl<'s, 'a> Walk<'s, 'a> {
         } else {
             status_counters::unchecked(&daemon_set.status)
         };
+        let mut not_eligible_groups = not_eligible_groups.into_report();
+        for mistake in mistakes.iter().filter(|_| counts.eligible == Some(0)) {
+            // To change the nodes is no advice if the template has a typo.
+            not_eligible_groups.iter_mut().for_each(|group| mistake.correct(group));
+        }
         let warnings = if options.is_every_node() && subject.nodes_known {
             mistakes::warnings(&counts, mistakes)
         } else {
@@ -316,7 +321,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             concerns: subject.concerns.iter().map(Finding::reason).chain(warnings).collect(),
             common_causes: common_cause::of(subject, &observations),
             groups: groups.into_report(),
-            not_eligible_groups: not_eligible_groups.into_report(),
+            not_eligible_groups,
             by,
             nodes,
         }

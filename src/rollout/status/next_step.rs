@@ -67,9 +67,10 @@ impl<'a> NextStep<'a> {
         // Between two pods that fail, it gets to the rolling update.
         let Some(update) = self.update().filter(|_| !creates) else { return false };
         let (creates, deletes) = if update.surges {
-            // While others wait, those get the rollout no further, and the controller does not look again because of them:
-            // `syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
-            let not_eligible = if update.candidates.is_empty() { update.not_eligible_deleted_now } else { 0 };
+            // While others wait or start, those get the rollout no further, and the controller does not look again because
+            // of them: `syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+            let is_alone = update.candidates.is_empty() && update.used_by.is_empty();
+            let not_eligible = if is_alone { update.not_eligible_deleted_now } else { 0 };
             (update.create.len() + update.replaced_now, update.delete.len() + not_eligible)
         } else {
             (0, update.delete.len() + update.replaced_now)

@@ -232,6 +232,15 @@ impl<'a> Judge<'a> {
         if to == from {
             return None;
         }
+        // Failed pods whose backoff is over are deleted before the rolling update, which then has to wait: `updateDaemonSet`,
+        // pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+        let is_failed = |action: &Action| match &action.what {
+            What::Delete { pod, .. } => state.pod(pod).is_some_and(|pod| pod.status.phase == "Failed"),
+            What::Create { .. } => false,
+        };
+        if next.replace > 0 && self.actions[from..to].iter().all(is_failed) {
+            return Some(to);
+        }
         // Somebody else may have deleted a pod before the controller did.
         let after = &self.states[self.actions[to - 1].at];
         let is_gone = |pod: &&str| after.pod(pod).is_none_or(|pod| pod.metadata.is_terminating());

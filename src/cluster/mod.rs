@@ -22,8 +22,6 @@ mod redact;
 mod replace_file;
 mod suggestions;
 pub mod text;
-#[cfg(feature = "live")]
-pub(crate) mod write;
 pub mod write_dump;
 pub mod yaml;
 mod yaml_document;
@@ -204,6 +202,19 @@ pub enum Source {
 }
 
 impl Source {
+    /// Returns the live cluster.
+    ///
+    /// # Errors
+    ///
+    /// Fails for a dump, which cannot be changed.
+    #[cfg(feature = "live")]
+    pub(crate) fn live(&self) -> Result<&live::Live, ClusterError> {
+        match self {
+            Source::Live(live) => Ok(live),
+            Source::File(dump) => Err(dump.refuse_write()),
+        }
+    }
+
     /// Returns the error for a DaemonSet that was requested by name and does not exist.
     pub fn unknown_daemon_set(&self, namespace: Option<&str>, unknown: UnknownName) -> ClusterError {
         let error = suggestions::unknown_daemon_set(namespace, unknown);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cluster::Source;
 use crate::cluster::error::{ClusterError, DISRUPTION_BUDGET};
+use crate::cluster::live::Live;
 use crate::error::CommandError;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
@@ -14,7 +14,7 @@ use crate::rollout::apply::{Failed, Server};
 
 /// The API server of a session.
 pub(super) struct ApiServer<'a> {
-    pub(super) source: &'a Source,
+    pub(super) live: &'a Live,
     /// Whether the server runs admission, defaults and validation, and persists nothing.
     pub(super) is_dry_run: bool,
 }
@@ -23,7 +23,7 @@ impl Server for ApiServer<'_> {
     type Error = CommandError;
 
     async fn send(&self, step: &Step) -> Result<Value, Failed<CommandError>> {
-        let answer = match (self.source.send(step, self.is_dry_run).await, step) {
+        let answer = match (self.live.send(step, self.is_dry_run).await, step) {
             // Its name is unique, so that it was created by an earlier request whose answer was lost.
             (Err(ClusterError::Api { code: 409, reason, .. }), Step::CreateJob(job)) if reason == "AlreadyExists" => {
                 return Ok(job.manifest.clone());
@@ -44,11 +44,11 @@ impl Server for ApiServer<'_> {
     }
 
     async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, CommandError> {
-        Ok(self.source.read_daemon_set(before).await?)
+        Ok(self.live.read_daemon_set(before).await?)
     }
 
     async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, CommandError> {
-        Ok(self.source.read_pod(pod).await?)
+        Ok(self.live.read_pod(pod).await?)
     }
 
     async fn pause(&self, pause: Duration) {

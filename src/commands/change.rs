@@ -301,7 +301,7 @@ impl Change<'_> {
         if !is_dry_run {
             interrupt.expect_changes();
         }
-        let server = ApiServer { source: &self.session.source, is_dry_run };
+        let server = ApiServer { live: self.session.source.live()?, is_dry_run };
         let application = tokio::select! {
             biased;
             application = apply(&server, step, self.before.daemon_set, is_dry_run) => application,
@@ -460,7 +460,8 @@ impl Change<'_> {
     /// Returns whether the DaemonSet is older than the object with the change.
     async fn is_missing(&self, object: &Value) -> bool {
         let applied = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
-        let read = timeout(REREAD, self.session.source.read_daemon_set(self.before.daemon_set)).await;
+        let Ok(live) = self.session.source.live() else { return false };
+        let read = timeout(REREAD, live.read_daemon_set(self.before.daemon_set)).await;
         matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied)
     }
 

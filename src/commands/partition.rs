@@ -214,7 +214,9 @@ async fn stage(
         display => display,
     };
     let progress = Progress::new(display);
-    let mut run = Run { request, session, view, before: daemon_set, plan, stage, report, progress, is_lost: false };
+    let live = session.source.live()?;
+    let mut run =
+        Run { request, session, live, view, before: daemon_set, plan, stage, report, progress, is_lost: false };
     // From here on pods are deleted: that nobody reads the output does not end a stage half-way.
     let mut out = OutAfterChange::new(out);
     let ended = match is_advanced {

@@ -37,7 +37,7 @@ impl Run<'_> {
         let before = &self.before.status;
         let unavailable_before = before.desired_number_scheduled - before.number_available;
         loop {
-            match self.unless_interrupted(io, self.session.source.read_daemon_set(self.before)).await? {
+            match self.unless_interrupted(io, self.live.read_daemon_set(self.before)).await? {
                 Ok(None) => return Err(self.lost(Loss::Deleted)),
                 Ok(Some(live)) if live.metadata.uid != self.stage.uid => return Err(self.lost(Loss::Recreated)),
                 Ok(Some(live)) if !self.is_in_force(&live) => return Err(self.lost(Loss::TakenOver)),

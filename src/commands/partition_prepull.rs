@@ -81,10 +81,10 @@ impl Run<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Option<GateFailure>, Failure> {
-        let (source, all) = (&self.session.source, jobs.len());
+        let (live, all) = (self.live, jobs.len());
         let (namespace, selector) = (&self.before.metadata.namespace, prepull::selector(self.before));
         // Those of a client that was killed.
-        *open = self.unless_interrupted(io, source.list_jobs(namespace, &selector)).await??;
+        *open = self.unless_interrupted(io, live.list_jobs(namespace, &selector)).await??;
         let left = self.unless_interrupted(io, self.delete_jobs(std::mem::take(open))).await?;
         if let Some((_, error)) = left.into_iter().next() {
             return Err(error.into());
@@ -105,7 +105,7 @@ impl Run<'_> {
             }
             self.unless_interrupted(io, sleep(PAUSE)).await?;
             let mut problem = None;
-            match self.unless_interrupted(io, source.list_job_pods(namespace, &selector)).await? {
+            match self.unless_interrupted(io, live.list_job_pods(namespace, &selector)).await? {
                 Err(error) if error.is_transient() => problem = Some(error.to_string()),
                 Err(error) => return Err(error.into()),
                 Ok(pods) => {
@@ -144,7 +144,7 @@ impl Run<'_> {
             }
             if running.iter().any(|running| !running.has_pod) {
                 // Job controllers report this nowhere else; it may be forbidden to read that.
-                let events = self.unless_interrupted(io, source.list_failed_creates(namespace)).await?;
+                let events = self.unless_interrupted(io, live.list_failed_creates(namespace)).await?;
                 for event in events.unwrap_or_default() {
                     let is_of = |running: &&Running| running.job.job.name == event.involved_object.name;
                     if let Some(Running { job, .. }) = running.iter().find(is_of) {
@@ -176,7 +176,7 @@ impl Run<'_> {
     }
 
     async fn send(&self, step: &Step) -> Result<(), CommandError> {
-        let server = ApiServer { source: &self.session.source, is_dry_run: false };
+        let server = ApiServer { live: self.live, is_dry_run: false };
         match apply(&server, step, self.before, false).await {
             Application::Applied(_) => Ok(()),
             Application::Refused(Refusal::ByServer(error) | Refusal::NotApplied(error))

@@ -79,7 +79,7 @@ impl Run<'_> {
     }
 
     fn server(&self) -> ApiServer<'_> {
-        ApiServer { source: &self.session.source, is_dry_run: false }
+        ApiServer { live: self.live, is_dry_run: false }
     }
 
     /// Deletes or evicts a pod, if the DaemonSet is still as it is meant to be: it is read right before.
@@ -90,8 +90,7 @@ impl Run<'_> {
         pod: &PodRef,
         io: &mut Io<'_>,
     ) -> Result<Replaced, Failure> {
-        let source = &self.session.source;
-        let read = timeout(self.limit(), source.read_daemon_set(self.before));
+        let read = timeout(self.limit(), self.live.read_daemon_set(self.before));
         let unanswered = || CommandError::new("the API server does not answer");
         let Ok(read) = self.unless_interrupted(io, read).await? else { return Ok(Replaced::Unanswered(unanswered())) };
         match read {
@@ -171,7 +170,7 @@ impl Run<'_> {
 
     /// Restores the update strategy.
     pub(super) async fn finish(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
-        let read = self.unless_interrupted(io, self.session.source.read_daemon_set(self.before)).await?;
+        let read = self.unless_interrupted(io, self.live.read_daemon_set(self.before)).await?;
         let Some(live) = read? else { return Err(self.lost(Loss::Deleted)) };
         if let Some(loss) = loss(&live, &self.stage) {
             return Err(self.lost(loss));
@@ -185,7 +184,7 @@ impl Run<'_> {
             writeln!(io.err, "{before}")?;
             return Err(failure);
         }
-        let read = timeout(self.limit(), self.session.source.read_daemon_set(self.before)).await;
+        let read = timeout(self.limit(), self.live.read_daemon_set(self.before)).await;
         match read {
             Ok(Ok(Some(now))) if now.metadata.uid == self.stage.uid && loss(&now, &self.stage).is_none() => {
                 let message =
@@ -220,7 +219,7 @@ impl Run<'_> {
         // Nobody has to see it.
         tokio::select! {
             biased;
-            _ = timeout(PAUSE * 5, self.session.source.create_event(&name.namespace, &event)) => {}
+            _ = timeout(PAUSE * 5, self.live.create_event(&name.namespace, &event)) => {}
             () = io.interrupt.requested() => {}
         }
     }

@@ -13,7 +13,7 @@ use super::session::Session;
 use super::watch::Rejection;
 use super::{Failure, interrupted, refusal};
 use crate::cluster::Query;
-use crate::cluster::live::Watch;
+use crate::cluster::live::{Live, Watch};
 use crate::coverage::index::Index;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -37,6 +37,7 @@ pub(super) const CONTINUE: &str = "run the same command again to continue";
 pub(super) struct Run<'a> {
     pub(super) request: &'a Request,
     pub(super) session: &'a Session,
+    pub(super) live: &'a Live,
     pub(super) view: &'a View,
     /// The DaemonSet as it was read.
     pub(super) before: &'a DaemonSet,

@@ -9,7 +9,7 @@ use super::output::{self, Output};
 use super::session::{Session, Target};
 use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::{self, Manifest};
-use crate::cluster::{CoverageScope, Query, Wanted};
+use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::coverage::what_if::what_if;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -176,9 +176,9 @@ fn print(
 /// Returns the DaemonSet as the server would store it; `None`, with a warning, if the server could not be asked, and for
 /// a dump.
 async fn dry_run(manifest: &Manifest, session: &Session, io: &mut Io<'_>) -> Result<Option<DaemonSet>, Failure> {
-    match session.source.dry_run(manifest).await {
-        Ok(Some(object)) => Ok(Some(manifest.daemon_set(object)?)),
-        Ok(None) => Ok(None),
+    let Source::Live(live) = &session.source else { return Ok(None) };
+    match live.dry_run(manifest).await {
+        Ok(object) => Ok(Some(manifest.daemon_set(object)?)),
         Err(error) if cannot_dry_run(&error) => {
             let error = sanitize(&error.to_string());
             writeln!(io.err, "warning: no server-side dry run, validated with the rules of Kubernetes 1.36: {error}")?;

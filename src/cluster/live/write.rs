@@ -16,8 +16,14 @@ use crate::model::pod::Pod;
 use crate::plan::{FIELD_MANAGER, JobRef, PodRef, Step};
 
 impl Live {
-    /// Sends a step once; see [`super::super::Source::send`].
-    pub(in crate::cluster) async fn send(&self, step: &Step, is_dry_run: bool) -> Result<Value, ClusterError> {
+    /// Sends a step once, and returns the server's answer, unchecked. In a dry run the server does everything but
+    /// persist it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the object is another version than the step was made for (see [`ClusterError::is_conflict`]), and if the
+    /// server refuses the step or cannot be reached.
+    pub(crate) async fn send(&self, step: &Step, is_dry_run: bool) -> Result<Value, ClusterError> {
         let (path, change) = match step {
             Step::PatchDaemonSet(patch) => {
                 let path = path(&patch.api_version, &patch.namespace, &patch.name);
@@ -47,10 +53,14 @@ impl Live {
         self.transport.change(step.request(), &path, change).await
     }
 
-    /// Replaces or creates a DaemonSet in a dry run; see [`super::super::Source::dry_run`].
+    /// Returns what the server would store if a whole DaemonSet were replaced or created, with its defaults.
     ///
     /// Not an apply patch, which would be merged with fields of the live object that the manifest no longer has.
-    pub(in crate::cluster) async fn dry_run(&self, manifest: &Manifest) -> Result<Value, ClusterError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached, or rejects the DaemonSet.
+    pub(crate) async fn dry_run(&self, manifest: &Manifest) -> Result<Value, ClusterError> {
         let mut object = manifest.object().clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             // The manifest may be an older copy of the live object.
@@ -69,8 +79,12 @@ impl Live {
         }
     }
 
-    /// Reads a pod again; see [`super::super::Source::read_pod`].
-    pub(in crate::cluster) async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, ClusterError> {
+    /// Reads a pod again; `None` if none of its name exists.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached.
+    pub(crate) async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, ClusterError> {
         let found: Value = match self.transport.get_object("get pods", &pod_path(pod)).await {
             Err(ClusterError::Api { code: 404, reason, .. }) if reason == "NotFound" => return Ok(None),
             object => object?,
@@ -86,19 +100,23 @@ impl Live {
         Ok(Some(found))
     }
 
-    /// Creates an event; see [`super::super::Source::create_event`].
-    pub(in crate::cluster) async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), ClusterError> {
+    /// Creates an event.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached.
+    pub(crate) async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), ClusterError> {
         let path = format!("/api/v1/namespaces/{}/events?fieldManager={FIELD_MANAGER}", list::escape(namespace));
         let change = change(Method::POST, JSON, event)?;
         self.transport.change::<Value>("create events", &path, change).await.map(drop)
     }
 
-    /// Lists Jobs with a label; see [`super::super::Source::list_jobs`].
-    pub(in crate::cluster) async fn list_jobs(
-        &self,
-        namespace: &str,
-        selector: &str,
-    ) -> Result<Vec<JobRef>, ClusterError> {
+    /// Lists the Jobs of a namespace with a label.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached.
+    pub(crate) async fn list_jobs(&self, namespace: &str, selector: &str) -> Result<Vec<JobRef>, ClusterError> {
         #[derive(Deserialize)]
         struct Job {
             metadata: ObjectMeta,
@@ -109,19 +127,23 @@ impl Live {
         Ok(jobs.into_iter().map(job).collect())
     }
 
-    /// Lists pods with a label; see [`super::super::Source::list_job_pods`].
-    pub(in crate::cluster) async fn list_job_pods(
-        &self,
-        namespace: &str,
-        selector: &str,
-    ) -> Result<Vec<Pod>, ClusterError> {
+    /// Lists the pods of a namespace with a label.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached.
+    pub(crate) async fn list_job_pods(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>, ClusterError> {
         let selector = list::escape(selector);
         let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", list::escape(namespace));
         self.items("list pods", "PodList", &path).await
     }
 
-    /// Lists events about Jobs whose pods cannot be created; see [`super::super::Source::list_failed_creates`].
-    pub(in crate::cluster) async fn list_failed_creates(&self, namespace: &str) -> Result<Vec<Event>, ClusterError> {
+    /// Lists the events of a namespace about Jobs whose pods could not be created.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached.
+    pub(crate) async fn list_failed_creates(&self, namespace: &str) -> Result<Vec<Event>, ClusterError> {
         let selector = list::escape("involvedObject.kind=Job,reason=FailedCreate");
         let path = format!("/api/v1/namespaces/{}/events?fieldSelector={selector}", list::escape(namespace));
         self.items("list events", "EventList", &path).await
@@ -143,11 +165,12 @@ impl Live {
         Ok(items.unwrap_or_default())
     }
 
-    /// Reads a DaemonSet again; see [`super::super::Source::read_daemon_set`].
-    pub(in crate::cluster) async fn read_daemon_set(
-        &self,
-        before: &DaemonSet,
-    ) -> Result<Option<DaemonSet>, ClusterError> {
+    /// Reads a DaemonSet again; `None` if none of its name exists.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached.
+    pub(crate) async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, ClusterError> {
         let (namespace, name) = (&before.metadata.namespace, &before.metadata.name);
         let path = path(before.api_version(), namespace, name);
         let broken = |problem: String| ClusterError::Answer { request: "get daemonsets".to_owned(), problem };

@@ -11,7 +11,6 @@ use kubectl_ds::coverage::needed_pods::nodes_needing_all_pods;
 use kubectl_ds::coverage::options::{Detail, Options};
 use kubectl_ds::coverage::walk::coverage;
 use kubectl_ds::model::node::Node;
-use kubectl_ds::model::selector::LabelSelector;
 use kubectl_ds::model::snapshot::Snapshot;
 use prost::Message;
 
@@ -37,7 +36,7 @@ fn reports(criterion: &mut Criterion) {
         let snapshot = snapshot(nodes);
         group.throughput(Throughput::Elements((nodes * support::DAEMON_SETS.len()) as u64));
         for (name, detail) in [("groups", Detail::Groups), ("nodes", Detail::Nodes)] {
-            let options = Options { detail, node: None, by: None, node_selector: LabelSelector::default() };
+            let options = Options { detail, ..Options::default() };
             group.bench_with_input(BenchmarkId::new(name, nodes), &snapshot, |bencher, snapshot| {
                 bencher.iter(|| coverage(snapshot, &options));
             });

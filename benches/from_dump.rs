@@ -20,7 +20,6 @@ use kubectl_ds::cluster::file::Dump;
 use kubectl_ds::coverage::needed_pods::nodes_needing_all_pods;
 use kubectl_ds::coverage::options::{Detail, Options};
 use kubectl_ds::coverage::walk::coverage;
-use kubectl_ds::model::selector::LabelSelector;
 
 /// How often each dump is read; the fastest counts, since anything else on the machine only slows.
 const ROUNDS: usize = 3;
@@ -84,7 +83,7 @@ fn read(path: &str) {
     let dump = Dump::new(path, None);
     let snapshot = dump.read(&Query::default(), &mut std::io::stdin(), nodes_needing_all_pods).unwrap().snapshot;
     let read = processor_seconds();
-    let options = Options { detail: Detail::Groups, node: None, by: None, node_selector: LabelSelector::default() };
+    let options = Options { detail: Detail::Groups, ..Options::default() };
     let report = coverage(&snapshot, &options);
     let evaluated = processor_seconds();
     assert_eq!(report.daemon_sets.len(), support::DAEMON_SETS.len());

@@ -10,7 +10,6 @@ use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
 use kubectl_ds::coverage::needed_pods::nodes_needing_all_pods;
 use kubectl_ds::coverage::options::{Detail, Options};
 use kubectl_ds::coverage::walk::coverage;
-use kubectl_ds::model::selector::LabelSelector;
 use serde_json::Value;
 
 use crate::support::agreement::{World, disagreements, unmet};
@@ -40,7 +39,7 @@ fn recording() -> Recording {
     let scope = CoverageScope { admission: true, ..CoverageScope::default() };
     let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
     let snapshot = dump.read(&query, &mut io::empty(), nodes_needing_all_pods).unwrap().snapshot;
-    let options = Options { detail: Detail::Nodes, node: None, by: None, node_selector: LabelSelector::default() };
+    let options = Options { detail: Detail::Nodes, ..Options::default() };
     let report = serde_json::to_value(coverage(&snapshot, &options)).unwrap();
     Recording { report, items: items() }
 }

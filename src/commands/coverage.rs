@@ -26,6 +26,7 @@ use crate::render;
 use crate::render::change_lines::{Sentences, of_coverage};
 use crate::render::view::View;
 use crate::report::coverage::{Counts, CoverageReport, NodeState};
+use crate::report::node_map::ZONE;
 use crate::report::reason::ReasonCode;
 use crate::rollout::history::changes_between;
 use crate::rollout::revisions::Revisions;
@@ -81,6 +82,9 @@ pub struct CoverageArgs {
     /// Show the counts by the value of this node label, such as topology.kubernetes.io/zone
     #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
     by: Option<String>,
+    /// Show a map of the nodes: a glyph for each, grouped by the label of --by, or by zone
+    #[arg(long, conflicts_with_all = ["node", "nodes", "filename", "state"])]
+    map: bool,
     /// Preview a manifest: what would change if its DaemonSets were applied; a file, a directory, or - for standard
     /// input; may be repeated
     #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "details", "reason", "state", "problems"])]
@@ -131,6 +135,8 @@ struct Scope {
     /// The one node to explain.
     node: Option<String>,
     by: Option<String>,
+    /// The label that a map groups the nodes by.
+    map: Option<String>,
     /// Whether every node has a row.
     nodes: bool,
     /// Whether several DaemonSets are shown in full.
@@ -151,6 +157,7 @@ impl CoverageArgs {
             problems,
             node_selector,
             by,
+            map,
             filename,
             exit_code,
             output,
@@ -185,7 +192,8 @@ impl CoverageArgs {
                 namespace,
                 names,
                 node,
-                by,
+                map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
+                by: by.filter(|_| !map),
                 nodes: nodes || output == Some(Output::Wide) || !state.is_empty(),
                 details,
                 filter: Filter { reasons: reason, states: state, problems },
@@ -237,12 +245,12 @@ async fn run_coverage(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let Scope { namespace: _, names, node, by, nodes, details, filter } = scope;
+    let Scope { namespace: _, names, node, by, map, nodes, details, filter } = scope;
     let is_data = output.is_some_and(Output::is_data);
     let explains = node.is_some() && (names.len() == 1 || is_data);
     let detail = match &node {
         Some(_) => Detail::Explain,
-        None if nodes || is_data => Detail::Nodes,
+        None if nodes || is_data || map.is_some() => Detail::Nodes,
         None => Detail::Groups,
     };
     let wanted = Wanted::Coverage(CoverageScope {
@@ -257,7 +265,7 @@ async fn run_coverage(
     let shown = Shown { wide, node: node.clone(), explains, nodes, details, by: by.is_some() };
     if let Some(progress) = watch {
         let display = progress.display(output, target.color, target.view(io.width()), io)?;
-        let followed = Followed { shown, detail, by, node_selector, filter };
+        let followed = Followed { shown, detail, by, map, node_selector, filter };
         return watch::follow(&followed, display, query, &view, &session, io, out).await.map(Ok);
     }
     let needs_all_pods_on = |snapshot: &Snapshot| match &node {
@@ -266,11 +274,11 @@ async fn run_coverage(
     };
     let snapshot = session.read(query, io, needs_all_pods_on).await?;
     check_selected(&snapshot, &node_selector)?;
-    if let Some(label) = &by {
+    if let Some(label) = by.iter().chain(map.iter().filter(|label| *label != ZONE)).next() {
         check_label(&snapshot, label)?;
     }
-    let mut report =
-        coverage(&snapshot, &Options { detail, node: node.clone(), by, node_selector: node_selector.selector });
+    let node_selector = node_selector.selector;
+    let mut report = coverage(&snapshot, &Options { detail, node: node.clone(), by, map, node_selector });
     tell_changes(&mut report, &snapshot);
     let counts: Vec<Counts> = report.daemon_sets.iter().map(|daemon_set| daemon_set.counts.clone()).collect();
     filter.apply(&mut report);
@@ -311,7 +319,12 @@ impl Shown {
                 render::overview::overview(report, view, out)
             }
             None => render::coverage::groups(report, self.details, view, out),
-        }
+        }?;
+        let is_alone = report.daemon_sets.len() == 1;
+        report.daemon_sets.iter().try_for_each(|daemon_set| {
+            let name = (!is_alone).then(|| format!("{}/{}", daemon_set.namespace, daemon_set.name));
+            daemon_set.map.as_ref().map_or(Ok(()), |map| render::node_map::write(map, name.as_deref(), view, out))
+        })
     }
 }
 
@@ -320,6 +333,7 @@ struct Followed {
     shown: Shown,
     detail: Detail,
     by: Option<String>,
+    map: Option<String>,
     node_selector: NodeSelector,
     filter: Filter,
 }
@@ -329,8 +343,8 @@ impl Follow for Followed {
 
     fn report(&self, snapshot: &Snapshot) -> Result<CoverageReport, CommandError> {
         check_selected(snapshot, &self.node_selector)?;
-        let (detail, by) = (self.detail, self.by.clone());
-        let options = Options { detail, node: None, by, node_selector: self.node_selector.selector.clone() };
+        let (detail, by, map) = (self.detail, self.by.clone(), self.map.clone());
+        let options = Options { detail, node: None, by, map, node_selector: self.node_selector.selector.clone() };
         let mut report = coverage(snapshot, &options);
         tell_changes(&mut report, snapshot);
         self.filter.apply(&mut report);

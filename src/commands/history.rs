@@ -80,7 +80,7 @@ enum Question {
     Table,
     /// One revision's template.
     Template(Address),
-    /// How two templates differ; in lines with so many around, where those were asked for.
+    /// How two templates differ; in lines with a number of lines around them, where that was asked for.
     Diff { sides: Sides, unified: Option<usize> },
 }
 

@@ -1,4 +1,4 @@
-//! What is said of a change that was not applied, or of which that is not known.
+//! Errors of changes that were not applied, or whose outcome is unknown.
 
 use std::io;
 

@@ -70,16 +70,9 @@ pub async fn run(
             request.template = NewTemplate::Live;
             manifest = None;
         }
-        let exit = Box::pin(stage(
-            &settings,
-            &request,
-            manifest.as_ref(),
-            Attempt::First(&mut before),
-            (&session, &target),
-            io,
-            out,
-        ))
-        .await?;
+        let exit =
+            Box::pin(stage(&settings, &request, manifest.as_ref(), Some(&mut before), (&session, &target), io, out))
+                .await?;
         if exit != Exit::Success {
             return Ok(exit);
         }
@@ -115,24 +108,16 @@ pub(super) async fn roll_back(
         manifest: None,
         own_flags: Vec::new(),
     };
-    stage(&settings, &request, None, Attempt::Undo, (session, target), io, out).await
+    stage(&settings, &request, None, None, (session, target), io, out).await
 }
 
-/// Why a stage is carried out.
-#[derive(Debug, PartialEq, Eq)]
-enum Attempt<'a> {
-    /// After stages that would have updated these nodes, if they are only shown.
-    First(&'a mut Vec<String>),
-    /// To take another one back.
-    Undo,
-}
-
-/// Plans a stage, shows it, and carries it out.
+/// Plans a stage, shows it, and carries it out. `before` are the nodes that earlier stages would have updated, if they are
+/// only shown; there are none if it takes another stage back.
 async fn stage(
     settings: &Settings,
     request: &Request,
     manifest: Option<&Manifest>,
-    attempt: Attempt<'_>,
+    before: Option<&mut Vec<String>>,
     (session, target): (&Session, &Target),
     io: &mut Io<'_>,
     out: &mut dyn Write,
@@ -169,8 +154,8 @@ async fn stage(
     let planned =
         plan(&revisions, request, &snapshot).map_err(|refusal| refusal::partition(&revisions, refusal, view))?;
     let Planned { plan, stage, mut report } = planned;
-    let is_first = attempt != Attempt::Undo;
-    if let (true, Attempt::First(before)) = (settings.dry_run, attempt) {
+    let is_first = before.is_some();
+    if let (true, Some(before)) = (settings.dry_run, before) {
         after_stages(&mut report, before);
         before.extend_from_slice(&report.nodes);
     }
@@ -267,7 +252,7 @@ async fn undo(
     let mut undo = Request::roll_back(number, format!("{} {} undo", (io.clock)(), std::process::id()));
     undo.gates.progress_deadline = request.gates.progress_deadline;
     let undo = Request { evict: request.evict, delete_surge_pods: request.delete_surge_pods, ..undo };
-    stage(settings, &undo, None, Attempt::Undo, (session, target), io, out).await.map(drop)
+    stage(settings, &undo, None, None, (session, target), io, out).await.map(drop)
 }
 
 /// Asks whether to begin a stage.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::status_watch::ZONE;
 use super::watch::{Display, notices, warn_once};
 use crate::cluster::live::Watch;
 use crate::io::Io;
 use crate::render::partition::progress;
 use crate::render::rollout_screen::{self, Moment};
 use crate::render::view::View;
+use crate::report::node_map::ZONE;
 use crate::report::partition::PartitionReport;
 use crate::report::rollout_status::Verdict;
 use crate::rollout::events::Events;

@@ -9,7 +9,7 @@ use super::coverage::check_label;
 use super::output::{self, Output, OutputParser};
 use super::parse::parse_names_of_any_flavor;
 use super::session::{GlobalArgs, Session, Target};
-use super::status_watch::{self, Followed, Map, WatchArgs, ZONE};
+use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::watch::check_watch;
 use crate::cluster::{Flavors, Query};
 use crate::coverage::needed_pods::nodes_needing_all_pods;
@@ -19,6 +19,7 @@ use crate::io::Io;
 use crate::model::selector::is_label_key;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
+use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
 use crate::rollout::revisions::Revisions;
 use crate::rollout::status::{rollout_status, rollout_status_with_map};
@@ -131,7 +132,7 @@ pub async fn run(
     };
     if !output::print_data(output.as_ref(), &report, out)? {
         render::status::status(&report, is_named, &view, out)?;
-        render::node_map::maps(&report, &view, out)?;
+        render::status::maps(&report, &view, out)?;
     }
     session.check_unknown_names(&snapshot)?;
     Ok(answer(&report, &session)?)

@@ -30,9 +30,6 @@ use crate::rollout::events::Events;
 use crate::rollout::standstill::Standstills;
 use crate::rollout::status::{rollout_status, rollout_status_with_map};
 
-/// The label that a map groups nodes by, unless another is requested.
-pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
-
 /// The flags of `--watch`.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Watch")]
@@ -223,7 +220,7 @@ pub(super) async fn run(
             _ => render::status::status(&report, is_named, &view, out)?,
         }
         if map.is_shown {
-            render::node_map::maps(&report, &view, out)?;
+            render::status::maps(&report, &view, out)?;
         }
         for rollout in &report.daemon_sets {
             follow_summary::summary(&events.summary(rollout), &view, out)?;

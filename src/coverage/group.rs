@@ -126,10 +126,17 @@ pub fn count_codes(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::Groups;
+    use super::{Groups, count_codes};
     use crate::coverage::verdict::finding::Finding;
     use crate::coverage::verdict::sentence::Sentence;
     use crate::report::reason::ReasonCode;
+
+    #[test]
+    fn the_numbers_of_a_code_are_added_up() {
+        let codes = [(ReasonCode::CrashLooping, 1), (ReasonCode::NeverFits, 2), (ReasonCode::CrashLooping, 3)];
+        let troubles: Vec<_> = count_codes(codes).iter().map(|trouble| (trouble.code, trouble.count)).collect();
+        assert_eq!(troubles, [(ReasonCode::CrashLooping, 4), (ReasonCode::NeverFits, 2)]);
+    }
 
     #[test]
     fn the_same_cause_is_one_group_and_the_biggest_comes_first() {

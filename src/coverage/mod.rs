@@ -14,6 +14,7 @@ pub(crate) mod index;
 mod mistakes;
 pub mod needed_pods;
 mod node_class;
+mod node_map;
 pub mod options;
 mod status_counters;
 mod tally;

@@ -24,6 +24,8 @@ pub struct Options {
     pub node: Option<String>,
     /// The label by whose values the counts are broken down.
     pub by: Option<String>,
+    /// The label by whose values a map groups the nodes, which need a row each.
+    pub map: Option<String>,
     /// Labels that the nodes must have.
     pub node_selector: LabelSelector,
 }

@@ -14,6 +14,7 @@ use super::group::{Groups, summarize};
 use super::index::Index;
 use super::mistakes::{self, Mistake};
 use super::node_class::NodeClasses;
+use super::node_map::node_map;
 use super::options::{Detail, Options};
 use super::status_counters;
 use super::tally::{Counted, Tally, counts_of_status, rows_by_value};
@@ -310,7 +311,10 @@ impl<'s, 'a> Walk<'s, 'a> {
             .by
             .as_ref()
             .map(|label| CountsBy { label: label.clone(), rows: rows_by_value(by, subject.pods_known) });
+        let is_known = subject.nodes_known && subject.pods_known;
+        let map = options.map.as_ref().filter(|_| is_known).map(|label| node_map(subject.index, &nodes, label));
         DaemonSetCoverage {
+            map,
             namespace: daemon_set.metadata.namespace.clone(),
             name: daemon_set.metadata.name.clone(),
             counts,

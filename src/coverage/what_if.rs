@@ -276,6 +276,9 @@ mod tests {
         assert_eq!(report.loses.len(), 1);
         assert_eq!(report.loses[0].nodes, ["b"]);
         assert_eq!(report.loses[0].code, ReasonCode::NodeSelectorLabelMissing);
+        assert_eq!(report.template_changes, Some(true));
+        let same = live().finish();
+        assert_eq!(what_if(&same, &same.daemon_sets[0]).template_changes, Some(false));
     }
 
     #[test]

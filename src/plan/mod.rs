@@ -1,7 +1,7 @@
 //! Writes as data: what `--dry-run` shows and what is sent are the same value.
 //!
-//! A [`Plan`] is an [`Action`] that is carried out in [`Step`]s. Each step has a precondition, the version of the
-//! object that it was made for, so that a concurrent edit is never overwritten.
+//! A [`Plan`] is an [`Action`] that is carried out in [`Step`]s. What changes an object has a
+//! precondition, the version or the identity that it was made for, so that a concurrent edit is never overwritten.
 
 mod edits;
 mod hold;

@@ -1,4 +1,4 @@
-//! The map of a rollout: a glyph per node, or per some nodes if they are many, grouped by a label.
+//! A map of nodes: a glyph per node, or per some nodes if they are many, grouped by a label.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -6,8 +6,7 @@ use std::io::{self, Write};
 use super::style;
 use super::text::{columns, count, cut};
 use super::view::View;
-use crate::report::node_map::{NodeMap, NodeMapGroup, NodeState};
-use crate::report::rollout_status::RolloutStatusReport;
+use crate::report::node_map::{MapState, NodeMap, NodeMapGroup};
 
 /// The widest name of a group, in columns.
 const MAX_NAME: usize = 24;
@@ -22,24 +21,24 @@ const SEPARATOR: usize = 2;
 const SCALES: [usize; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, LARGEST_SCALE];
 const LARGEST_SCALE: usize = 5_000;
 
-/// Writes the maps of a report, a glyph per node.
+/// Writes the map of a DaemonSet, a glyph per node; `name` is given if there are others.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub(crate) fn maps(report: &RolloutStatusReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let is_alone = report.daemon_sets.len() == 1;
-    for rollout in &report.daemon_sets {
-        let Some(map) = &rollout.map else { continue };
-        writeln!(out)?;
-        if !is_alone {
-            writeln!(out, "{}", view.show(&format!("{}/{}", rollout.namespace, rollout.name)))?;
-        }
-        let heading = format!("updated nodes of all eligible ones, by {}:", map.label);
-        writeln!(out, "{}", style::context(view.show(&heading)))?;
-        lines(map, view, None).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+pub(crate) fn write(map: &NodeMap, name: Option<&str>, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    if let Some(name) = name {
+        writeln!(out, "{}", view.show(name))?;
     }
-    Ok(())
+    let heading = format!("{} nodes of all eligible ones, by {}:", fine(map), map.label);
+    writeln!(out, "{}", style::context(view.show(&heading)))?;
+    lines(map, view, None).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// Returns what the nodes of a map should be.
+fn fine(map: &NodeMap) -> &'static str {
+    if map.is_coverage { "available" } else { "updated" }
 }
 
 /// Returns the lines of a map and its legend, at most `rows` if that is given.
@@ -70,49 +69,57 @@ fn lines_at(map: &NodeMap, scale: usize, room: usize, view: &View) -> Vec<String
 /// Returns the map with all nodes in one group.
 fn merged(map: &NodeMap) -> NodeMap {
     let nodes = map.groups.iter().flat_map(|group| group.nodes.iter().cloned()).collect();
-    NodeMap { label: map.label.clone(), groups: vec![NodeMapGroup { value: None, nodes }] }
+    NodeMap {
+        is_coverage: map.is_coverage,
+        label: map.label.clone(),
+        groups: vec![NodeMapGroup { value: None, nodes }],
+    }
 }
 
 /// Returns the character of a state.
-fn glyph(state: NodeState, view: &View) -> &'static str {
+fn glyph(state: MapState, view: &View) -> &'static str {
     match (state, view.ascii) {
-        (NodeState::Updated, false) => "■",
-        (NodeState::Updated, true) => "#",
-        (NodeState::Updating, false) => "▲",
-        (NodeState::Updating, true) => "+",
-        (NodeState::Failing, false) => "✗",
-        (NodeState::Failing, true) => "X",
-        (NodeState::NoPod, false) => "·",
-        (NodeState::NoPod, true) => ".",
-        (NodeState::Old, false) => "□",
-        (NodeState::Old, true) => "o",
+        (MapState::Updated | MapState::Available, false) => "■",
+        (MapState::Updated | MapState::Available, true) => "#",
+        (MapState::Updating | MapState::Starting, false) => "▲",
+        (MapState::Updating | MapState::Starting, true) => "+",
+        (MapState::Failing, false) => "✗",
+        (MapState::Failing, true) => "X",
+        (MapState::NoPod, false) => "·",
+        (MapState::NoPod, true) => ".",
+        (MapState::Old, false) => "□",
+        (MapState::Old, true) => "o",
+        (MapState::NotEligible, _) => "-",
     }
 }
 
-fn word(state: NodeState) -> &'static str {
+fn word(state: MapState) -> &'static str {
     match state {
-        NodeState::Updated => "updated",
-        NodeState::Updating => "updating",
-        NodeState::Failing => "failing",
-        NodeState::NoPod => "without a pod",
-        NodeState::Old => "old",
+        MapState::Updated => "updated",
+        MapState::Available => "available",
+        MapState::Updating => "updating",
+        MapState::Starting => "starting",
+        MapState::Failing => "failing",
+        MapState::NoPod => "without a pod",
+        MapState::Old => "old",
+        MapState::NotEligible => "not eligible",
     }
 }
 
-fn styled(state: NodeState, text: String) -> String {
+fn styled(state: MapState, text: String) -> String {
     match state {
-        NodeState::Updated => style::well(text),
-        NodeState::Updating => style::moving(text),
-        NodeState::Failing => style::trouble(text),
-        NodeState::NoPod => style::plain(text),
-        NodeState::Old => style::context(text),
+        MapState::Updated | MapState::Available => style::well(text),
+        MapState::Updating | MapState::Starting => style::moving(text),
+        MapState::Failing => style::trouble(text),
+        MapState::NoPod => style::plain(text),
+        MapState::Old | MapState::NotEligible => style::context(text),
     }
 }
 
 /// Returns what the glyphs mean, with the numbers of nodes.
 fn legend(map: &NodeMap, scale: usize, view: &View) -> Vec<String> {
-    let number = |state: NodeState| map.groups.iter().map(|group| group.count(state)).sum::<usize>();
-    let states = NodeState::ALL.into_iter().map(|state| (state, number(state))).filter(|(_, number)| *number > 0);
+    let number = |state: MapState| map.groups.iter().map(|group| group.count(state)).sum::<usize>();
+    let states = MapState::ALL.into_iter().map(|state| (state, number(state))).filter(|(_, number)| *number > 0);
     let mut items: Vec<(String, usize)> = states
         .map(|(state, number)| {
             let (glyph, text) = (glyph(state, view), format!("{number} {}", word(state)));
@@ -198,7 +205,7 @@ impl Layout {
             // The groups that need attention are shown.
             let rank = |index: &usize| {
                 let group = &map.groups[*index];
-                (Reverse(group.count(NodeState::Failing)), Reverse(group.nodes.len() - group.count(NodeState::Updated)))
+                (Reverse(group.count(MapState::Failing)), Reverse(group.count_eligible() - group.count_fine()))
             };
             order.sort_by_key(rank);
         }
@@ -221,10 +228,10 @@ impl Layout {
         }
         if is_cut && room > 0 {
             let rest = || order.iter().skip(shown).map(|index| &map.groups[*index]);
-            let updated: usize = rest().map(|group| group.count(NodeState::Updated)).sum();
-            let nodes: usize = rest().map(|group| group.nodes.len()).sum();
+            let done: usize = rest().map(NodeMapGroup::count_fine).sum();
+            let nodes: usize = rest().map(NodeMapGroup::count_eligible).sum();
             lines.truncate(room - 1);
-            lines.push(format!("+{}: {updated} of {nodes} nodes updated", count(rest().count(), "more group")));
+            lines.push(format!("+{}: {done} of {nodes} nodes {}", count(rest().count(), "more group"), fine(map)));
         }
         lines
     }
@@ -257,14 +264,14 @@ impl Layout {
     }
 }
 
-/// Returns how many nodes of a group are updated.
+/// Returns how many nodes of a group are as they should be.
 fn numbers(group: &NodeMapGroup) -> String {
-    format!("{}/{}", group.count(NodeState::Updated), group.nodes.len())
+    format!("{}/{}", group.count_fine(), group.count_eligible())
 }
 
 /// Returns the number of glyphs for each state of a group; a state that occurs has at least one.
-fn glyphs_of(group: &NodeMapGroup, scale: usize) -> impl Iterator<Item = (NodeState, usize)> {
-    NodeState::ALL.into_iter().map(move |state| (state, group.count(state).div_ceil(scale)))
+fn glyphs_of(group: &NodeMapGroup, scale: usize) -> impl Iterator<Item = (MapState, usize)> {
+    MapState::ALL.into_iter().map(move |state| (state, group.count(state).div_ceil(scale)))
 }
 
 #[cfg(test)]
@@ -272,10 +279,11 @@ mod tests {
     use super::lines;
     use crate::render::text::columns;
     use crate::render::view::View;
-    use crate::report::node_map::{MapNode, NodeMap, NodeMapGroup, NodeState};
+    use crate::report::node_map::{MapNode, MapState, NodeMap, NodeMapGroup};
 
     fn group(value: Option<&str>, numbers: [usize; 5]) -> NodeMapGroup {
-        let states = NodeState::ALL.into_iter().zip(numbers);
+        let of_rollout = [MapState::Updated, MapState::Updating, MapState::Failing, MapState::NoPod, MapState::Old];
+        let states = of_rollout.into_iter().zip(numbers);
         let states = states.flat_map(|(state, number)| std::iter::repeat_n(state, number));
         let node = |(index, state)| MapNode {
             name: format!("n{index}"),
@@ -289,7 +297,7 @@ mod tests {
     }
 
     fn map(groups: Vec<NodeMapGroup>) -> NodeMap {
-        NodeMap { label: "zone".to_owned(), groups }
+        NodeMap { is_coverage: false, label: "zone".to_owned(), groups }
     }
 
     fn plain(lines: Vec<String>) -> Vec<String> {

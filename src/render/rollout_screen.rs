@@ -12,7 +12,7 @@ use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::fix::Fix;
 use crate::report::node_event::{NodeChange, NodeEvent};
-use crate::report::node_map::NodeState;
+use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Cause, RolloutStatus, RolloutStatusReport, Verdict};
 
@@ -35,7 +35,7 @@ pub struct Moment<'a> {
     pub notices: &'a [String],
 }
 
-/// Returns the lines of a screen with so many rows.
+/// Returns the lines of a screen with a number of rows.
 pub fn lines(moment: &Moment<'_>, view: &View, rows: usize) -> Vec<String> {
     match moment.report.daemon_sets.as_slice() {
         [one] => one_rollout(one, moment, view, rows),
@@ -148,7 +148,7 @@ fn bar(rollout: &RolloutStatus, view: &View) -> String {
         style::context(rest)
     );
     let failing: usize =
-        rollout.map.iter().flat_map(|map| &map.groups).map(|group| group.count(NodeState::Failing)).sum();
+        rollout.map.iter().flat_map(|map| &map.groups).map(|group| group.count(MapState::Failing)).sum();
     let percent = (done * 100).checked_div(desired).unwrap_or(100);
     let mut text = format!("{drawn} {percent:>3}%");
     if failing > 0 {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::common_cause::CommonCause;
 use super::fix::Fix;
+use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode, named_values};
 use super::strategy::Strategy;
 
@@ -119,6 +120,9 @@ pub struct DaemonSetCoverage {
     /// The counts by the value of a label, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<CountsBy>,
+    /// All nodes by the value of a label, if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub map: Option<NodeMap>,
     /// All nodes, eligible or not, by name; empty if only groups were requested.
     pub nodes: Vec<NodeCoverage>,
 }

@@ -1,4 +1,6 @@
-//! The nodes of a rollout by a label, each with its state.
+//! Nodes by a label, each with its state.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -6,10 +8,16 @@ use serde::Serialize;
 
 use super::reason::ReasonCode;
 
-/// The eligible nodes of a rollout, grouped by the value of a label.
+/// The label by which nodes are grouped unless another one is asked for.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Nodes, grouped by the value of a label: of a rollout the eligible ones, of coverage all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeMap {
+    /// Whether it is about coverage, and not about a rollout.
+    #[serde(skip)]
+    pub is_coverage: bool,
     /// The label.
     pub label: String,
     /// A group per value, sorted; nodes without the label come last.
@@ -27,14 +35,14 @@ pub struct NodeMapGroup {
     pub nodes: Vec<MapNode>,
 }
 
-/// How far the rollout is on a node.
+/// What is on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MapNode {
     /// The name.
     pub name: String,
     /// The state.
-    pub state: NodeState,
+    pub state: MapState,
     /// The pod, of the current revision if there is one; absent if the node has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
@@ -48,31 +56,74 @@ pub struct MapNode {
     pub since: Option<Timestamp>,
 }
 
-/// The state of a node in a rollout, in the order of a map.
+/// The state of a node, in the order of a map: of a rollout, or of coverage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-#[schemars(rename = "RolloutNodeState")]
-pub enum NodeState {
+pub enum MapState {
     /// It has an available pod of the current revision.
     Updated,
+    /// It has an available pod (in a map of coverage).
+    Available,
     /// Its pod is starting or being replaced.
     Updating,
+    /// Its pod is starting or terminating (in a map of coverage).
+    Starting,
     /// Its pod fails, or cannot be created, and waiting will not help.
     Failing,
     /// It has no pod yet.
     NoPod,
     /// It has an available pod of an older revision.
     Old,
+    /// It should not run a pod (in a map of coverage).
+    NotEligible,
 }
 
-impl NodeState {
+impl MapState {
     /// All states, in the order of a map.
-    pub const ALL: [NodeState; 5] =
-        [NodeState::Updated, NodeState::Updating, NodeState::Failing, NodeState::NoPod, NodeState::Old];
+    pub const ALL: [MapState; 8] = [
+        MapState::Updated,
+        MapState::Available,
+        MapState::Updating,
+        MapState::Starting,
+        MapState::Failing,
+        MapState::NoPod,
+        MapState::Old,
+        MapState::NotEligible,
+    ];
+}
+
+impl NodeMap {
+    /// Groups nodes by their value of a label.
+    pub(crate) fn grouped<'a>(
+        label: &str,
+        is_coverage: bool,
+        nodes: impl Iterator<Item = (Option<&'a str>, MapNode)>,
+    ) -> Self {
+        let mut groups: BTreeMap<Option<&str>, Vec<MapNode>> = BTreeMap::new();
+        nodes.for_each(|(value, node)| groups.entry(value).or_default().push(node));
+        // `None` sorts before every value.
+        let without = groups.remove_entry(&None);
+        let groups = groups.into_iter().chain(without);
+        NodeMap {
+            is_coverage,
+            label: label.to_owned(),
+            groups: groups.map(|(value, nodes)| NodeMapGroup { value: value.map(str::to_owned), nodes }).collect(),
+        }
+    }
 }
 
 impl NodeMapGroup {
+    /// Returns how many nodes are as they should be: updated, or for coverage available.
+    pub fn count_fine(&self) -> usize {
+        self.count(MapState::Updated) + self.count(MapState::Available)
+    }
+
+    /// Returns how many nodes are eligible.
+    pub fn count_eligible(&self) -> usize {
+        self.nodes.len() - self.count(MapState::NotEligible)
+    }
+
     /// Returns how many nodes are in a state.
-    pub fn count(&self, state: NodeState) -> usize {
+    pub fn count(&self, state: MapState) -> usize {
         self.nodes.iter().filter(|node| node.state == state).count()
     }
 }

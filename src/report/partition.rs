@@ -146,7 +146,7 @@ pub enum PartitionStage {
     Stopped,
     /// All its nodes are updated.
     Complete,
-    /// All nodes are updated, and the update strategy is restored.
+    /// No ready node is left to update, and the update strategy is restored.
     Finished,
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::report::age::seconds_between;
 use crate::report::node_event::{FailedNodes, FollowSummary, NodeChange, NodeEvent};
-use crate::report::node_map::{MapNode, NodeState};
+use crate::report::node_map::{MapNode, MapState};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport};
 
@@ -106,8 +106,8 @@ impl Followed {
     }
 
     fn see(&mut self, node: &MapNode, now: Timestamp, is_first: bool) {
-        let is_available = matches!(node.state, NodeState::Updated | NodeState::Old);
-        if node.state == NodeState::Failing {
+        let is_available = matches!(node.state, MapState::Updated | MapState::Old);
+        if node.state == MapState::Failing {
             let failed = self.failed.entry(node.reason).or_default();
             if !failed.contains(&node.name) {
                 failed.insert(node.name.clone());
@@ -137,16 +137,16 @@ impl Followed {
         }
         let is_new_failure = before.state != node.state || before.reason != node.reason;
         match node.state {
-            NodeState::Updated if before.state != NodeState::Updated || before.pod != node.pod => {
+            MapState::Updated if before.state != MapState::Updated || before.pod != node.pod => {
                 let took = since.map(|since| seconds_between(since, now));
                 self.updated.insert(node.name.clone(), took);
                 self.note(node, now, NodeChange::Updated(took));
             }
-            NodeState::Failing if is_new_failure => self.note(node, now, NodeChange::Failing(node.reason)),
-            NodeState::Updating | NodeState::NoPod if matches!(before.state, NodeState::Old | NodeState::Updated) => {
+            MapState::Failing if is_new_failure => self.note(node, now, NodeChange::Failing(node.reason)),
+            MapState::Updating | MapState::NoPod if matches!(before.state, MapState::Old | MapState::Updated) => {
                 self.note(node, now, NodeChange::Updating);
             }
-            NodeState::Old if before.state != NodeState::Old && before.state != NodeState::Updated => {
+            MapState::Old if before.state != MapState::Old && before.state != MapState::Updated => {
                 self.note(node, now, NodeChange::OldAvailable);
             }
             _ => {}
@@ -166,7 +166,7 @@ impl Followed {
             self.restarts.iter().map(|(node, restarts)| (node.clone(), *restarts)).collect();
         restarts.sort_by_key(|(_, restarts)| -restarts);
         let is_failing =
-            |node: &String| self.nodes.get(node).is_some_and(|known| known.node.state == NodeState::Failing);
+            |node: &String| self.nodes.get(node).is_some_and(|known| known.node.state == MapState::Failing);
         let failed = self.failed.iter().map(|(code, failed)| {
             let mut nodes: Vec<String> = failed.iter().cloned().collect();
             nodes.sort();

@@ -1,4 +1,4 @@
-//! Pausing a rollout and resuming it: who stands against it, what it means for the cluster, and what may undo it.
+//! Pausing a rollout and resuming it: who else holds it, what it means for the cluster, and what may undo it.
 
 use serde_json::{Value, json};
 
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_paused_whom_somebody_else_holds() {
+    fn a_daemon_set_that_somebody_else_holds_is_not_paused() {
         let with = |metadata: Value| {
             paused(rollout(&json!({"maxUnavailable": 1})).daemon_set(json!({"metadata": metadata})), false)
         };

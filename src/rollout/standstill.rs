@@ -68,7 +68,7 @@ mod tests {
     use crate::coverage::test_support::world;
     use crate::rollout::status::rollout_status;
 
-    /// Returns what is known after these verdicts, each `seconds` after the one before, with so many available pods.
+    /// Returns what is known after verdicts, each with the seconds since the one before and the number of available pods.
     fn after(verdicts: &[(Verdict, u64, usize)]) -> (Standstills, Instant) {
         let (mut standstills, mut now) = (Standstills::default(), Instant::now());
         let mut report = rollout_status(&world().daemon_set(json!({})).finish(), None);

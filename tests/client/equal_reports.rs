@@ -10,7 +10,6 @@ use kubectl_ds::cluster::{CoverageScope, PodsOf, Query, Wanted, file};
 use kubectl_ds::coverage::needed_pods::nodes_needing_all_pods;
 use kubectl_ds::coverage::options::{Detail, Options};
 use kubectl_ds::coverage::walk::coverage;
-use kubectl_ds::model::selector::LabelSelector;
 use kubectl_ds::model::snapshot::Snapshot;
 use kubectl_ds::rollout::fleet::fleet;
 use kubectl_ds::rollout::history::histories;
@@ -93,7 +92,7 @@ fn a_live_cluster_and_its_dump_give_equal_reports() {
     let live = runtime.block_on(connect(&options, || *NOW, Arc::new(|_| ()))).unwrap();
     let from_server = |query: &Query| runtime.block_on(read_live(&live, query));
 
-    let whole = Options { detail: Detail::Nodes, node: None, by: None, node_selector: LabelSelector::default() };
+    let whole = Options { detail: Detail::Nodes, ..Options::default() };
     for admission in [true, false] {
         let scope = CoverageScope { admission, ..CoverageScope::default() };
         let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };

@@ -242,7 +242,10 @@ fn crash_looping(
     if !back_off && end.is_none() {
         return None;
     }
-    let mut message = Sentence::from(format!("{} {} crashes", role.noun(), container.name));
+    // Containers of a DaemonSet always restart.
+    let completes = role != Role::Init && end.is_some_and(|end| end.exit_code == 0);
+    let verb = if completes { "ends" } else { "crashes" };
+    let mut message = Sentence::from(format!("{} {} {verb}", role.noun(), container.name));
     if let Some(end) = end {
         message = message.words(": ").value(end_text(end));
         if let Some((from, to)) = end.started_at.get().zip(end.finished_at.get()) {
@@ -255,7 +258,11 @@ fn crash_looping(
     message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let logs = logs(pod, &container.name);
     let command = if status.state.terminated.is_some() { logs } else { logs.switch("--previous") };
-    Some(Finding::new(ReasonCode::CrashLooping, message, "read the log").with_command(command))
+    let advice = match completes {
+        true => "its command must not end: check command and args, and read the log",
+        false => "read the log",
+    };
+    Some(Finding::new(ReasonCode::CrashLooping, message, advice).with_command(command))
 }
 
 /// Returns the last line of a termination message, which may be the end of the log.

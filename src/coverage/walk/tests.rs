@@ -166,3 +166,15 @@ fn an_old_pod_that_is_available_counts_while_the_new_one_comes_up() {
     assert_eq!(node.state, NodeState::Available);
     assert!(node.reasons.is_empty(), "{:?}", node.reasons);
 }
+
+#[test]
+fn a_pod_that_may_still_run_comes_before_one_that_has_failed() {
+    let crashing = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+    let node = world()
+        .node("a", json!({}))
+        .pod("agent-failed", "a", json!({"status": {"phase": "Failed", "conditions": [], "containerStatuses": []}}))
+        .unready_pod("agent-new", "a", crashing, json!({"metadata": {"creationTimestamp": at("11:45:00")}}))
+        .only_node();
+    assert_eq!(node.reasons[0].code, ReasonCode::CrashLooping, "{:?}", node.reasons);
+    assert!(node.reasons.len() > 1, "{:?}", node.reasons);
+}

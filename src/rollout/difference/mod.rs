@@ -281,6 +281,12 @@ mod tests {
     }
 
     #[test]
+    fn a_list_without_keys_is_one_change_if_there_was_none() {
+        let rules = json!({"restartPolicyRules": [{"action": "Restart"}]});
+        assert_eq!(in_container(json!({}), rules), ["+ restartPolicyRules [{\"action\":\"Restart\"}]"]);
+    }
+
+    #[test]
     fn edits_read_as_people_made_them() {
         let from = json!({
             "metadata": {"labels": {"app": "agent"}, "annotations": {"kubectl.kubernetes.io/restartedAt": "2025"}},

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::plan::{Refusal, Request};
+use crate::report::node_map::ZONE;
 use crate::rollout::status::situation::{RolloutNode, Situation};
-
-/// The label by whose values nodes are spread, unless another one is requested.
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Returns the eligible nodes with pods of older revisions, in the order in which they are updated: nodes without an available
 /// pod first, then one of each zone after the other.

@@ -91,12 +91,12 @@ impl Request {
     }
 }
 
-/// How many pods are updated.
+/// How many pods are updated, as it was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Amount {
-    /// All but so many.
+    /// This number or percentage stays on older revisions.
     Keep(IntOrPercent),
-    /// So many.
+    /// This number or percentage is updated.
     Update(IntOrPercent),
 }
 

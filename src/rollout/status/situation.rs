@@ -226,7 +226,7 @@ impl<'a> Situation<'a> {
         pod.zip(object).and_then(|(pod, object)| fits_without_terminating(self.index, object, pod)).unwrap_or(false)
     }
 
-    /// Returns whether a time is known, and was less than so many seconds ago.
+    /// Returns whether a time is known, and was less than this number of seconds ago.
     fn is_recent(&self, since: Option<Timestamp>, seconds: i64) -> bool {
         since.is_some_and(|since| seconds_between(since, self.now()) < seconds)
     }

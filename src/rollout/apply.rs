@@ -140,7 +140,14 @@ async fn apply_patch<S: Server>(
             Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error).await,
             Failed::Conflict(error) => error,
         };
-        match server.read_daemon_set(before).await {
+        let mut read = server.read_daemon_set(before).await;
+        for pause in PAUSES.into_iter().filter(|_| !is_dry_run) {
+            if read.is_err() {
+                server.pause(pause).await;
+                read = server.read_daemon_set(before).await;
+            }
+        }
+        match read {
             Ok(None) => return Application::Refused(Refusal::Deleted),
             Ok(Some(now)) => match compare(before, &patch, &now) {
                 Found::Change if !is_dry_run => return Application::Applied(now.object),
@@ -148,7 +155,7 @@ async fn apply_patch<S: Server>(
                 found => return conclude(found, error),
             },
             Err(error) if is_dry_run => return Application::Refused(Refusal::ByServer(error)),
-            Err(_) => return after_lost_answer(server, &patch, before, error).await,
+            Err(_) => return Application::Unknown(error),
         }
         server.pause(CONFLICT_PAUSE * retry).await;
     }

@@ -80,7 +80,7 @@ enum Question {
     Table,
     /// One revision's template.
     Template(Address),
-    /// How two templates differ; in lines with a number of lines around them, where that was asked for.
+    /// How two templates differ; as a unified diff with this number of context lines, if requested.
     Diff { sides: Sides, unified: Option<usize> },
 }
 

@@ -3,18 +3,17 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::api_server::ApiServer;
+use super::change_args::{DryRun, Output, Settings};
 use super::not_applied::{NotApplied, applied_or_not, not_shown};
 use super::out_after_change::OutAfterChange;
-use super::parse::{Named, parse_duration, parse_name};
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::{Failure, interrupted, partition};
-use crate::cluster::{Flavors, PodsOf, Query, Wanted};
+use crate::cluster::{PodsOf, Query, Wanted};
 use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
@@ -40,87 +39,6 @@ use crate::rollout::set;
 
 /// How long to wait for an object that is read once more.
 const REREAD: Duration = Duration::from_secs(5);
-
-/// The flags of a command that changes a DaemonSet.
-#[derive(Debug, Args)]
-pub struct ChangeArgs {
-    /// Show what would be done: `client` sends nothing, `server` sends it without persisting it
-    #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
-    #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
-    dry_run: DryRun,
-    /// Output format: name, json or yaml for the changed DaemonSet, as soon as the API server has answered; plan for the
-    /// plan and its outcome in JSON
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
-    output: Option<Output>,
-    /// Do not wait until the controller has observed the change
-    #[arg(long)]
-    no_wait: bool,
-    /// How long to wait for the controller, such as `30s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration, conflicts_with = "no_wait")]
-    timeout: Duration,
-    /// After the change, follow the rollout until it is done, as `kubectl ds status --watch` does
-    #[arg(short, long, conflicts_with = "output")]
-    watch: bool,
-}
-
-/// What `--dry-run` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum DryRun {
-    #[default]
-    #[value(name = "none")]
-    Off,
-    Client,
-    Server,
-}
-
-/// What `-o` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Name,
-    Json,
-    Yaml,
-    Plan,
-}
-
-/// What the flags mean.
-#[derive(Debug)]
-pub struct Settings {
-    flavors: Flavors,
-    namespace: Option<String>,
-    name: String,
-    dry_run: DryRun,
-    output: Option<Output>,
-    /// How long to wait for the controller; `None` if not waiting.
-    patience: Option<Duration>,
-    /// Whether to follow the rollout after the change.
-    watch: bool,
-}
-
-impl Settings {
-    /// Returns whether pods that the controller does not replace are replaced after the change.
-    fn replaces_pods(&self) -> bool {
-        let waits = self.patience.is_some() || self.dry_run == DryRun::Client;
-        waits && self.output.is_none()
-    }
-}
-
-impl ChangeArgs {
-    /// Resolves the flags, for the DaemonSet that is named.
-    ///
-    /// # Errors
-    ///
-    /// Fails if something other than a DaemonSet is named.
-    pub fn resolve(self, name: &str) -> Result<Settings, CommandError> {
-        let ChangeArgs { dry_run, output, no_wait, timeout, watch } = self;
-        let Named { flavors, namespace, name } = parse_name(name)?;
-        if watch && dry_run != DryRun::Off {
-            return Err(CommandError::usage("--watch and --dry-run cannot be given together: nothing is rolled out"));
-        }
-        // The server's answer has the object already.
-        let waits = !no_wait && dry_run == DryRun::Off && matches!(output, None | Some(Output::Plan));
-        Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout), watch })
-    }
-}
 
 /// Reads the DaemonSet, makes the plan, shows it, and carries it out.
 ///

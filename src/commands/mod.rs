@@ -5,6 +5,7 @@
 
 mod api_server;
 mod change;
+mod change_args;
 mod child;
 mod complete;
 mod completion;

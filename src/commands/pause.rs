@@ -5,7 +5,8 @@ use std::io::Write;
 use clap::Args;
 
 use super::Failure;
-use super::change::{self, ChangeArgs};
+use super::change;
+use super::change_args::ChangeArgs;
 use super::refusal::{held_by, surge_pods};
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;

@@ -5,7 +5,8 @@ use std::io::Write;
 use clap::{Args, ValueEnum, value_parser};
 
 use super::Failure;
-use super::change::{self, ChangeArgs};
+use super::change;
+use super::change_args::{self, ChangeArgs};
 use super::refusal::surge_pods;
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
@@ -75,7 +76,7 @@ enum Type {
 
 struct Settings {
     request: Request,
-    change: change::Settings,
+    change: change_args::Settings,
 }
 
 impl SetArgs {

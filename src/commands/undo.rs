@@ -5,7 +5,8 @@ use std::io::Write;
 use clap::Args;
 
 use super::Failure;
-use super::change::{self, ChangeArgs};
+use super::change;
+use super::change_args::{self, ChangeArgs};
 use super::history::{existing, revisions_unknown};
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
@@ -44,7 +45,7 @@ pub struct UndoArgs {
 
 struct Settings {
     to_revision: Option<i64>,
-    change: change::Settings,
+    change: change_args::Settings,
 }
 
 impl UndoArgs {

@@ -320,11 +320,8 @@ impl Shown {
             }
             None => render::coverage::groups(report, self.details, view, out),
         }?;
-        let is_alone = report.daemon_sets.len() == 1;
-        report.daemon_sets.iter().try_for_each(|daemon_set| {
-            let name = (!is_alone).then(|| format!("{}/{}", daemon_set.namespace, daemon_set.name));
-            daemon_set.map.as_ref().map_or(Ok(()), |map| render::node_map::write(map, name.as_deref(), view, out))
-        })
+        let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
+        render::node_map::maps(maps, view, out)
     }
 }
 

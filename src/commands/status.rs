@@ -132,7 +132,8 @@ pub async fn run(
     };
     if !output::print_data(output.as_ref(), &report, out)? {
         render::status::status(&report, is_named, &view, out)?;
-        render::status::maps(&report, &view, out)?;
+        let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
+        render::node_map::maps(maps, &view, out)?;
     }
     session.check_unknown_names(&snapshot)?;
     Ok(answer(&report, &session)?)

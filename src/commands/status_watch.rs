@@ -220,7 +220,8 @@ pub(super) async fn run(
             _ => render::status::status(&report, is_named, &view, out)?,
         }
         if map.is_shown {
-            render::status::maps(&report, &view, out)?;
+            let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
+            render::node_map::maps(maps, &view, out)?;
         }
         for rollout in &report.daemon_sets {
             follow_summary::summary(&events.summary(rollout), &view, out)?;

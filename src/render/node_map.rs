@@ -21,16 +21,29 @@ const SEPARATOR: usize = 2;
 const SCALES: [usize; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, LARGEST_SCALE];
 const LARGEST_SCALE: usize = 5_000;
 
-/// Writes the map of a DaemonSet, a glyph per node; `name` is given if there are others.
+/// Writes the maps of DaemonSets, a glyph per node: each with its namespace and name, which are shown if there are several.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub(crate) fn write(map: &NodeMap, name: Option<&str>, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out)?;
-    if let Some(name) = name {
-        writeln!(out, "{}", view.show(name))?;
+pub(crate) fn maps<'a>(
+    daemon_sets: impl ExactSizeIterator<Item = (&'a str, &'a str, Option<&'a NodeMap>)>,
+    view: &View,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let is_alone = daemon_sets.len() == 1;
+    for (namespace, name, map) in daemon_sets {
+        let Some(map) = map else { continue };
+        writeln!(out)?;
+        if !is_alone {
+            writeln!(out, "{}", view.show(&format!("{namespace}/{name}")))?;
+        }
+        write(map, view, out)?;
     }
+    Ok(())
+}
+
+fn write(map: &NodeMap, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let heading = format!("{} nodes of all eligible ones, by {}:", fine(map), map.label);
     writeln!(out, "{}", style::context(view.show(&heading)))?;
     lines(map, view, None).iter().try_for_each(|line| writeln!(out, "{line}"))

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 
 use super::coverage::{incomplete, stale_status};
-use super::node_map;
 use super::style;
 use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap, wrap_fix};
@@ -491,17 +490,4 @@ fn way_out(fixes: &[Fix], view: &View, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Writes the maps of a report.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn maps(report: &RolloutStatusReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let is_alone = report.daemon_sets.len() == 1;
-    report.daemon_sets.iter().try_for_each(|rollout| {
-        let name = (!is_alone).then(|| format!("{}/{}", rollout.namespace, rollout.name));
-        rollout.map.as_ref().map_or(Ok(()), |map| node_map::write(map, name.as_deref(), view, out))
-    })
 }

@@ -193,11 +193,6 @@ async fn stage(
         true => settings.progress.display(None, target.color, *view, io)?,
         false => Display::None,
     };
-    // The controller of Advanced DaemonSets is not watched.
-    let display = match display {
-        Display::Screen(_) if is_advanced => Display::Lines,
-        display => display,
-    };
     let progress = Progress::new(display);
     let live = session.source.live()?;
     let mut run =

@@ -2,11 +2,10 @@
 
 use std::io::Write;
 
-use tokio::time::sleep;
+use tokio::time::Instant;
 
 use super::Failure;
-use super::partition_progress::PAUSE;
-use super::partition_run::Run;
+use super::partition_run::{Doubt, Run};
 use crate::error::Exit;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
@@ -36,14 +35,20 @@ impl Run<'_> {
         let mut updated = None;
         let before = &self.before.status;
         let unavailable_before = before.desired_number_scheduled - before.number_available;
+        let session = self.session;
+        let mut watch = self.unless_interrupted(io, session.watch(self.query())).await??;
+        let mut doubt = Doubt::default();
         loop {
-            match self.unless_interrupted(io, self.live.read_daemon_set(self.before)).await? {
-                Ok(None) => return Err(self.lost(Loss::Deleted)),
-                Ok(Some(live)) if live.metadata.uid != self.stage.uid => return Err(self.lost(Loss::Recreated)),
-                Ok(Some(live)) if !self.is_in_force(&live) => return Err(self.lost(Loss::TakenOver)),
-                // Its status is that of an earlier generation.
-                Ok(Some(live)) if !live.is_observed() => {}
-                Ok(Some(live)) => {
+            let looked = Instant::now();
+            self.check(&mut watch, &mut doubt, io).await?;
+            let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
+            match snapshot.advanced_daemon_sets.first() {
+                None => return Err(self.lost(Loss::Deleted)),
+                Some(live) if live.metadata.uid != self.stage.uid => return Err(self.lost(Loss::Recreated)),
+                Some(live) if !self.is_in_force(live) => return Err(self.lost(Loss::TakenOver)),
+                // Its status is that of an earlier generation, or may be out of date.
+                Some(live) if !live.is_observed() || doubt.since.is_some() => {}
+                Some(live) => {
                     let status = &live.status;
                     let desired = status.desired_number_scheduled;
                     let wanted = desired - self.stage.keep.scaled_down(desired).min(desired);
@@ -65,15 +70,14 @@ impl Run<'_> {
                         return Ok(Exit::Success);
                     }
                 }
-                Err(error) if error.is_transient() => {}
-                Err(error) => return Err(error.into()),
             }
-            if is_late(&self.stage, self.session.now(io)) {
+            if doubt.since.is_none() && is_late(&self.stage, self.session.now(io)) {
                 self.report.outcome.stage = PartitionStage::Stopped;
                 self.report.outcome.failures = vec![late("the controller has not updated the nodes", &self.stage)];
                 return Ok(Exit::No);
             }
-            self.unless_interrupted(io, sleep(PAUSE)).await?;
+            self.progress.draw(&self.report, &watch, io)?;
+            self.unless_interrupted(io, self.progress.next_look(&mut watch, looked)).await?;
         }
     }
 }

@@ -111,10 +111,10 @@ impl<'a> Run<'a> {
         format!("{updated} {} updated, {old} on other revisions", if *updated == 1 { "node" } else { "nodes" })
     }
 
-    fn query(&self) -> Query {
+    pub(super) fn query(&self) -> Query {
         let metadata = &self.before.metadata;
         let (namespace, names) = (Some(metadata.namespace.clone()), vec![metadata.name.clone()]);
-        Query { namespace, names, ..Query::default() }
+        Query { namespace, names, flavors: self.before.flavor().into(), ..Query::default() }
     }
 
     /// Makes the error of a DaemonSet that this client no longer holds.
@@ -294,7 +294,12 @@ impl<'a> Run<'a> {
     /// # Errors
     ///
     /// Fails if it has not been for the progress deadline, which says nothing about the new pods.
-    async fn check(&mut self, watch: &mut Watch<'_>, doubt: &mut Doubt, io: &mut Io<'_>) -> Result<(), Failure> {
+    pub(super) async fn check(
+        &mut self,
+        watch: &mut Watch<'_>,
+        doubt: &mut Doubt,
+        io: &mut Io<'_>,
+    ) -> Result<(), Failure> {
         // What is read last decides whether the rest is up to date.
         self.unless_interrupted(io, watch.snapshot()).await?;
         self.progress.warn(watch, io)?;
@@ -351,9 +356,9 @@ impl<'a> Run<'a> {
 
 /// Why what a watch knows may be out of date.
 #[derive(Default)]
-struct Doubt {
+pub(super) struct Doubt {
     /// Since when requests fail.
-    since: Option<Timestamp>,
+    pub(super) since: Option<Timestamp>,
     rejection: Rejection,
 }
 

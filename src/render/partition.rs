@@ -228,5 +228,10 @@ pub(crate) fn progress(report: &PartitionReport) -> String {
         0 => String::new(),
         kept => format!("; {kept} of {} stay on other revisions", report.desired),
     };
-    format!("stage: {} of {} replaced{kept}", outcome.replaced.len(), count(report.nodes.len(), "pod"))
+    let done = match report.daemon_set.is_advanced() {
+        // Its controller replaces the pods.
+        true => format!("{} of {} updated", outcome.updated, count_of(report.desired - report.keep)),
+        false => format!("{} of {} replaced", outcome.replaced.len(), count(report.nodes.len(), "pod")),
+    };
+    format!("stage: {done}{kept}")
 }

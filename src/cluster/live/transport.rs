@@ -132,8 +132,11 @@ impl Transport {
         let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) else { return };
         let (least, most) = (date.duration_since((self.clock)()).as_secs(), date.duration_since(sent).as_secs());
         // The date is in whole seconds, and was written somewhere between request and answer.
-        let skew = if least - 1 <= 0 && most + 1 >= 0 { 0 } else { i64::midpoint(least, most) };
-        self.skew.store(skew, Ordering::Relaxed);
+        let possible = least - 1..=most + 1;
+        let known = self.skew.load(Ordering::Relaxed);
+        // A slow answer says little: what it does not contradict stays.
+        let skew = [known, 0].into_iter().find(|skew| possible.contains(skew));
+        self.skew.store(skew.unwrap_or(i64::midpoint(least, most)), Ordering::Relaxed);
     }
 
     /// Returns the warnings that the server has sent since the last call, each once.

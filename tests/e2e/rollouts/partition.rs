@@ -594,15 +594,21 @@ fn a_manifest_keeps_the_strategy_suspended_if_it_says_so_and_not_if_it_leaves_it
     assert_eq!(strategy(&workload)["type"], "RollingUpdate");
 }
 
+/// Runs a command in a terminal.
+fn in_terminal(workload: &Workload, arguments: &[&str]) -> InTerminal {
+    let mut command = program(&workload.cluster.control_plane.kubeconfig(), &workload.arguments(arguments));
+    command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8").env_remove("COLUMNS");
+    InTerminal::start(command, (100, 40))
+}
+
+fn has(rows: &[String], text: &str) -> bool {
+    rows.iter().any(|row| row.contains(text))
+}
+
 #[test]
 fn stages_are_asked_for_on_a_terminal_which_shows_how_far_they_are() {
     let workload = create(Api::Apps, &json!(5));
-    let start = |arguments: &[&str]| {
-        let mut command = program(&workload.cluster.control_plane.kubeconfig(), &workload.arguments(arguments));
-        command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8").env_remove("COLUMNS");
-        InTerminal::start(command, (100, 40))
-    };
-    let has = |rows: &[String], text: &str| rows.iter().any(|row| row.contains(text));
+    let start = |arguments: &[&str]| in_terminal(&workload, arguments);
     let stages = ["partition", "--stages=2,100%", "--image=agent=agent:2", "--soak=2s"];
     let mut refused = start(&stages);
     refused.wait_for("the question", |rows| has(rows, "begin this stage? [y/N]"));
@@ -644,5 +650,15 @@ fn the_partition_of_an_advanced_daemon_set_is_set_and_followed() {
         let run = workload.run(&["partition", amount]).expect(0);
         assert_eq!(pods(&workload).1, updated, "{run}");
     }
+    workload.run(&["partition", "75%"]).expect(0);
+    let mut template = workload.template();
+    template["metadata"]["annotations"] = json!({FATE: NEVER_READY});
+    workload.set_template(&template);
+    workload.wait_until_observed();
+    let mut run = in_terminal(&workload, &["partition", "75%", "--progress-deadline=8s"]);
+    run.wait_for("the stage", |rows| has(rows, "stage: 4 of 5 nodes updated; 15 of 20 stay on other revisions"));
+    let (code, rows, _) = run.end();
+    assert_eq!(code, Some(3), "{rows:#?}");
+    assert!(!has(&rows, "stage: ") && has(&rows, "the controller has not updated the nodes"), "{rows:#?}");
     workload.run(&["partition", "50%", "--evict"]).expect(2);
 }

@@ -1,6 +1,5 @@
 //! Carries out one stage of a partition: writes, watches, deletes pods, and says what happens.
 
-use std::collections::HashSet;
 use std::io::Write;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use crate::model::snapshot::Snapshot;
 use crate::plan::{self, Plan, PodRef};
 use crate::render::view::View;
 use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
+use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, Waiting, is_late, late, loss, next_step};
 use crate::rollout::partition::plan::Request;
 use crate::rollout::partition::{Stage, kept};
@@ -175,9 +175,7 @@ impl<'a> Run<'a> {
 
     /// Replaces pods until the stage ends.
     async fn update(&mut self, watch: &mut Watch<'a>, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Ended, Failure> {
-        let mut passed = None;
-        let mut expected = None;
-        let mut starting: Vec<(String, Timestamp)> = Vec::new();
+        let mut course = Course::default();
         let mut doubt = Doubt::default();
         let mut is_read_again = false;
         loop {
@@ -194,23 +192,10 @@ impl<'a> Run<'a> {
                 step => step,
             };
             if !matches!(step, Step::Lost(_)) {
-                // A pod that is ready now and then does not progress.
-                let now_passed = counts.available + counts.passed;
-                if passed.is_some_and(|most| most < now_passed) {
+                if course.progresses(&counts) {
                     self.stage.last_progress = time;
                 }
-                passed = passed.max(Some(now_passed));
-                // Nodes that had no old pod at the beginning are those of an earlier run.
-                let expected = expected.get_or_insert_with(|| [&counts.updated[..], &counts.in_flight].concat());
-                self.note(&counts, expected, out)?;
-                for (node, since) in starting.extract_if(.., |(node, _)| !counts.in_flight.contains(node)) {
-                    if !counts.updated.contains(&node) {
-                        self.progress.say(&format!("{node}: no longer eligible, or deleted"), self.view, out)?;
-                        continue;
-                    }
-                    let seconds = time.duration_since(since).as_secs();
-                    self.progress.say(&format!("{node}: the new pod is available after {seconds}s"), self.view, out)?;
-                }
+                self.note(&counts, course.happenings(&counts, time), out)?;
             }
             is_read_again &= matches!(step, Step::Stop(_));
             match step {
@@ -224,7 +209,7 @@ impl<'a> Run<'a> {
                     };
                     self.stage.deleted.retain(|uid| !is_live(uid));
                     let counts = next_step(snapshot, &self.stage).counts;
-                    self.note(&counts, expected.as_deref().unwrap_or_default(), out)?;
+                    self.note(&counts, course.happenings(&counts, time), out)?;
                     return Ok(Ended::Stopped(failures));
                 }
                 Step::Stop(_) => {
@@ -252,8 +237,8 @@ impl<'a> Run<'a> {
                     let why = match self.replace(generation, &node, &pod, io).await? {
                         Replaced::Yes => {
                             self.note_replaced(&node, &pod, io, out)?;
+                            course.replaced(&node, self.stage.last_progress);
                             self.progress.draw_if_due(&self.report, watch, io)?;
-                            starting.push((node, self.session.now(io)));
                             continue;
                         }
                         Replaced::Lost(loss) => return Ok(Ended::Lost(loss)),
@@ -335,20 +320,25 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Notes how far the stage is, and which nodes were updated without it.
-    fn note(&mut self, counts: &Counts, expected: &[String], out: &mut dyn Write) -> Result<(), Failure> {
+    /// Notes how far the stage is, and says what has happened.
+    fn note(&mut self, counts: &Counts, happenings: Vec<Happening>, out: &mut dyn Write) -> Result<(), Failure> {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let outcome = &mut self.report.outcome;
         (outcome.updated, outcome.old) = (count(counts.updated.len()), count(counts.old));
         self.report.skipped.clone_from(&counts.skipped);
-        let known: HashSet<String> =
-            [expected, &outcome.replaced, &outcome.leaked].into_iter().flatten().cloned().collect();
-        for node in &counts.updated {
-            if !known.contains(node) {
-                outcome.leaked.push(node.clone());
-                let text = format!("{node}: has a pod of the new revision that this run did not create");
-                self.progress.say(&text, self.view, out)?;
-            }
+        for happening in happenings {
+            let text = match happening {
+                Happening::Available(node, after) => {
+                    format!("{node}: the new pod is available after {}s", after.as_secs())
+                }
+                Happening::Gone(node) => format!("{node}: no longer eligible, or deleted"),
+                Happening::Leaked(node) => {
+                    let text = format!("{node}: has a pod of the new revision that this run did not create");
+                    self.report.outcome.leaked.push(node);
+                    text
+                }
+            };
+            self.progress.say(&text, self.view, out)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! next pod is replaced, whether to wait, or whether to stop. All that decides is in the cluster: the revisions of the
 //! pods, and the annotations of the hold. A client that is killed leaves nothing behind that another one would need.
 
+pub(crate) mod course;
 #[cfg(test)]
 mod model_test;
 pub(crate) mod next_step;

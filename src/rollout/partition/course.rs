@@ -1,0 +1,109 @@
+//! What happens in the course of a stage, from one look at the cluster to the next.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::next_step::Counts;
+
+/// What is remembered of the looks at the cluster so far.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    /// The most nodes that have passed their gates, or have an available pod, so far.
+    passed: Option<usize>,
+    /// The nodes whose new pod is no surprise; `None` before the first look, at which all that are there are known.
+    known: Option<BTreeSet<String>>,
+    /// The nodes whose new pod is awaited, and since when.
+    starting: Vec<(String, Timestamp)>,
+}
+
+/// What has happened to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Happening {
+    /// It has a pod of the new revision that this client did not cause.
+    Leaked(String),
+    /// The new pod is available, after so long.
+    Available(String, SignedDuration),
+    /// It is no longer eligible, or was deleted.
+    Gone(String),
+}
+
+impl Course {
+    /// Notes that the pod of a node was deleted, so that a new one is to come.
+    pub(crate) fn replaced(&mut self, node: &str, now: Timestamp) {
+        self.known.get_or_insert_default().insert(node.to_owned());
+        self.starting.push((node.to_owned(), now));
+    }
+
+    /// Returns whether more nodes have passed than ever before: a pod that is ready now and then does not progress.
+    pub(crate) fn progresses(&mut self, counts: &Counts) -> bool {
+        let now = counts.available + counts.passed;
+        let has_more = self.passed.is_some_and(|most| most < now);
+        self.passed = self.passed.max(Some(now));
+        has_more
+    }
+
+    /// Returns what has happened since the last look.
+    pub(crate) fn happenings(&mut self, counts: &Counts, now: Timestamp) -> Vec<Happening> {
+        // Nodes that have no old pod at the first look are those of an earlier run.
+        let known = self.known.get_or_insert_with(|| counts.updated.iter().chain(&counts.in_flight).cloned().collect());
+        let leaked = counts.updated.iter().filter(|node| known.insert((*node).clone())).cloned().map(Happening::Leaked);
+        let mut happenings: Vec<Happening> = leaked.collect();
+        for (node, since) in self.starting.extract_if(.., |(node, _)| !counts.in_flight.contains(node)) {
+            happenings.push(match counts.updated.contains(&node) {
+                true => Happening::Available(node, now.duration_since(since)),
+                false => Happening::Gone(node),
+            });
+        }
+        happenings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::{Course, Happening};
+    use crate::rollout::partition::next_step::Counts;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    /// Nodes with a pod of the revision, and those of them whose pod has not passed yet.
+    fn counts(updated: &[&str], in_flight: &[&str]) -> Counts {
+        let names = |nodes: &[&str]| nodes.iter().map(|&node| node.to_owned()).collect();
+        let available = updated.len() - in_flight.len();
+        Counts { updated: names(updated), in_flight: names(in_flight), available, ..Counts::default() }
+    }
+
+    #[test]
+    fn a_new_pod_that_nobody_asked_for_is_reported_once() {
+        let mut course = Course::default();
+        assert_eq!(course.happenings(&counts(&["a"], &[]), at(0)), []);
+        course.replaced("b", at(1));
+        let leaked = Happening::Leaked("c".to_owned());
+        assert_eq!(course.happenings(&counts(&["a", "b", "c"], &["b"]), at(2)), [leaked]);
+        let available = Happening::Available("b".to_owned(), SignedDuration::from_secs(4));
+        assert_eq!(course.happenings(&counts(&["a", "b", "c"], &[]), at(5)), [available]);
+        assert_eq!(course.happenings(&counts(&["a", "b", "c"], &[]), at(6)), []);
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_not_called_available() {
+        let mut course = Course::default();
+        assert_eq!(course.happenings(&counts(&[], &[]), at(0)), []);
+        course.replaced("a", at(0));
+        assert_eq!(course.happenings(&counts(&[], &["a"]), at(1)), []);
+        assert_eq!(course.happenings(&counts(&[], &[]), at(2)), [Happening::Gone("a".to_owned())]);
+    }
+
+    #[test]
+    fn what_was_reached_before_is_no_progress() {
+        let mut course = Course::default();
+        let mut progresses = |available| course.progresses(&Counts { available, ..Counts::default() });
+        assert_eq!([2, 3, 2, 3, 4].map(&mut progresses), [false, true, false, false, true]);
+        let passed = Counts { available: 4, passed: 1, ..Counts::default() };
+        assert!(course.progresses(&passed));
+    }
+}

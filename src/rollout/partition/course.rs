@@ -73,7 +73,7 @@ mod tests {
     /// Nodes with a pod of the revision, and those of them whose pod has not passed yet.
     fn counts(updated: &[&str], in_flight: &[&str]) -> Counts {
         let names = |nodes: &[&str]| nodes.iter().map(|&node| node.to_owned()).collect();
-        let available = updated.len() - in_flight.len();
+        let available = updated.len().saturating_sub(in_flight.len());
         Counts { updated: names(updated), in_flight: names(in_flight), available, ..Counts::default() }
     }
 

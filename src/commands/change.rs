@@ -28,7 +28,7 @@ use crate::render::view::View;
 use crate::report::fix::Command;
 use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
-use crate::report::plan::{ChangePlan, Outcome, Stage};
+use crate::report::plan::{ChangePlan, Outcome, Stage, Warning, WarningCode};
 use crate::rollout::apply::{Application, apply};
 use crate::rollout::difference::difference;
 use crate::rollout::difference::object::changes;
@@ -71,9 +71,16 @@ pub async fn run(
     let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
     let mut change = Change { settings, session: &session, target: &target, before: &revisions, plan: &plan, report };
     if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
-        let is_dry_run = settings.dry_run == DryRun::Client;
-        let opened = (&session, &target);
-        return Box::pin(partition::roll_back(to_revision, daemon_set, is_dry_run, opened, io, out)).await;
+        if settings.dry_run == DryRun::Server {
+            let message = "only the change of the template is tried; without --dry-run=server, the updated nodes are \
+                           rolled back, too, and the update strategy is restored: --dry-run=client shows how";
+            change.report.warnings.retain(|warning| warning.code != WarningCode::OnDelete);
+            change.report.warnings.push(Warning::new(WarningCode::OnDelete, message));
+        } else {
+            let is_dry_run = settings.dry_run == DryRun::Client;
+            let opened = (&session, &target);
+            return Box::pin(partition::roll_back(to_revision, daemon_set, is_dry_run, opened, io, out)).await;
+        }
     }
     if settings.watch && !is_rolled_out(&plan, daemon_set) {
         let message = "--watch would not end: with this update strategy, the controller does not replace pods";
@@ -347,6 +354,7 @@ impl Change<'_> {
             Ok(None) if self.is_missing(object).await => {
                 let message = "the API server confirmed the change, but the DaemonSet does not have it";
                 let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+                self.report.outcome.stage = Stage::Unknown;
                 Some(error.hint(format!("it is not known whether the change was applied; {}", self.repeat(io))))
             }
             Ok(None) => {

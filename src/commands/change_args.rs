@@ -59,6 +59,8 @@ pub struct Settings {
     pub(super) output: Option<Output>,
     /// How long to wait for the controller; `None` if not waiting.
     pub(super) patience: Option<Duration>,
+    /// Whether the change is all that is made.
+    no_wait: bool,
     /// Whether to follow the rollout after the change.
     pub(super) watch: bool,
 }
@@ -66,8 +68,7 @@ pub struct Settings {
 impl Settings {
     /// Returns whether pods that the controller does not replace are replaced after the change.
     pub(super) fn replaces_pods(&self) -> bool {
-        let waits = self.patience.is_some() || self.dry_run == DryRun::Client;
-        waits && self.output.is_none()
+        !self.no_wait && self.output.is_none()
     }
 }
 
@@ -85,6 +86,6 @@ impl ChangeArgs {
         }
         // The server's answer has the object already.
         let waits = !no_wait && dry_run == DryRun::Off && matches!(output, None | Some(Output::Plan));
-        Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout), watch })
+        Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout), no_wait, watch })
     }
 }

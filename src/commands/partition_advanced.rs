@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::partition_run::{Doubt, Run};
-use crate::error::Exit;
+use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::report::partition::PartitionStage;
 use crate::rollout::partition::next_step::{Loss, is_late, late};
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Returns whether nobody has changed the partition or paused the rollout since.
     fn is_in_force(&self, live: &DaemonSet) -> bool {
         match &live.spec.update_strategy {
@@ -35,9 +35,9 @@ impl Run<'_> {
         let mut updated = None;
         let before = &self.before.status;
         let unavailable_before = before.desired_number_scheduled - before.number_available;
-        let session = self.session;
-        let mut watch = self.unless_interrupted(io, session.watch(self.query())).await??;
+        let mut watch = self.watch(io, out).await?;
         let mut doubt = Doubt::default();
+        let mut is_read_again = false;
         loop {
             let looked = Instant::now();
             self.check(&mut watch, &mut doubt, io).await?;
@@ -72,6 +72,13 @@ impl Run<'_> {
                 }
             }
             if doubt.since.is_none() && is_late(&self.stage, self.session.now(io)) {
+                if !is_read_again {
+                    if let Some(error) = self.read_again(&mut watch, io).await? {
+                        return Err(CommandError::from(error).hint(self.repeat()).into());
+                    }
+                    is_read_again = true;
+                    continue;
+                }
                 self.report.outcome.stage = PartitionStage::Stopped;
                 self.report.outcome.failures = vec![late("the controller has not updated the nodes", &self.stage)];
                 return Ok(Exit::No);

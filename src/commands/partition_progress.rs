@@ -99,7 +99,7 @@ impl Progress {
         for rollout in &mut report.daemon_sets {
             // How to leave the stage is said at its end.
             rollout.way_out.clear();
-            if rollout.verdict == Verdict::Paused {
+            if rollout.verdict == Verdict::Paused && !stage.daemon_set.is_advanced() {
                 // It is this client that replaces the pods.
                 rollout.verdict = Verdict::Progressing;
             }

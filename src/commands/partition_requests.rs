@@ -52,7 +52,7 @@ impl Run<'_> {
         };
         self.print_warnings(io)?;
         let title = self.report.daemon_set.title();
-        applied_or_not(application, &title, "run the same command again").or_else(|not_applied| {
+        applied_or_not(application, &title, &self.repeat()).or_else(|not_applied| {
             let NotApplied { stage, changes, error } = *not_applied;
             if stage == Stage::Unknown && self.report.outcome.stage == PartitionStage::Planned {
                 self.report.outcome.stage = PartitionStage::Unknown;
@@ -125,16 +125,13 @@ impl Run<'_> {
                 pod.name
             ))),
             Application::Refused(Refusal::ByServer(error)) => {
-                return Err(error.hint("run the same command again").into());
+                return Err(error.hint(self.repeat()).into());
             }
             Application::Refused(Refusal::NotApplied(error)) => Replaced::Unanswered(error),
             Application::Refused(_) | Application::Recreated => Replaced::Later(None),
             Application::Unknown(error) => {
                 let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
-                let hint = format!(
-                    "it is not known whether pod {} on {node} was deleted; run the same command again",
-                    pod.name
-                );
+                let hint = format!("it is not known whether pod {} on {node} was deleted; {}", pod.name, self.repeat());
                 return Err(CommandError { exit, ..error }.hint(hint).into());
             }
         })
@@ -190,7 +187,7 @@ impl Run<'_> {
                 let message =
                     "the API server confirmed that the update strategy was restored, but it is still suspended";
                 let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-                Err(error.hint(format!("{before}; run the same command again")).into())
+                Err(error.hint(format!("{before}; {}", self.repeat())).into())
             }
             _ => Ok(()),
         }

@@ -6,12 +6,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
-use super::partition_progress::Progress;
+use super::partition_progress::{PAUSE, Progress};
 use super::partition_requests::Replaced;
 use super::session::Session;
-use super::watch::Rejection;
+use super::watch::{Rejection, check_readable};
 use super::{Failure, interrupted, refusal};
 use crate::cluster::Query;
+use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Live, Watch};
 use crate::coverage::index::Index;
 use crate::error::{CommandError, Exit};
@@ -21,17 +22,18 @@ use crate::model::hold::RUN_ANNOTATION;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{self, Plan, PodRef};
 use crate::render::view::View;
+use crate::report::fix::Command;
 use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
 use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, Waiting, is_late, late, loss, next_step};
 use crate::rollout::partition::plan::Request;
+use crate::rollout::partition::template::NewTemplate;
+use crate::rollout::partition::way_out::again;
 use crate::rollout::partition::{Stage, kept};
+use crate::scheduling::daemon_pods::target_node;
 
 /// How long a client that was replaced by this one may need to notice that, and to finish what it has begun.
 const HANDOVER: Duration = Duration::from_secs(1);
-
-/// What to do after a run that has ended early.
-pub(super) const CONTINUE: &str = "run the same command again to continue";
 
 /// A stage that is carried out.
 pub(super) struct Run<'a> {
@@ -63,8 +65,7 @@ impl<'a> Run<'a> {
         if self.before.annotations.contains_key(RUN_ANNOTATION) {
             self.unless_interrupted(io, sleep(HANDOVER)).await?;
         }
-        let session = self.session;
-        let mut watch = self.unless_interrupted(io, session.watch(self.query())).await??;
+        let mut watch = self.watch(io, out).await?;
         self.wait_for_revision(&mut watch, io, out).await?;
         if !self.stage.nodes.is_empty() {
             let message = format!(
@@ -117,6 +118,22 @@ impl<'a> Run<'a> {
         Query { namespace, names, flavors: self.before.flavor().into(), ..Query::default() }
     }
 
+    /// Says how to go on after a run that has ended early.
+    pub(super) fn repeat(&self) -> String {
+        let name = &self.report.daemon_set;
+        match (&self.request.template, self.report.outcome.stage) {
+            // Revisions are numbered anew as they become current: the same command would mean another one.
+            (NewTemplate::Revision(_), PartitionStage::Planned | PartitionStage::Unknown) => {
+                let status = Command::kubectl(&["ds", "status"]).namespace(&name.namespace).name(name.short());
+                format!("to see how far it is, and how to continue: {}", self.view.command(&status))
+            }
+            (NewTemplate::Revision(_), _) => {
+                format!("to continue: {}", self.view.command(&again(name, self.request, &self.report.partition)))
+            }
+            _ => "run the same command again to continue".to_owned(),
+        }
+    }
+
     /// Makes the error of a DaemonSet that this client no longer holds.
     pub(super) fn lost(&mut self, loss: Loss) -> Failure {
         self.is_lost = true;
@@ -137,11 +154,12 @@ impl<'a> Run<'a> {
     /// Waits until the controller has observed the change, and notes the revision of the template.
     async fn wait_for_revision(
         &mut self,
-        watch: &mut Watch<'_>,
+        watch: &mut Watch<'a>,
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         let mut doubt = Doubt::default();
+        let mut is_read_again = false;
         loop {
             let looked = Instant::now();
             self.check(watch, &mut doubt, io).await?;
@@ -161,11 +179,17 @@ impl<'a> Run<'a> {
             }
             // While requests fail, what the controller does is not known.
             if doubt.since.is_none() && is_late(&self.stage, self.session.now(io)) {
+                if !is_read_again {
+                    if let Some(error) = self.read_again(watch, io).await? {
+                        return Err(CommandError::from(error).hint(self.repeat()).into());
+                    }
+                    is_read_again = true;
+                    continue;
+                }
                 let message = "the change was applied, but the controller has not acted on it";
                 let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
-                return Err(error
-                    .hint("check that kube-controller-manager is running; then run the same command again")
-                    .into());
+                let hint = format!("check that kube-controller-manager is running; then {}", self.repeat());
+                return Err(error.hint(hint).into());
             }
             self.progress.wait_for(Some("waiting for the controller".to_owned()), self.view, out)?;
             self.progress.draw(&self.report, watch, io)?;
@@ -178,6 +202,7 @@ impl<'a> Run<'a> {
         let mut course = Course::default();
         let mut doubt = Doubt::default();
         let mut is_read_again = false;
+        let mut unread = None;
         loop {
             let looked = Instant::now();
             self.check(watch, &mut doubt, io).await?;
@@ -194,6 +219,10 @@ impl<'a> Run<'a> {
             if !matches!(step, Step::Lost(_)) {
                 if course.progresses(&counts) {
                     self.stage.last_progress = time;
+                    if matches!(step, Step::Stop(_)) {
+                        // The deadline has not passed after all.
+                        continue;
+                    }
                 }
                 self.note(&counts, course.happenings(&counts, time), out)?;
             }
@@ -203,21 +232,32 @@ impl<'a> Run<'a> {
                 Step::Stop(failures) if is_read_again => {
                     // The server may have confirmed a deletion that it did not carry out.
                     let snapshot = watch.last_snapshot();
-                    let is_live = |uid: &String| {
-                        let pod = snapshot.pods.iter().find(|pod| pod.metadata.uid == *uid);
-                        pod.is_some_and(|pod| !pod.metadata.is_terminating())
-                    };
-                    self.stage.deleted.retain(|uid| !is_live(uid));
+                    for pod in snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating()) {
+                        if self.stage.deleted.remove(&pod.metadata.uid)
+                            && let Some(node) = target_node(pod)
+                        {
+                            self.report.outcome.replaced.retain(|replaced| replaced != node);
+                            course.not_replaced(node);
+                        }
+                    }
                     let counts = next_step(snapshot, &self.stage).counts;
                     self.note(&counts, course.happenings(&counts, time), out)?;
                     return Ok(Ended::Stopped(failures));
                 }
-                Step::Stop(_) => {
-                    // The watch may have missed what has happened, for example because of a proxy.
-                    let session = self.session;
-                    *watch = self.unless_interrupted(io, session.watch(self.query())).await??;
-                    is_read_again = true;
-                }
+                Step::Stop(failures) => match self.read_again(watch, io).await? {
+                    None => is_read_again = true,
+                    // What is known is that the gate has failed.
+                    Some(_)
+                        if time.duration_since(*unread.get_or_insert(time)) >= self.stage.gates.progress_deadline =>
+                    {
+                        return Ok(Ended::Stopped(failures));
+                    }
+                    Some(error) => {
+                        self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
+                        self.progress.draw(&self.report, watch, io)?;
+                        self.unless_interrupted(io, sleep(PAUSE)).await?;
+                    }
+                },
                 Step::Lost(loss) => return Ok(Ended::Lost(loss)),
                 Step::Wait(waiting) => {
                     self.progress.wait_for(waiting.describe(time), self.view, out)?;
@@ -244,7 +284,7 @@ impl<'a> Run<'a> {
                         Replaced::Lost(loss) => return Ok(Ended::Lost(loss)),
                         // This says nothing about the new pods.
                         Replaced::Unanswered(error) if is_late(&self.stage, self.session.now(io)) => {
-                            return Err(error.hint(CONTINUE).into());
+                            return Err(error.hint(self.repeat()).into());
                         }
                         Replaced::Later(why) if is_late(&self.stage, self.session.now(io)) => {
                             let message = why.unwrap_or_else(|| format!("pod {} on {node} keeps changing", pod.name));
@@ -259,6 +299,34 @@ impl<'a> Run<'a> {
                     self.unless_interrupted(io, self.progress.next_look(watch, answered)).await?;
                 }
             }
+        }
+    }
+
+    /// Begins to watch, once the API server answers.
+    pub(super) async fn watch(&mut self, io: &Io<'_>, out: &mut dyn Write) -> Result<Watch<'a>, Failure> {
+        loop {
+            let error = match self.unless_interrupted(io, Box::pin(self.live.watch(self.query()))).await? {
+                Ok(watch) => return Ok(watch),
+                Err(error) => error,
+            };
+            if !error.is_transient() || is_late(&self.stage, self.session.now(io)) {
+                return Err(CommandError::from(error).hint(self.repeat()).into());
+            }
+            self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
+            self.unless_interrupted(io, sleep(PAUSE)).await?;
+        }
+    }
+
+    /// Lists everything anew, since a watch may miss what happens, for example because of a proxy; returns why not if
+    /// requests fail for the moment.
+    pub(super) async fn read_again(&self, watch: &mut Watch<'a>, io: &Io<'_>) -> Result<Option<ClusterError>, Failure> {
+        match self.unless_interrupted(io, Box::pin(self.live.watch(self.query()))).await? {
+            Ok(fresh) => {
+                *watch = fresh;
+                Ok(None)
+            }
+            Err(error) if error.is_transient() => Ok(Some(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -286,7 +354,8 @@ impl<'a> Run<'a> {
         io: &mut Io<'_>,
     ) -> Result<(), Failure> {
         // What is read last decides whether the rest is up to date.
-        self.unless_interrupted(io, watch.snapshot()).await?;
+        let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
+        check_readable(snapshot, self.before.flavor()).map_err(|error| error.hint(self.repeat()))?;
         self.progress.warn(watch, io)?;
         doubt.rejection.check(watch)?;
         doubt.since = match watch.failure() {
@@ -294,7 +363,7 @@ impl<'a> Run<'a> {
             Some(failure) => {
                 let since = doubt.since.unwrap_or_else(|| self.session.now(io));
                 if self.session.now(io).duration_since(since) >= self.stage.gates.progress_deadline {
-                    return Err(CommandError::from(failure.clone()).hint(CONTINUE).into());
+                    return Err(CommandError::from(failure.clone()).hint(self.repeat()).into());
                 }
                 Some(since)
             }
@@ -309,10 +378,10 @@ impl<'a> Run<'a> {
             () = io.interrupt.requested() => {
                 let hint = match self.before.flavor() {
                     Flavor::Apps if self.report.outcome.stage == PartitionStage::Planned => {
-                        "no pod was deleted, and the DaemonSet was not changed"
+                        "no pod was deleted, and the DaemonSet was not changed".to_owned()
                     }
-                    Flavor::Apps => "the update strategy stays suspended; run the same command to continue",
-                    Flavor::Advanced => "the partition is set, and the controller continues",
+                    Flavor::Apps => format!("the update strategy stays suspended; {}", self.repeat()),
+                    Flavor::Advanced => "the partition is set, and the controller continues".to_owned(),
                 };
                 Err(interrupted().hint(hint).into())
             }

@@ -12,14 +12,14 @@ use super::output::Output;
 use super::parse::parse_duration;
 use super::session::Session;
 use super::status::{check_revision, partial};
-use super::watch::{Display, Progress, Rejection, notices, warn_once};
-use crate::cluster::Query;
+use super::watch::{Display, Progress, Rejection, check_readable, notices, warn_once};
+use crate::cluster::{Flavors, Query};
 use crate::encode::json;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::DaemonSet;
-use crate::model::snapshot::{GapCause, Kind, Snapshot};
+use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
@@ -118,6 +118,7 @@ pub(super) async fn run(
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let names = query.names.clone();
+    let flavor = if query.flavors == Flavors::Advanced { Flavor::Advanced } else { Flavor::Apps };
     let mut watch = in_time(deadline, session.watch(query)).await??;
     session.check_unknown_names(in_time(deadline, watch.snapshot()).await?)?;
     let mut rejection = Rejection::default();
@@ -134,7 +135,8 @@ pub(super) async fn run(
         let is_current = watch.failure().is_none();
         rejection.check(&watch)?;
         let snapshot = in_time(deadline, watch.snapshot()).await?;
-        check_readable(snapshot)?;
+        check_readable(snapshot, flavor)
+            .map_err(|error| error.hint("without --watch, permission to get the DaemonSet is enough"))?;
         check_identities(&mut identities, snapshot, &names)?;
         if let Some(number) = to_revision.filter(|_| is_current) {
             check_revision_is_not_awaited_in_vain(snapshot, number)?;
@@ -262,20 +264,6 @@ fn check_revision_is_not_awaited_in_vain(snapshot: &Snapshot, number: i64) -> Re
     match snapshot.daemon_sets_of_any_flavor().all(DaemonSet::is_observed) {
         true => check_revision(snapshot, number),
         false => Ok(()),
-    }
-}
-
-/// Checks that DaemonSets can be listed: one that is read by its name need not be.
-fn check_readable(snapshot: &Snapshot) -> Result<(), CommandError> {
-    let gap = snapshot.gaps.iter().find(|gap| gap.kind == Kind::DaemonSets);
-    match gap.map(|gap| &gap.cause) {
-        Some(GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission)) => {
-            Err(CommandError::new("DaemonSets cannot be followed")
-                .hint(format!("this needs the permission to {permission}"))
-                .hint("without --watch, permission to get the DaemonSet is enough"))
-        }
-        Some(GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned | GapCause::Unreadable { .. })
-        | None => Ok(()),
     }
 }
 

@@ -17,7 +17,8 @@ use crate::encode::json;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::snapshot::Snapshot;
+use crate::model::daemon_set::Flavor;
+use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::render::change_lines::{ChangeLines, Sentences};
 use crate::render::region::{Region, Size};
 use crate::render::rollout_screen;
@@ -313,6 +314,27 @@ pub(super) fn warn_once(notices: &[String], warned: &mut Vec<String>, io: &mut I
         }
     }
     Ok(())
+}
+
+/// Checks that DaemonSets can be listed: one that is read by its name need not be.
+///
+/// # Errors
+///
+/// Fails if that is forbidden.
+pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), CommandError> {
+    let kind = match flavor {
+        Flavor::Apps => Kind::DaemonSets,
+        Flavor::Advanced => Kind::AdvancedDaemonSets,
+    };
+    let gap = snapshot.gaps.iter().find(|gap| gap.kind == kind);
+    match gap.map(|gap| &gap.cause) {
+        Some(GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission)) => {
+            Err(CommandError::new("DaemonSets cannot be followed")
+                .hint(format!("this needs the permission to {permission}")))
+        }
+        Some(GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned | GapCause::Unreadable { .. })
+        | None => Ok(()),
+    }
 }
 
 /// Returns the error of flags that cannot be given together with `--watch`, if there is one.

@@ -56,6 +56,63 @@ fn a_watch_that_says_nothing_does_not_stop_a_stage() {
 }
 
 #[test]
+fn a_stage_is_not_stopped_because_a_list_fails_once() {
+    let (cluster, silent, failures) = (Cluster::new(), Mutex::new(Vec::new()), Arc::new(AtomicUsize::new(0)));
+    let server = Server::start({
+        let (cluster, failures) = (cluster.clone(), failures.clone());
+        let is_begun = AtomicBool::new(false);
+        move |asked| {
+            is_begun.fetch_or(asked.method == "DELETE", Ordering::SeqCst);
+            if is_watch_of_pods(asked) {
+                let (reply, sender) = Reply::open(JSON);
+                silent.lock().unwrap().push(sender);
+                return reply;
+            }
+            let is_list = asked.method == "GET" && asked.path().ends_with("/pods");
+            if is_list && is_begun.load(Ordering::SeqCst) && failures.fetch_add(1, Ordering::SeqCst) == 0 {
+                return refusal(500, "InternalError", "etcdserver: leader changed");
+            }
+            cluster.answer(asked)
+        }
+    });
+    let ended = run(&server, UPDATE);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+    assert!(failures.load(Ordering::SeqCst) > 1 && !cluster.is_suspended());
+}
+
+/// Revisions are numbered anew as they become current, so that a second `undo` would go back to the bad one.
+#[test]
+fn an_undo_that_ends_early_is_not_to_be_repeated() {
+    const BACK: &[&str] = &["partition", "agent", "0", "--to-revision=1", "--progress-deadline=2s"];
+    for (is_lost, hint) in
+        [(true, "how to continue: kubectl ds status -n team"), (false, "to continue: kubectl ds partition -n team")]
+    {
+        let (cluster, is_down) = (Cluster::new(), Arc::new(AtomicBool::new(false)));
+        let server = Server::start({
+            let (cluster, is_undo) = (cluster.clone(), AtomicBool::new(false));
+            move |asked| {
+                if is_down.load(Ordering::SeqCst) {
+                    return refusal(500, "InternalError", "etcdserver: no leader");
+                }
+                let reply = cluster.answer(asked);
+                if asked.method == "PATCH" && is_undo.swap(true, Ordering::SeqCst) {
+                    is_down.store(true, Ordering::SeqCst);
+                    if is_lost {
+                        return refusal(500, "InternalError", "etcdserver: request timed out");
+                    }
+                }
+                reply
+            }
+        });
+        let held = run(&server, &["partition", "agent", "100%", "--image=agent=agent:2"]);
+        assert_eq!(held.code, Some(0), "{}", held.err);
+        let ended = run(&server, if is_lost { &["undo", "agent"] } else { BACK });
+        assert_eq!(ended.code, Some(if is_lost { 7 } else { 1 }), "{} {}", ended.out, ended.err);
+        assert!(ended.err.contains(hint) && !ended.err.contains("same command"), "{}", ended.err);
+    }
+}
+
+#[test]
 fn a_stage_is_not_rolled_back_because_the_server_does_not_answer() {
     let (cluster, is_down) = (Cluster::new(), Arc::new(AtomicBool::new(false)));
     let server = Server::start({
@@ -126,6 +183,7 @@ fn a_pod_that_was_not_deleted_is_not_counted_as_replaced() {
     let ended = run(&server, UPDATE);
     assert_eq!(ended.code, Some(3), "{} {}", ended.out, ended.err);
     assert!(ended.out.contains("0 nodes on revision 2, 2 on other revisions"), "{}", ended.out);
+    assert!(!ended.out.contains("no longer eligible"), "{}", ended.out);
 }
 
 #[test]

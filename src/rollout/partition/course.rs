@@ -35,6 +35,11 @@ impl Course {
         self.starting.push((node.to_owned(), now));
     }
 
+    /// Notes that the pod of a node was not deleted after all.
+    pub(crate) fn not_replaced(&mut self, node: &str) {
+        self.starting.retain(|(starting, _)| starting != node);
+    }
+
     /// Returns whether more nodes have passed than ever before: a pod that is ready now and then does not progress.
     pub(crate) fn progresses(&mut self, counts: &Counts) -> bool {
         let now = counts.available + counts.passed;

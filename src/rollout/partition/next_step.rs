@@ -350,9 +350,10 @@ impl<'v, 'a> View<'v, 'a> {
         let deleted = node.terminating.iter().filter_map(|pod| pod.metadata.deleted_at());
         let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());
         let replaced = self.stage.replaced_at.get(node.name).copied();
-        let after = changed.duration_since(deleted.chain(created).chain(replaced).min()?).as_secs();
         let window = self.stage.gates.progress_deadline.saturating_add(self.stage.gates.soak).as_secs();
-        (has_been_ready && (0..=window).contains(&after)).then_some(after)
+        let updates = deleted.chain(created).chain(replaced).map(|at| changed.duration_since(at).as_secs());
+        // Another pod may have been terminating for long.
+        updates.filter(|after| has_been_ready && (0..=window).contains(after)).max()
     }
 
     /// Stops if more pods of older revisions have become unready than may be unavailable: the new revision may be the cause.

@@ -39,7 +39,7 @@ pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Opti
 }
 
 /// Returns the command that asks for a number or percentage of pods that stay on older revisions, under the same gates.
-fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Command {
+pub(crate) fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Command {
     let gates = &request.gates;
     let restarts = (gates.max_restarts != 0).then(|| gates.max_restarts.to_string());
     let seconds = |seconds: i64, default: i64| (seconds != default).then(|| format!("{seconds}s"));

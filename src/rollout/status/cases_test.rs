@@ -100,6 +100,19 @@ fn crashing(world: World, node: &str) -> World {
     world.node(node, json!({})).unready_pod(&format!("agent-{node}"), node, crashes, json!({}))
 }
 
+/// A node whose old pod is just terminating has no pod either, and nothing refuses its new one.
+#[test]
+fn pods_that_crash_are_not_refused() {
+    let mut terminating = old();
+    terminating["metadata"]["deletionTimestamp"] = json!(at("12:00:20"));
+    let suspect = |world: World| status(world.node("z", json!({})).pod("agent-z", "z", old())).suspect.unwrap();
+    let crash = crashing(world(), "a").node("b", json!({})).pod("agent-b", "b", terminating);
+    assert!(!suspect(crash).is_refused);
+    let refused =
+        world().node("a", json!({})).refusal("pods \"agent-x\" is forbidden: violates PodSecurity \"baseline\"");
+    assert!(suspect(refused).is_refused);
+}
+
 #[test]
 fn there_is_no_time_left_for_what_cannot_go_on() {
     let eta = |world: World| {

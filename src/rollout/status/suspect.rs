@@ -10,14 +10,14 @@ use crate::report::rollout_status::{Suspect, SuspectKind};
 /// there are too few to tell.
 pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
     let eligible = || situation.nodes.iter().filter(|node| node.eligible);
-    let of_current = failing(situation);
-    let codes: BTreeSet<ReasonCode> = of_current.iter().copied().collect();
+    let of_current: Vec<_> = failing_nodes(situation).collect();
+    let codes: BTreeSet<ReasonCode> = of_current.iter().filter_map(|node| node.reason).collect();
     let failing = of_current.len();
     let old_failing = eligible()
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
         .filter(|node| node.reason.is_some_and(|code| codes.contains(&code)))
         .count();
-    let refused = eligible().filter(|node| node.updated.is_none() && node.old.is_none()).count();
+    let is_refused = of_current.iter().all(|node| node.updated.is_none());
     let available = eligible().filter(|node| node.updated_is_available).count();
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
     let what = match () {
@@ -29,11 +29,15 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
         () if old_available > 0 => SuspectKind::Revision,
         () => return None,
     };
-    Some(Suspect { what, failing, is_refused: refused == failing, available, old_available, old_failing })
+    Some(Suspect { what, failing, is_refused, available, old_available, old_failing })
 }
 
 /// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node.
 pub(super) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
+    failing_nodes(situation).filter_map(|node| node.reason).collect()
+}
+
+fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s RolloutNode<'a>> {
     let fails = |node: &&RolloutNode<'_>| {
         node.reason.is_some_and(|code| is_about_the_pod(code) && !situation.passes(code, node.since))
     };
@@ -41,7 +45,7 @@ pub(super) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
     let is_on_current =
         |node: &&RolloutNode<'_>| !node.updated_is_available && (node.updated.is_some() || node.old.is_none());
     let eligible = situation.nodes.iter().filter(|node| node.eligible);
-    eligible.filter(is_on_current).filter(fails).filter_map(|node| node.reason).collect()
+    eligible.filter(is_on_current).filter(fails)
 }
 
 /// Returns whether another revision may do better on the same node, as it is.

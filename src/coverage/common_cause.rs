@@ -452,4 +452,114 @@ mod tests {
         // Without the correction for the number of hypotheses, often more than fifty, it would be more often.
         assert!(false_claims(50.0 * THRESHOLD) > allowed);
     }
+
+    #[test]
+    fn a_value_is_blamed_if_nine_in_ten_failing_nodes_have_it_and_others_fail_a_tenth_as_often() {
+        // Failing nodes, those with the kernel among them, and the same for available ones.
+        for (failing, failing_with, available, available_with, expected) in [
+            (3, 3, 60, 0, true),
+            (10, 9, 9, 0, true),
+            (10, 9, 8, 0, false),
+            (10, 9, 12, 1, true),
+            (10, 9, 11, 1, false),
+            (10, 8, 40, 0, false),
+        ] {
+            let found = claims_of(&[
+                (failing_with, "6.9", None, CRASH),
+                (failing - failing_with, "6.8", None, CRASH),
+                (available_with, "6.9", None, None),
+                (available - available_with, "6.8", None, None),
+            ]);
+            let split = Split { failing, failing_with, available, available_with };
+            let told: Vec<_> = found.iter().map(|cause| (cause.shared.value.as_str(), cause.nodes)).collect();
+            assert_eq!(told, if expected { vec![("6.9", split)] } else { vec![] });
+        }
+    }
+
+    #[test]
+    fn a_cause_of_all_failures_is_not_told_again_for_one_of_their_reasons() {
+        // Those with a reason of their own share the kernel, too, which splits them more clearly than the pool.
+        let (batch, web) = ([("pool", "batch")], [("pool", "web")]);
+        let nodes = [node(&batch, "6.8"), node(&batch, "6.9"), node(&web, "6.8")];
+        let observe = |count: usize, node: usize, failing| {
+            vec![Observation { node: &nodes[node], revision: None, failing }; count]
+        };
+        let observations = [observe(10, 0, CRASH), observe(10, 1, LOST), observe(2, 0, None), observe(38, 2, None)];
+        let found = common_causes(&observations.concat(), now());
+        let told: Vec<_> = found.iter().map(|cause| (cause.shared.feature, cause.code, cause.nodes.failing)).collect();
+        assert_eq!(told, [(Feature::NodePool, None, 20)]);
+    }
+
+    #[test]
+    fn values_that_split_less_well_and_other_values_of_the_same_feature_are_not_told_beside_the_best() {
+        let of_age = |seconds: i64, kernel: &str| {
+            let mut node = node(&[], kernel);
+            node.metadata.creation_timestamp = (now() - jiff::SignedDuration::from_secs(seconds)).into();
+            node
+        };
+        let (minute, month) = (60, 30 * 86_400);
+        for (name, nodes, prefix) in [
+            // One available node has the kernel, too.
+            ("kernel", [of_age(minute, "6.9"), of_age(month, "6.9"), of_age(month, "6.8")], "less"),
+            // Less than a day old and less than a week old split them the same way.
+            ("age", [of_age(minute, "6.8"), of_age(month, "6.8"), of_age(month, "6.8")], "less"),
+            ("an hour", [of_age(3_600, "6.8"), of_age(3_599, "6.8"), of_age(3_599, "6.8")], "more"),
+        ] {
+            let mut observations = vec![Observation { node: &nodes[0], revision: None, failing: CRASH }; 8];
+            observations.push(Observation { node: &nodes[1], revision: None, failing: None });
+            observations.extend(vec![Observation { node: &nodes[2], revision: None, failing: None }; 40]);
+            let found = common_causes(&observations, now());
+            assert_eq!(found.len(), 1, "{name}: {found:?}");
+            assert_eq!(
+                (found[0].shared.feature, found[0].also.as_slice()),
+                (Feature::NodeAge, [].as_slice()),
+                "{name}"
+            );
+            assert!(found[0].shared.value.starts_with(prefix), "{name}: {}", found[0].shared.value);
+        }
+    }
+
+    #[test]
+    fn nodes_that_only_need_time_or_should_run_no_pod_are_not_compared() {
+        let kernel = |kernel: &str| json!({"status": {"nodeInfo": {"kernelVersion": kernel}}});
+        let waiting =
+            |reason: &str, restarts: i32| json!({"restartCount": restarts, "state": {"waiting": {"reason": reason}}});
+        let taints = json!([{"key": "dedicated", "effect": "NoSchedule"}]);
+        for (code, causes) in
+            [(ReasonCode::CrashLooping, 1), (ReasonCode::ContainersStarting, 0), (ReasonCode::Misscheduled, 0)]
+        {
+            let mut world = world();
+            for number in 0..18 {
+                let name = format!("good-{number}");
+                world = world.node(&name, kernel("6.8")).pod(&format!("agent-{name}"), &name, json!({}));
+            }
+            for number in 0..6 {
+                let name = format!("new-{number}");
+                let mut node = kernel("6.9");
+                if code == ReasonCode::Misscheduled {
+                    node["spec"] = json!({"taints": taints});
+                }
+                let status = match code {
+                    ReasonCode::CrashLooping => waiting("CrashLoopBackOff", 7),
+                    ReasonCode::ContainersStarting => waiting("ContainerCreating", 0),
+                    _ => json!({"ready": true, "state": {"running": {}}}),
+                };
+                let made = json!({"metadata": {"creationTimestamp": "2026-03-01T11:59:30Z"}});
+                world = world.node(&name, node).unready_pod(&format!("agent-{name}"), &name, status, made);
+            }
+            let coverage = world.coverage();
+            let groups: Vec<_> = coverage.groups.iter().map(|group| (group.code, group.count)).collect();
+            assert_eq!((groups, coverage.common_causes.len()), (vec![(code, 6)], causes));
+        }
+    }
+
+    #[test]
+    fn a_reason_of_fewer_nodes_than_a_claim_takes_is_no_hypothesis() {
+        let busy = Some(ReasonCode::HostPortConflict);
+        let found = claims_of(&[(8, "6.9", None, CRASH), (2, "6.8", None, busy), (40, "6.8", None, None)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].code, found[0].shared.value.as_str()), (CRASH, "6.9"));
+        // Four hypotheses: two kernels, for all failures and for crashes alone; 1 of 377,348,994 ways is as extreme.
+        assert!((found[0].chance / (4.0 / 377_348_994.0) - 1.0).abs() < 1e-9, "{}", found[0].chance);
+    }
 }

@@ -60,3 +60,109 @@ impl Filter {
             && (!self.problems || primary.is_some() && !is_ineligible)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Filter;
+    use crate::coverage::options::{Detail, Options};
+    use crate::coverage::test_support::{World, world};
+    use crate::coverage::walk::coverage;
+    use crate::report::coverage::{CoverageReport, NodeState};
+    use crate::report::reason::ReasonCode::{
+        self, CrashLooping, NotReadyNotTolerated, Unexplained, UntoleratedNoSchedule,
+    };
+
+    fn filter(reasons: &[ReasonCode], states: &[NodeState], problems: bool) -> Filter {
+        Filter { reasons: reasons.to_vec(), states: states.to_vec(), problems }
+    }
+
+    fn filtered(world: World, filter: &Filter) -> CoverageReport {
+        let options = Options { detail: Detail::Nodes, ..Options::default() };
+        let mut report = coverage(&world.finish(), &options);
+        filter.apply(&mut report);
+        report
+    }
+
+    fn tainted(world: World, name: &str) -> World {
+        world.node(name, json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}}))
+    }
+
+    /// Returns a world: `a` is available, `b` crash-loops, `c` is not eligible, and `d` has no pod.
+    fn mixed() -> World {
+        let crashing = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+        let world = world.node("b", json!({})).unready_pod("agent-b", "b", crashing, json!({}));
+        tainted(world, "c").node("d", json!({}))
+    }
+
+    #[test]
+    fn a_node_is_kept_if_its_primary_reason_its_state_and_its_need_fit_and_a_daemon_set_without_one_is_not() {
+        use NodeState::{Available, Missing, NotEligible};
+        let rows: &[(Filter, Option<&[&str]>)] = &[
+            (filter(&[], &[], false), Some(&["a", "b", "c", "d"])),
+            (filter(&[CrashLooping], &[], false), Some(&["b"])),
+            (filter(&[CrashLooping, UntoleratedNoSchedule], &[], false), Some(&["b", "c"])),
+            (filter(&[], &[Available], false), Some(&["a"])),
+            (filter(&[], &[Missing, NotEligible], false), Some(&["c", "d"])),
+            (filter(&[], &[], true), Some(&["b", "d"])),
+            (filter(&[CrashLooping], &[], true), Some(&["b"])),
+            (filter(&[], &[Missing, NotEligible], true), Some(&["d"])),
+            (filter(&[CrashLooping], &[NotEligible], false), None),
+            (filter(&[], &[Available], true), None),
+        ];
+        for (filter, expected) in rows {
+            let report = filtered(mixed(), filter);
+            let nodes = report.daemon_sets.first().map(|daemon_set| &daemon_set.nodes);
+            let names = nodes.map(|nodes| nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>());
+            assert_eq!(names.as_deref(), *expected, "{filter:?}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_set_is_kept_with_the_reasons_that_were_asked_for() {
+        let fine = || world().node("a", json!({})).pod("agent-a", "a", json!({}));
+        let plugin = || {
+            let volumes = json!([{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]);
+            let taints = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+            fine().template(json!({"volumes": volumes})).node("b", json!({"spec": {"taints": taints}}))
+        };
+        let nowhere = || tainted(world(), "c");
+        let rows: [(&str, World, Filter, Option<&[ReasonCode]>); 12] = [
+            ("all", mixed(), filter(&[], &[], false), Some(&[CrashLooping, Unexplained, UntoleratedNoSchedule])),
+            ("its problems", mixed(), filter(&[], &[], true), Some(&[CrashLooping, Unexplained])),
+            ("a reason", mixed(), filter(&[CrashLooping], &[], false), Some(&[CrashLooping])),
+            (
+                "a reason not to run",
+                mixed(),
+                filter(&[UntoleratedNoSchedule], &[], false),
+                Some(&[UntoleratedNoSchedule]),
+            ),
+            ("another reason", mixed(), filter(&[NotReadyNotTolerated], &[], false), None),
+            ("another problem", mixed(), filter(&[NotReadyNotTolerated], &[], true), None),
+            ("no problem", fine(), filter(&[], &[], true), None),
+            ("a concern", plugin(), filter(&[NotReadyNotTolerated], &[], true), Some(&[NotReadyNotTolerated])),
+            ("another than its concern", plugin(), filter(&[CrashLooping], &[], true), None),
+            ("no eligible node is a problem", nowhere(), filter(&[], &[], true), Some(&[])),
+            ("why none is", nowhere(), filter(&[UntoleratedNoSchedule], &[], false), Some(&[UntoleratedNoSchedule])),
+            ("not why none is", nowhere(), filter(&[CrashLooping], &[], false), None),
+        ];
+        for (name, world, filter, expected) in rows {
+            let report = filtered(world, &filter);
+            let codes = report.daemon_sets.first().map(|daemon_set| {
+                let groups = daemon_set.groups.iter().chain(&daemon_set.not_eligible_groups).map(|group| group.code);
+                groups.chain(daemon_set.concerns.iter().map(|concern| concern.code)).collect::<Vec<_>>()
+            });
+            assert_eq!(codes.as_deref(), expected, "{name}");
+        }
+        let summary = filtered(mixed(), &filter(&[CrashLooping], &[], false)).reasons;
+        assert_eq!(summary.iter().map(|reason| reason.code).collect::<Vec<_>>(), [CrashLooping]);
+    }
+
+    #[test]
+    fn the_flags_are_those_that_a_user_writes() {
+        let filter = filter(&[CrashLooping], &[NodeState::Missing], true);
+        assert_eq!(filter.flags(), "--reason CrashLooping --state Missing --problems");
+    }
+}

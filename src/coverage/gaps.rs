@@ -129,13 +129,16 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
+    use super::{incomplete_for_history, incomplete_for_new_pods, incomplete_for_update_strategy, unread_events};
     use crate::coverage::options::{Detail, Options};
     use crate::coverage::test_support::{World, world};
     use crate::coverage::walk::coverage;
     use crate::model::snapshot::{Gap, GapCause, Kind};
-    use crate::report::coverage::{CoverageReport, NodeState};
+    use crate::report::coverage::{CoverageReport, Incomplete, NodeState};
     use crate::report::reason::ReasonCode;
 
     fn without(mut world: World, kind: Kind) -> CoverageReport {
@@ -257,5 +260,120 @@ mod tests {
         let report = without(world, Kind::ControllerRevisions);
         let counts = &report.daemon_sets[0].counts;
         assert_eq!((counts.updated, counts.outdated), (None, None));
+    }
+
+    fn forbidden(kind: Kind) -> Gap {
+        Gap { kind, namespace: None, cause: GapCause::Forbidden(format!("list {}", kind.resource())) }
+    }
+
+    fn elsewhere(kind: Kind) -> Gap {
+        Gap { kind, namespace: None, cause: GapCause::ForbiddenElsewhere(format!("list {}", kind.resource())) }
+    }
+
+    fn unreadable(kind: Kind, namespace: Option<&str>) -> Gap {
+        let cause = GapCause::Unreadable { object: "x".to_owned(), problem: "y".to_owned() };
+        Gap { kind, namespace: namespace.map(str::to_owned), cause }
+    }
+
+    fn resources(incomplete: &[Incomplete]) -> Vec<&str> {
+        incomplete.iter().map(|incomplete| incomplete.resource.as_str()).collect()
+    }
+
+    #[test]
+    fn for_new_pods_matters_what_they_are_made_of_and_where_they_may_run() {
+        let mut snapshot = world().snapshot;
+        snapshot.gaps = Kind::ALL.map(forbidden).into();
+        let always = ["daemonsets", "nodes", "pods", "limitranges"];
+        for (spec, more) in [
+            (json!({}), None),
+            (json!({"runtimeClassName": "kata"}), Some("runtimeclasses")),
+            (json!({"priorityClassName": "high"}), Some("priorityclasses")),
+        ] {
+            let unread = incomplete_for_new_pods(&snapshot, &serde_json::from_value(spec).unwrap());
+            assert_eq!(resources(&unread), always.into_iter().chain(more).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn for_a_history_matter_revisions_and_pods_and_for_a_strategy_budgets_only_if_pods_are_deleted() {
+        let mut snapshot = world().snapshot;
+        snapshot.gaps = Kind::ALL.into_iter().chain([Kind::PodDisruptionBudgets]).map(forbidden).collect();
+        assert_eq!(resources(&incomplete_for_history(&snapshot, "default")), ["pods", "controllerrevisions"]);
+        let strategy = |deletes_pods| incomplete_for_update_strategy(&snapshot, "default", deletes_pods);
+        assert_eq!(resources(&strategy(false)), ["nodes", "pods", "controllerrevisions"]);
+        assert_eq!(resources(&strategy(true)), ["nodes", "pods", "controllerrevisions", "poddisruptionbudgets"]);
+    }
+
+    #[test]
+    fn events_that_a_dump_does_not_have_do_not_stop_a_change_and_events_that_could_not_be_read_may() {
+        for (cause, is_told) in [
+            (GapCause::NotInDump, false),
+            (GapCause::Forbidden("list events".to_owned()), true),
+            (GapCause::Unreadable { object: "Event x".to_owned(), problem: "y".to_owned() }, true),
+        ] {
+            let mut snapshot = world().snapshot;
+            snapshot.gaps.push(Gap { kind: Kind::Events, namespace: None, cause });
+            assert_eq!(unread_events(&snapshot, "default").is_some(), is_told);
+        }
+    }
+
+    #[test]
+    fn only_nodes_daemon_sets_and_their_own_pods_affect_the_counts() {
+        for (gap, expected) in [
+            (forbidden(Kind::DaemonSets), Some(true)),
+            (forbidden(Kind::Nodes), Some(true)),
+            (forbidden(Kind::Pods), Some(true)),
+            (elsewhere(Kind::Pods), Some(false)),
+            (forbidden(Kind::Events), Some(false)),
+            (forbidden(Kind::ControllerRevisions), Some(false)),
+            // Events of the DaemonSets' own namespaces were read.
+            (elsewhere(Kind::Events), None),
+            (forbidden(Kind::Leases), None),
+            (forbidden(Kind::LimitRanges), None),
+        ] {
+            let mut world = world();
+            world.snapshot.gaps.push(gap.clone());
+            let unread = coverage(&world.finish(), &Options::default()).incomplete;
+            assert_eq!(unread.first().map(|unread| unread.affects_counts), expected, "{gap:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_open_depends_on_what_is_missing() {
+        let left_open = |world: World, gap: Gap| {
+            let mut world = world;
+            world.snapshot.gaps.push(gap);
+            let unread = coverage(&world.finish(), &Options::default()).incomplete;
+            unread[0].message.rsplit_once(": ").unwrap().1.to_owned()
+        };
+        let with_node = || world().node("a", json!({}));
+        let open = [
+            left_open(world(), forbidden(Kind::Nodes)),
+            left_open(with_node(), forbidden(Kind::Nodes)),
+            left_open(with_node(), unreadable(Kind::Nodes, None)),
+            left_open(with_node(), forbidden(Kind::Pods)),
+            left_open(with_node(), elsewhere(Kind::Pods)),
+            left_open(with_node(), unreadable(Kind::Pods, None)),
+            left_open(with_node(), forbidden(Kind::DaemonSets)),
+            left_open(with_node(), unreadable(Kind::DaemonSets, None)),
+        ];
+        assert_eq!(BTreeSet::from_iter(&open).len(), open.len(), "{open:#?}");
+        assert_eq!(left_open(with_node(), unreadable(Kind::Pods, Some("default"))), open[3]);
+    }
+
+    #[test]
+    fn daemon_sets_that_could_not_be_read_matter_whatever_the_namespace() {
+        let mut world = world();
+        world.snapshot.gaps.push(Gap { namespace: Some("other".to_owned()), ..forbidden(Kind::DaemonSets) });
+        assert_eq!(resources(&coverage(&world.finish(), &Options::default()).incomplete), ["daemonsets"]);
+    }
+
+    #[test]
+    fn without_nodes_no_node_is_called_missing_if_the_status_counts_none() {
+        let status =
+            json!({"status": {"desiredNumberScheduled": 2, "currentNumberScheduled": 2, "numberAvailable": 2}});
+        let report = without(world().daemon_set(status), Kind::Nodes);
+        assert_eq!(report.daemon_sets[0].counts.missing, Some(0));
+        assert!(report.daemon_sets[0].groups.is_empty());
     }
 }

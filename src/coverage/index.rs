@@ -251,3 +251,31 @@ impl<'p, 'a> Cursor<'p, 'a> {
         &pods[..length]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Index;
+    use crate::coverage::test_support::world;
+
+    #[test]
+    fn events_about_a_former_object_of_the_same_name_are_left_out() {
+        for (event_uid, object_uid, is_about) in [
+            ("now", "now", true),
+            ("before", "now", false),
+            // An event by hand, or an object from a dump, may have none.
+            ("", "now", true),
+            ("now", "", true),
+        ] {
+            let mut world =
+                world().node("n", json!({"metadata": {"uid": object_uid}})).event("Node", "n", "R", "m", "11:59:00");
+            let about = &mut world.snapshot.events[0].involved_object;
+            (about.uid, about.namespace) = (event_uid.to_owned(), String::new());
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let events = index.events_about("Node", &snapshot.nodes[0].metadata);
+            assert_eq!(!events.is_empty(), is_about, "{event_uid:?} {object_uid:?}");
+        }
+    }
+}

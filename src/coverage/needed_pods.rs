@@ -24,3 +24,29 @@ pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     }
     nodes
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::nodes_needing_all_pods;
+    use crate::coverage::test_support::world;
+    use crate::model::snapshot::PodsComplete;
+
+    #[test]
+    fn all_pods_are_needed_of_the_nodes_that_a_pod_waits_for_and_whose_pods_were_not_read() {
+        let mut snapshot = world()
+            .node("bound", json!({}))
+            .pod("agent-bound", "bound", json!({}))
+            .node("ended", json!({}))
+            .pending_pod("agent-ended", "ended", "", json!({"status": {"phase": "Failed"}}))
+            .node("read", json!({}))
+            .pending_pod("agent-read", "read", "", json!({}))
+            .node("waits", json!({}))
+            .pending_pod("agent-waits", "waits", "", json!({}))
+            .pending_pod("agent-gone", "gone", "", json!({}))
+            .finish();
+        snapshot.pods_complete = PodsComplete::On(["read".to_owned()].into());
+        assert_eq!(nodes_needing_all_pods(&snapshot), ["waits".to_owned()].into());
+    }
+}

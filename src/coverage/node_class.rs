@@ -73,4 +73,24 @@ mod tests {
         }
         assert_eq!(of(5), None);
     }
+
+    #[test]
+    fn a_node_affinity_tells_nodes_apart_by_the_labels_of_its_expressions_or_by_their_names() {
+        let classes_of = |term| {
+            let required = json!({"nodeSelectorTerms": [term]});
+            let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+            let snapshot = world()
+                .template(json!({"affinity": affinity}))
+                .node("a", json!({"metadata": {"labels": {"disk": "ssd"}}}))
+                .node("b", json!({"metadata": {"labels": {"disk": "ssd"}}}))
+                .node("c", json!({"metadata": {"labels": {"disk": "hdd"}}}))
+                .finish();
+            let classes = NodeClasses::new(&snapshot.daemon_sets[0]);
+            snapshot.nodes.iter().map(|node| classes.of(node)).collect::<Vec<_>>()
+        };
+        let by_label = classes_of(json!({"matchExpressions": [{"key": "disk", "operator": "In", "values": ["nvme"]}]}));
+        assert!(by_label[0].is_some() && by_label[0] == by_label[1] && by_label[0] != by_label[2], "{by_label:?}");
+        let by_name = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["z"]}]});
+        assert_eq!(classes_of(by_name), [None, None, None]);
+    }
 }

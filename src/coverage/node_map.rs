@@ -44,7 +44,9 @@ mod tests {
     use crate::coverage::options::{Detail, Options};
     use crate::coverage::test_support::world;
     use crate::coverage::walk::coverage;
+    use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::node_map::MapState::{Available, Failing, NoPod, NotEligible, Starting};
+    use crate::report::reason::ReasonCode;
 
     #[test]
     fn each_node_has_a_state() {
@@ -73,5 +75,39 @@ mod tests {
             groups,
             [(Some("1"), vec![Available, Failing]), (Some("2"), vec![Starting, NoPod]), (None, vec![NotEligible])]
         );
+    }
+
+    #[test]
+    fn a_missing_pod_that_is_refused_fails_and_only_a_node_that_should_run_one_has_a_reason() {
+        let quota =
+            "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
+        let taints = json!([{"key": "dedicated", "effect": "NoSchedule"}]);
+        let world = world()
+            .refusal(quota)
+            .node("a", json!({}))
+            .node("b", json!({"spec": {"taints": taints}}))
+            .node("c", json!({}))
+            .pod("agent-c", "c", json!({}));
+        let options = Options { detail: Detail::Nodes, map: Some("zone".to_owned()), ..Options::default() };
+        let report = coverage(&world.finish(), &options);
+        let nodes = &report.daemon_sets[0].map.as_ref().unwrap().groups[0].nodes;
+        let nodes: Vec<_> = nodes.iter().map(|node| (node.name.as_str(), node.state, node.reason)).collect();
+        assert_eq!(
+            nodes,
+            [("a", Failing, Some(ReasonCode::QuotaExceeded)), ("b", NotEligible, None), ("c", Available, None)]
+        );
+    }
+
+    #[test]
+    fn without_nodes_or_pods_there_is_no_map() {
+        for kind in [Kind::Nodes, Kind::Pods] {
+            let mut world = world().pod("agent-a", "a", json!({}));
+            if kind == Kind::Pods {
+                world = world.node("a", json!({}));
+            }
+            world.snapshot.gaps.push(Gap { kind, namespace: None, cause: GapCause::NotInDump });
+            let options = Options { detail: Detail::Nodes, map: Some("zone".to_owned()), ..Options::default() };
+            assert_eq!(coverage(&world.finish(), &options).daemon_sets[0].map, None, "{kind:?}");
+        }
     }
 }

@@ -236,7 +236,7 @@ mod tests {
 
     use crate::coverage::test_support::{World, world};
     use crate::model::daemon_set::DaemonSet;
-    use crate::model::snapshot::{PodsComplete, Snapshot};
+    use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
     use crate::report::reason::ReasonCode;
     use crate::report::what_if::{PodChange, WhatIfReport};
 
@@ -398,5 +398,62 @@ mod tests {
             report.incomplete[0].message,
             "not every pod on 2 nodes was read: whether the pods fit is not known"
         );
+    }
+
+    #[test]
+    fn an_eligible_node_without_a_pod_is_missing_one_as_far_as_the_pods_are_known() {
+        let snapshot = || live().node("d", json!({"metadata": {"labels": {"disk": "ssd"}}})).finish();
+        let same = proposed(json!({"nodeSelector": {"disk": "ssd"}}));
+        let report = what_if(&snapshot(), &same);
+        assert_eq!(report.keeps, ["a", "b"]);
+        assert_eq!(report.missing, ["d"]);
+        assert!(report.incomplete.is_empty(), "{:?}", report.incomplete);
+        let mut without_pods = snapshot();
+        without_pods.pods_complete = PodsComplete::On([].into());
+        without_pods.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause: GapCause::NotInDump });
+        let report = what_if(&without_pods, &same);
+        assert_eq!((report.keeps.len(), report.missing.len()), (3, 0));
+        assert_eq!(report.incomplete.len(), 1, "that no pods were read says it all: {:?}", report.incomplete);
+    }
+
+    #[test]
+    fn a_priority_class_that_does_not_exist_refuses_every_pod_if_the_classes_were_read() {
+        for (class, known, refused) in [
+            ("", "high", false),
+            ("high", "high", false),
+            ("higher", "high", true),
+            // No cluster is without any.
+            ("high", "", false),
+        ] {
+            let mut snapshot = world().node("a", json!({})).finish();
+            for name in known.split_terminator(' ') {
+                let class = json!({"metadata": {"name": name}, "value": 1});
+                snapshot.priority_classes.push(serde_json::from_value(class).unwrap());
+            }
+            let report = what_if(&snapshot, &proposed(json!({"priorityClassName": class})));
+            let expected = if refused { vec![(ReasonCode::PriorityClassMissing, vec!["a"])] } else { vec![] };
+            assert_eq!(codes(&report), expected, "{class:?} of {known:?}");
+        }
+    }
+
+    #[test]
+    fn a_runtime_class_is_not_held_against_the_pods_if_it_exists_or_the_classes_are_not_known() {
+        let same = || live().finish();
+        let mut known = same();
+        known.runtime_classes.push(serde_json::from_value(json!({"metadata": {"name": "kata"}})).unwrap());
+        let mut unknown = same();
+        unknown.gaps.push(Gap { kind: Kind::RuntimeClasses, namespace: None, cause: GapCause::NotInDump });
+        for (snapshot, class) in [(known, "kata"), (unknown, "kata"), (same(), "")] {
+            assert_eq!(codes(&what_if(&snapshot, &proposed(json!({"runtimeClassName": class})))), []);
+        }
+    }
+
+    #[test]
+    fn a_daemon_set_that_replaces_only_deleted_pods_says_so() {
+        for (strategy, on_delete) in [("OnDelete", true), ("RollingUpdate", false)] {
+            let mut then = proposed(json!({}));
+            then.spec.update_strategy = serde_json::from_value(json!({"type": strategy})).unwrap();
+            assert_eq!(what_if(&live().finish(), &then).on_delete, on_delete);
+        }
     }
 }

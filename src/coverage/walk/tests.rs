@@ -5,7 +5,8 @@ use serde_json::json;
 use super::coverage;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::test_support::{at, world};
-use crate::report::coverage::NodeState;
+use crate::model::snapshot::{Gap, GapCause, Kind};
+use crate::report::coverage::{Counts, NodeState};
 use crate::report::reason::ReasonCode;
 
 #[test]
@@ -16,6 +17,7 @@ fn nodes_are_counted_as_the_controller_counts_them() {
         .node("c", json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}}))
         .node("d", json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}}))
         .node("e", json!({}))
+        .node("f", json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}}))
         .pod("agent-a", "a", json!({}))
         .pod("agent-c", "c", json!({}))
         .pod(
@@ -27,15 +29,15 @@ fn nodes_are_counted_as_the_controller_counts_them() {
     let counts = &report.counts;
     assert_eq!(
         (counts.nodes_total, counts.eligible, counts.current, counts.ready, counts.available),
-        (Some(5), Some(3), Some(2), Some(2), Some(2))
+        (Some(6), Some(3), Some(2), Some(2), Some(2))
     );
     assert_eq!(
         (counts.missing, counts.updated, counts.outdated, counts.misscheduled, counts.not_eligible),
-        (Some(1), Some(1), Some(1), Some(1), Some(2))
+        (Some(1), Some(1), Some(1), Some(1), Some(3))
     );
     let states: Vec<NodeState> = report.nodes.iter().map(|node| node.state).collect();
     use NodeState::{Available, Misscheduled, Missing, NotEligible};
-    assert_eq!(states, [Available, Missing, Misscheduled, NotEligible, Available]);
+    assert_eq!(states, [Available, Missing, Misscheduled, NotEligible, Available, NotEligible]);
     assert_eq!(report.not_eligible_groups[0].code, ReasonCode::UntoleratedNoSchedule);
     assert_eq!(report.groups.len(), 2);
 }
@@ -113,7 +115,7 @@ fn groups_are_the_same_whether_each_node_is_told_or_not() {
             _ => json!({"Disk": "ssd", "serial": name}),
         };
         let taints = if number % 5 == 0 { json!([{"key": "k", "effect": "NoSchedule"}]) } else { json!([]) };
-        let made = if number % 8 == 4 { at("11:59:00") } else { at("09:00:00") };
+        let made = if number % 8 == 4 { at(&format!("11:59:{number:02}")) } else { at("09:00:00") };
         small = small.node(
             &name,
             json!({"metadata": {"labels": labels, "creationTimestamp": made}, "spec": {"taints": taints}}),
@@ -126,6 +128,7 @@ fn groups_are_the_same_whether_each_node_is_told_or_not() {
     let with = |detail| {
         let options = Options { detail, by: Some("disk".to_owned()), ..Options::default() };
         let mut report = coverage(&snapshot, &options).daemon_sets.remove(0);
+        assert_eq!(report.nodes.len(), if detail == Detail::Groups { 0 } else { 40 });
         report.nodes.clear();
         report
     };
@@ -177,4 +180,94 @@ fn a_pod_that_may_still_run_comes_before_one_that_has_failed() {
         .only_node();
     assert_eq!(node.reasons[0].code, ReasonCode::CrashLooping, "{:?}", node.reasons);
     assert!(node.reasons.len() > 1, "{:?}", node.reasons);
+}
+
+#[test]
+fn a_node_is_told_with_the_daemon_sets_that_should_run_there_and_are_available() {
+    let cluster = || {
+        world()
+            .node("a", json!({}))
+            .pod("agent-a", "a", json!({}))
+            .node("b", json!({}))
+            .node("c", json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}}))
+            .pod("agent-z", "z", json!({}))
+    };
+    let mut unread = world().pod("agent-z", "z", json!({}));
+    let cause = GapCause::Forbidden("list nodes".to_owned());
+    unread.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
+    for (world, name, exists, should_run, available) in [
+        (cluster(), "a", true, 1, 1),
+        (cluster(), "b", true, 1, 0),
+        (cluster(), "c", true, 0, 0),
+        (cluster(), "z", false, 0, 0),
+        // That it does not exist is not known.
+        (unread, "z", true, 1, 1),
+    ] {
+        let options = Options { detail: Detail::Explain, node: Some(name.to_owned()), ..Options::default() };
+        let node = coverage(&world.finish(), &options).node.unwrap();
+        assert_eq!((node.exists, node.should_run, node.available), (exists, should_run, available), "{name}");
+    }
+}
+
+#[test]
+fn without_nodes_the_numbers_of_one_node_are_not_those_of_the_status() {
+    let mut world = world().daemon_set(json!({"status": {"desiredNumberScheduled": 3, "numberAvailable": 2}}));
+    world.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NotInDump });
+    let options = Options { node: Some("a".to_owned()), ..Options::default() };
+    assert_eq!(coverage(&world.finish(), &options).daemon_sets[0].counts, Counts::default());
+}
+
+#[test]
+fn a_pod_is_available_until_the_deadline_of_its_deletion() {
+    let deleted = |time: &str| json!({"metadata": {"deletionTimestamp": at(time)}});
+    let report = world()
+        .node("a", json!({}))
+        .pod("agent-a", "a", json!({}))
+        .node("b", json!({}))
+        .unready_pod("agent-b", "b", json!({}), json!({}))
+        .node("c", json!({}))
+        .pod("agent-c", "c", deleted("12:00:20"))
+        .node("d", json!({}))
+        .pod("agent-d", "d", deleted("11:50:00"))
+        .coverage();
+    let pods: Vec<(bool, bool)> =
+        report.nodes.iter().map(|node| (node.pods[0].available, node.pods[0].terminating)).collect();
+    assert_eq!(pods, [(true, false), (false, false), (true, true), (false, true)]);
+}
+
+#[test]
+fn if_no_node_is_eligible_a_likely_mistake_is_told_once_and_is_the_advice_for_every_node_with_its_reason() {
+    let labels = |labels: serde_json::Value| json!({"metadata": {"labels": labels}});
+    let report = world()
+        .template(json!({"nodeSelector": {"disk": "ssd"}}))
+        .node("a", labels(json!({"Disk": "ssd"})))
+        .node("b", labels(json!({"Disk": "hdd"})))
+        .node("c", json!({}))
+        .node("d", labels(json!({"disk": "none"})))
+        .coverage();
+    let concerns: Vec<ReasonCode> = report.concerns.iter().map(|concern| concern.code).collect();
+    assert_eq!(concerns, [ReasonCode::NodeSelectorLabelMissing]);
+    let mistake = &report.concerns[0].fix;
+    for (node, code, has_advice_of_mistake) in [
+        ("a", ReasonCode::NodeSelectorLabelMissing, true),
+        ("c", ReasonCode::NodeSelectorLabelMissing, true),
+        ("d", ReasonCode::NodeSelectorValueMismatch, false),
+    ] {
+        let group =
+            report.not_eligible_groups.iter().find(|group| group.nodes.iter().any(|name| name == node)).unwrap();
+        assert_eq!((group.code, group.fix == *mistake), (code, has_advice_of_mistake), "{node}");
+    }
+}
+
+#[test]
+fn a_likely_mistake_is_no_warning_if_only_one_node_was_looked_at() {
+    let snapshot = world()
+        .template(json!({"nodeSelector": {"disk": "ssd"}}))
+        .node("a", json!({"metadata": {"labels": {"Disk": "ssd"}}}))
+        .node("b", json!({"metadata": {"labels": {"disk": "ssd"}}}))
+        .pod("agent-b", "b", json!({}))
+        .finish();
+    let options = Options { node: Some("a".to_owned()), ..Options::default() };
+    let report = &coverage(&snapshot, &options).daemon_sets[0];
+    assert_eq!((report.counts.eligible, report.concerns.as_slice()), (Some(0), [].as_slice()));
 }

@@ -61,7 +61,7 @@ fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage
         name: name.to_owned(),
         exists: node.is_some() || !rows().any(is_orphaned),
         should_run: rows().filter(|row| row.should_run).count(),
-        available: rows().filter(|row| row.should_run && row.reasons.is_empty()).count(),
+        available: rows().filter(|row| row.should_run && row.state == NodeState::Available).count(),
         not_ready: node.and_then(|node| not_ready(index.now(), node)).map(|sentence| sentence.to_string()),
         unschedulable: node.is_some_and(|node| node.spec.unschedulable),
         taints: node.map(|node| node.spec.taints.iter().map(taint_text).collect()).unwrap_or_default(),

@@ -23,9 +23,9 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
         .iter()
         .filter_map(|daemon_set| Some((daemon_set, daemon_set.nodes.iter().find(|row| row.name == node)?)))
         .collect();
-    let available = |row: &NodeCoverage| row.reasons.is_empty();
+    let is_fine = |row: &NodeCoverage| row.reasons.is_empty();
     let has_business = |row: &NodeCoverage| row.should_run || !row.pods.is_empty();
-    rows.sort_by_key(|(_, row)| (!has_business(row), available(row)));
+    rows.sort_by_key(|(_, row)| (!has_business(row), is_fine(row)));
     let Some(NodeOverview { exists, should_run, available: running, .. }) = report.node else { return Ok(()) };
     let name = view.show(node);
     let headline = if exists {

@@ -192,6 +192,12 @@ fn a_node_is_told_with_the_daemon_sets_that_should_run_there_and_are_available()
             .node("c", json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}}))
             .pod("agent-z", "z", json!({}))
     };
+    let crashing = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+    let surging = world()
+        .daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}))
+        .node("a", json!({}))
+        .pod("agent-old", "a", json!({"metadata": {"labels": {"controller-revision-hash": "hash1"}}}))
+        .unready_pod("agent-new", "a", crashing, json!({"metadata": {"creationTimestamp": at("11:45:00")}}));
     let mut unread = world().pod("agent-z", "z", json!({}));
     let cause = GapCause::Forbidden("list nodes".to_owned());
     unread.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
@@ -200,6 +206,8 @@ fn a_node_is_told_with_the_daemon_sets_that_should_run_there_and_are_available()
         (cluster(), "b", true, 1, 0),
         (cluster(), "c", true, 0, 0),
         (cluster(), "z", false, 0, 0),
+        // The old pod is available, whatever becomes of the new one.
+        (surging, "a", true, 1, 1),
         // That it does not exist is not known.
         (unread, "z", true, 1, 1),
     ] {

@@ -20,7 +20,7 @@ use crate::rollout::partition::{Gates, NodeLabel};
 /// The update strategy is suspended (OnDelete), and annotations keep what it was. Then pods of older revisions are deleted
 /// one by one, never more than maxUnavailable at a time, and only while every new pod starts, becomes available and does not
 /// restart, and while no updated node turns NotReady. `partition NAME 0` updates the remaining nodes and restores the
-/// strategy. To continue a run that ended early, run the same command again.
+/// strategy. To continue a run that ended early, run the same command again, without --to-revision.
 ///
 /// Nodes with the label kubectl-ds/skip are left out. With -f, the template of a manifest is rolled out, and nothing else of it.
 ///

@@ -92,13 +92,13 @@ mod tests {
 
     use super::rolling_update;
     use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-    use crate::model::node::Node;
     use crate::model::pod::Pod;
     use crate::scheduling::daemon_pods::NodePods;
-    use crate::scheduling::should_run::DaemonPod;
+    use crate::scheduling::should_run::Decision;
 
     /// Returns the candidates, the retained nodes, the deleted pods, and how many are replaced, of nodes `n0`, `n1`, …
-    /// each with a pod: `o` old, `u` old and unavailable, `n` new, `f` new and unavailable.
+    /// each with a pod: `o` old, `u` old and unavailable, `n` new, `f` new and unavailable; `b` and `s` are an old one
+    /// beside `n` and `f`, and `.` is none. Nodes that should not run a pod are `O` with an old one and `X` without.
     fn step(rolling: &Value, pods: &str) -> (Vec<String>, Vec<String>, usize, usize) {
         let daemon_set = DaemonSet::from_object(json!({
             "apiVersion": "apps.kruise.io/v1beta1",
@@ -107,8 +107,6 @@ mod tests {
             "status": {"desiredNumberScheduled": pods.len()},
         }))
         .unwrap();
-        let daemon_pod = DaemonPod::new(&daemon_set.spec.template);
-        let node: Node = serde_json::from_value(json!({})).unwrap();
         let pod = |kind: char| -> Pod {
             let (hash, ready) = (if "ou".contains(kind) { "old" } else { "new" }, "on".contains(kind));
             let ready = if ready { "True" } else { "False" };
@@ -116,12 +114,26 @@ mod tests {
                 "status": {"conditions": [{"type": "Ready", "status": ready}]}}))
             .unwrap()
         };
-        let pods: Vec<(String, Pod)> =
-            pods.chars().enumerate().map(|(at, kind)| (format!("n{at}"), pod(kind))).collect();
-        let decision = Some(daemon_pod.decide(&node));
-        let nodes: Vec<NodePods<'_>> = pods
+        let on_node = |kind: char| -> (Decision, Vec<Pod>) {
+            let kinds = match kind {
+                'b' => "on".to_owned(),
+                's' => "of".to_owned(),
+                '.' | 'X' => String::new(),
+                kind => kind.to_lowercase().to_string(),
+            };
+            let should_run = !kind.is_uppercase();
+            (Decision { should_run, should_continue_running: true }, kinds.chars().map(pod).collect())
+        };
+        let nodes: Vec<(String, (Decision, Vec<Pod>))> =
+            pods.chars().enumerate().map(|(at, kind)| (format!("n{at}"), on_node(kind))).collect();
+        let nodes: Vec<NodePods<'_>> = nodes
             .iter()
-            .map(|(node, pod)| NodePods { node, decision, pods: vec![pod], selected: node != "n0" })
+            .map(|(node, (decision, pods))| NodePods {
+                node,
+                decision: Some(*decision),
+                pods: pods.iter().collect(),
+                selected: node != "n0",
+            })
             .collect();
         let UpdateStrategy::RollingUpdate(rolling) = &daemon_set.spec.update_strategy else {
             panic!("a rolling update")
@@ -152,5 +164,22 @@ mod tests {
         assert_eq!(step(&json!({}), "nuo"), (names(&["n2"]), names(&[]), 1, 1));
         assert_eq!(step(&json!({}), "nfo"), (names(&["n2"]), names(&[]), 0, 0));
         assert_eq!(step(&json!({"partition": 3}), "nuo"), (names(&[]), names(&["n1", "n2"]), 0, 0));
+    }
+
+    #[test]
+    fn surging_counts_nodes_whose_new_pod_is_not_available() {
+        let surge = json!({"maxSurge": 1, "maxUnavailable": 0});
+        assert_eq!(step(&surge, "noo"), (names(&["n2", "n1"]), names(&[]), 0, 1));
+        assert_eq!(step(&surge, ".oo"), (names(&["n2", "n1"]), names(&[]), 0, 1));
+        // The old pod goes once the new one is available.
+        assert_eq!(step(&surge, "boo"), (names(&["n2", "n1"]), names(&[]), 1, 1));
+        assert_eq!(step(&surge, "soo"), (names(&["n2", "n1"]), names(&[]), 0, 0));
+    }
+
+    #[test]
+    fn a_node_that_should_not_run_a_pod_is_updated_if_it_has_one() {
+        assert_eq!(step(&json!({}), "no."), (names(&["n1"]), names(&[]), 0, 0));
+        assert_eq!(step(&json!({}), "noX"), (names(&["n1"]), names(&[]), 0, 1));
+        assert_eq!(step(&json!({}), "noO"), (names(&["n2", "n1"]), names(&[]), 0, 1));
     }
 }

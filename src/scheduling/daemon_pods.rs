@@ -284,3 +284,31 @@ pub fn manage<'a>(
     }
     upkeep
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::{NodeContext, PodsOnNode, pods_should_be_on_node};
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::pod::Pod;
+    use crate::scheduling::should_run::Decision;
+
+    #[test]
+    fn a_pod_that_has_succeeded_is_deleted_unless_openkruise_controls_it() {
+        let pod: Pod = from_value(json!({"status": {"phase": "Succeeded"}})).unwrap();
+        for (api_version, delete) in [("apps/v1", vec![0]), ("apps.kruise.io/v1beta1", Vec::new())] {
+            let daemon_set = json!({"apiVersion": api_version, "metadata": {"name": "agent", "namespace": "default"},
+                "spec": {"updateStrategy": {"type": "RollingUpdate"}}});
+            let context = NodeContext {
+                daemon_set: &DaemonSet::from_object(daemon_set).unwrap(),
+                decision: Decision { should_run: true, should_continue_running: true },
+                current_hash: "new",
+                in_backoff: false,
+                now: "2026-03-01T12:00:00Z".parse().unwrap(),
+            };
+            let expected = PodsOnNode { delete, ..PodsOnNode::default() };
+            assert_eq!(pods_should_be_on_node(&context, &[&pod]), expected, "{api_version}");
+        }
+    }
+}

@@ -31,3 +31,16 @@ fn address(port: &ContainerPort) -> &str {
 fn protocol(port: &ContainerPort) -> &str {
     if port.protocol.is_empty() { "TCP" } else { &port.protocol }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::conflicts;
+    use crate::model::pod::ContainerPort;
+
+    #[test]
+    fn ports_that_are_not_the_nodes_never_conflict() {
+        let port = |host_port| ContainerPort { host_port, ..ContainerPort::default() };
+        assert!(conflicts(&port(80), &port(80)));
+        assert!(!conflicts(&port(0), &port(0)));
+    }
+}

@@ -291,6 +291,7 @@ mod tests {
             ("memory", 0, "0"),
             ("memory", 1_000, "1000"),
             ("memory", 64 << 20, "64Mi"),
+            ("memory", 1 << 30, "1Gi"),
             ("memory", 3 << 29, "1.5Gi"),
             ("ephemeral-storage", (1 << 30) - 1, "1023.9Mi"),
             ("hugepages-2Mi", 4 << 20, "4Mi"),

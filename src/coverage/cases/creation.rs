@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Case, case, plain};
-use crate::coverage::test_support::{World, at};
+use crate::coverage::test_support::{World, at, world};
 use crate::model::snapshot::{Gap, GapCause, Kind};
 use crate::report::coverage::NodeState::{Missing, Terminating};
 use crate::report::reason::ReasonCode as R;
@@ -234,6 +234,27 @@ pub(super) fn cases() -> Vec<Case> {
             (Terminating, R::DaemonSetDeleting),
             &["10s"],
             "kubectl get ds -o yaml -n default agent",
+        ),
+        case(
+            "node_is_young_for_just_under_five_minutes",
+            world().node("n", json!({"metadata": {"creationTimestamp": at("11:55:01")}})),
+            (Missing, R::CreatePending),
+            &["4m59s"],
+            "",
+        ),
+        case(
+            "node_is_not_young_after_five_minutes",
+            world().node("n", json!({"metadata": {"creationTimestamp": at("11:55:00")}})),
+            (Missing, R::Unexplained),
+            &[],
+            "kubectl describe ds -n default agent",
+        ),
+        case(
+            "maximum_of_the_api_is_no_limit_range",
+            refused("Pod \"agent-x\" is invalid: metadata.annotations: Too long: maximum of 262144 bytes"),
+            (Missing, R::PodSpecRejected),
+            &["262144", "60s"],
+            "kubectl edit ds -n default agent",
         ),
     ]
 }

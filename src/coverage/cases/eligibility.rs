@@ -66,7 +66,7 @@ pub(super) fn cases() -> Vec<Case> {
             "selector_label_has_another_value",
             selector(labeled(json!({"disk": "hdd"})), json!({"disk": "ssd"})),
             (NotEligible, R::NodeSelectorValueMismatch),
-            &[],
+            &["hdd", "ssd"],
             "",
         ),
         case(
@@ -231,6 +231,60 @@ pub(super) fn cases() -> Vec<Case> {
             (ToBeDeleted, R::PodOnIneligibleNode),
             &["disk=ssd"],
             "",
+        ),
+        case(
+            "label_that_the_only_term_forbids",
+            labeled(json!({"zone": "c"}))
+                .template(required(json!([{"matchExpressions": [zone("DoesNotExist", json!([]))]}]))),
+            (NotEligible, R::AffinityTermMismatch),
+            &["!zone"],
+            "",
+        ),
+        case(
+            "value_that_the_only_term_forbids",
+            labeled(json!({"zone": "c"}))
+                .template(required(json!([{"matchExpressions": [zone("NotIn", json!(["c"]))]}]))),
+            (NotEligible, R::AffinityTermMismatch),
+            &["zone notin (c)"],
+            "",
+        ),
+        case(
+            "only_term_fails_on_two_requirements",
+            plain().template(required(json!([
+                {"matchExpressions": [{"key": "disk", "operator": "Exists"}, zone("In", json!(["a"]))]}]))),
+            (NotEligible, R::AffinityTermMismatch),
+            &["requires disk and zone in (a)"],
+            "kubectl edit ds -n default agent",
+        ),
+        case(
+            "label_of_the_affinity_is_there_under_its_former_prefix",
+            labeled(json!({"beta.kubernetes.io/arch": "arm64"})).template(required(json!([
+                {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]}]))),
+            (NotEligible, R::AffinityTermMismatch),
+            &["beta.kubernetes.io/arch"],
+            "kubectl edit ds -n default agent",
+        ),
+        case(
+            "term_that_gives_exists_a_value_never_matches",
+            labeled(json!({"zone": "5"}))
+                .template(required(json!([{"matchExpressions": [zone("Exists", json!(["5"]))]}]))),
+            (NotEligible, R::AffinityTermInvalid),
+            &["matchExpressions[0]"],
+            "kubectl edit ds -n default agent",
+        ),
+        case(
+            "label_that_the_only_term_requires",
+            plain().template(required(json!([{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]))),
+            (NotEligible, R::AffinityTermMismatch),
+            &["disk"],
+            "",
+        ),
+        case(
+            "term_without_a_value_never_matches",
+            labeled(json!({"zone": "c"})).template(required(json!([{"matchExpressions": [zone("NotIn", json!([]))]}]))),
+            (NotEligible, R::AffinityTermInvalid),
+            &["matchExpressions[0]"],
+            "kubectl edit ds -n default agent",
         ),
     ]
 }

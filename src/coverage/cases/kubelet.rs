@@ -55,6 +55,17 @@ pub(super) fn cases() -> Vec<Case> {
             }),
         )
     };
+    let sidecar = |status: Value, container_status: Value| {
+        plain().unready_pod(
+            "agent-x",
+            "n",
+            container_status,
+            json!({
+                "spec": {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]},
+                "status": {"initContainerStatuses": [status]},
+            }),
+        )
+    };
     vec![
         case(
             "surge_pod_that_does_not_start",
@@ -119,7 +130,7 @@ pub(super) fn cases() -> Vec<Case> {
                 json!({"containerStatuses": [{"name": "agent", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}]}),
             ),
             (Failed, R::FailedPodBackoff),
-            &["3", "5m", "15m"],
+            &["3", "5m ago", "15m"],
             "kubectl delete pod -n default agent-x",
         ),
         case("ended_pod_is_made_anew", failed(json!({"phase": "Succeeded"})), (Failed, R::FailedPodBackoff), &[], ""),
@@ -134,14 +145,14 @@ pub(super) fn cases() -> Vec<Case> {
             "image_cannot_be_pulled",
             waiting("ImagePullBackOff", "Back-off pulling image \"agent:2\": ErrImagePull: manifest unknown"),
             (Starting, R::ImagePullFailed),
-            &["agent:2"],
+            &["agent:2", "manifest unknown"],
             "kubectl edit ds -n default agent",
         ),
         case(
             "secret_is_missing",
             waiting("CreateContainerConfigError", "secret \"token\" not found"),
             (Starting, R::ContainerConfigError),
-            &[],
+            &["secret \"token\""],
             "kubectl get secret -n default",
         ),
         case(
@@ -272,8 +283,94 @@ pub(super) fn cases() -> Vec<Case> {
             "containers_are_on_their_way",
             waiting("ContainerCreating", ""),
             (Starting, R::ContainersStarting),
-            &["30m"],
+            &["ContainerCreating", "30m"],
             "kubectl describe pod -n default agent-x",
+        ),
+        case(
+            "kubelet_ended_a_pod_that_it_had_admitted",
+            failed(
+                json!({"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."}),
+            ),
+            (Failed, R::FailedPodBackoff),
+            &["Terminated"],
+            "kubectl delete pod -n default agent-x",
+        ),
+        case(
+            "running_container_has_its_volumes",
+            plain().unready_pod("agent-x", "n", running(), json!({})).event(
+                "Pod",
+                "agent-x",
+                "FailedMount",
+                "timed out",
+                "11:30:30",
+            ),
+            (NotReady, R::ReadinessFailing),
+            &["10m"],
+            "kubectl logs -n default -c agent agent-x",
+        ),
+        case(
+            "completed_init_container_holds_nothing_up",
+            plain().unready_pod(
+                "agent-x",
+                "n",
+                running(),
+                json!({
+                    "spec": {"initContainers": [{"name": "migrate"}]},
+                    "status": {"initContainerStatuses": [
+                        {"name": "migrate", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]},
+                }),
+            ),
+            (NotReady, R::ReadinessFailing),
+            &["agent"],
+            "kubectl logs -n default -c agent agent-x",
+        ),
+        case(
+            "init_container_fails",
+            init(json!({"terminated": {"exitCode": 1, "reason": "Error"}})),
+            (Starting, R::CrashLooping),
+            &["migrate", "exit code 1"],
+            "kubectl logs -n default -c migrate agent-x",
+        ),
+        case(
+            "init_container_is_on_its_way",
+            init(json!({"waiting": {"reason": "PodInitializing"}})),
+            (Starting, R::ContainersStarting),
+            &["PodInitializing"],
+            "kubectl describe pod -n default agent-x",
+        ),
+        case(
+            "started_sidecar_holds_nothing_up",
+            sidecar(json!({"name": "proxy", "ready": false, "started": true, "state": {"running": {}}}), running()),
+            (NotReady, R::ReadinessFailing),
+            &["proxy"],
+            "kubectl logs -n default -c proxy agent-x",
+        ),
+        case(
+            "sidecar_that_has_not_started_holds_the_others_up",
+            sidecar(
+                json!({"name": "proxy", "ready": false, "started": false,
+                    "state": {"running": {"startedAt": at("11:31:00")}}}),
+                json!({"state": {"waiting": {"reason": "PodInitializing"}}}),
+            ),
+            (Starting, R::InitBlocked),
+            &["proxy", "29m"],
+            "kubectl logs -n default -c proxy agent-x",
+        ),
+        case(
+            "readiness_gate_is_not_met",
+            plain().unready_pod(
+                "agent-x",
+                "n",
+                json!({"ready": true, "started": true, "state": {"running": {}}}),
+                json!({
+                    "spec": {"readinessGates": [{"conditionType": "example.com/balancer"}]},
+                    "status": {"conditions": [{"type": "Ready", "status": "False"},
+                        {"type": "example.com/balancer", "status": "False", "message": "target is draining"}]},
+                }),
+            ),
+            (NotReady, R::ReadinessGate),
+            &["example.com/balancer", "target is draining"],
+            "",
         ),
     ]
 }

@@ -139,14 +139,14 @@ pub(super) fn cases() -> Vec<Case> {
                 json!({}),
             ),
             (Pending, R::VolumeUnsatisfiable),
-            &[],
+            &["\"data\" not found"],
             "kubectl get pvc -n default",
         ),
         case(
             "rule_about_other_pods_keeps_the_pod_away",
             pending("node(s) didn't match pod anti-affinity rules", json!({})),
             (Pending, R::PodAffinityBlocked),
-            &[],
+            &["anti-affinity rules"],
             "kubectl edit ds -n default agent",
         ),
         case(
@@ -175,6 +175,7 @@ pub(super) fn cases() -> Vec<Case> {
         case(
             "lesser_pods_make_room",
             pending("Insufficient cpu", json!({"status": {"nominatedNodeName": "n"}}))
+                .other_pod("other-0", "n", json!({}))
                 .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("12:00:20")}})),
             (Pending, R::WaitingForPreemption),
             &["default/other-a"],
@@ -215,6 +216,42 @@ pub(super) fn cases() -> Vec<Case> {
             (Pending, R::Unexplained),
             &[],
             "kubectl describe pod -n default agent-x",
+        ),
+        case(
+            "event_tells_what_the_condition_does_not",
+            plain()
+                .pending_pod("agent-x", "n", "", json!({"status": {"conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}))
+                .event("Pod", "agent-x", "FailedScheduling", &says("Insufficient memory"), "11:59:00"),
+            (Pending, R::InsufficientResource),
+            &["Insufficient memory", "60s"],
+            "",
+        ),
+        case(
+            "condition_comes_before_an_event_that_may_be_cut",
+            pending("Insufficient cpu", json!({}))
+                .event("Pod", "agent-x", "FailedScheduling", &says("Too many pods"), "11:56:00"),
+            (Pending, R::InsufficientResource),
+            &["Insufficient cpu", "3m"],
+            "",
+        ),
+        case(
+            "taint_that_has_gone_since_is_told",
+            pending("node(s) had untolerated taint(s)", json!({})),
+            (Pending, R::UntoleratedNoSchedule),
+            &["3m"],
+            "",
+        ),
+        case(
+            "port_of_a_stranger_does_not_concern_the_rollout",
+            pending("node(s) didn't have free ports for the requested pod ports", on_port(9100))
+                .daemon_set(
+                    json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}),
+                )
+                .other_pod("other-a", "n", on_port(9100)),
+            (Pending, R::HostPortConflict),
+            &["9100/TCP", "default/other-a"],
+            "",
         ),
     ]
 }

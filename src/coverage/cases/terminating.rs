@@ -86,5 +86,19 @@ pub(super) fn cases() -> Vec<Case> {
             &[],
             "",
         ),
+        case(
+            "kubelet_has_a_moment_after_the_grace_period",
+            going("11:59:55", json!({})),
+            (Terminating, R::Terminating),
+            &["0s"],
+            "",
+        ),
+        case(
+            "kubelet_has_had_its_moment_after_the_grace_period",
+            going("11:59:54", json!({})),
+            (Terminating, R::StuckTerminating),
+            &["6s"],
+            "kubectl describe pod -n default agent-x",
+        ),
     ]
 }

@@ -75,8 +75,10 @@ mod tests {
 
     #[test]
     fn limit_ranges_and_the_runtime_class_add_to_what_the_template_asks() {
-        let mut snapshot =
-            world().template(json!({"runtimeClassName": "kata", "initContainers": [{"name": "init"}]})).finish();
+        let mut snapshot = world()
+            .template(json!({"runtimeClassName": "kata", "initContainers": [{"name": "init"}],
+                "tolerations": [{"key": "a"}]}))
+            .finish();
         snapshot.limit_ranges.push(
             from_value(json!({
                 "metadata": {"name": "limits", "namespace": "default"},
@@ -88,13 +90,15 @@ mod tests {
             from_value(json!({
                 "metadata": {"name": "kata"},
                 "overhead": {"podFixed": {"cpu": "250m"}},
-                "scheduling": {"nodeSelector": {"kata": "yes"}},
+                "scheduling": {"nodeSelector": {"kata": "yes"}, "tolerations": [{"key": "a"}, {"key": "kata"}]},
             }))
             .unwrap(),
         );
         let spec = admitted(&snapshot, &snapshot.daemon_sets[0]);
         assert_eq!(template_requests(&spec)["cpu"], 350);
         assert_eq!(spec.node_selector["kata"], "yes");
+        let tolerated: Vec<&str> = spec.tolerations.iter().map(|toleration| toleration.key.as_str()).collect();
+        assert_eq!(tolerated, ["a", "kata"]);
         assert_eq!(spec.containers[0].resources.limits["memory"].text, "64Mi");
     }
 

@@ -198,3 +198,37 @@ fn not_ready(pod: &Pod) -> Finding {
     let message = if condition.is_empty() { message } else { message.words(": ").value(condition) };
     Finding::new(ReasonCode::Unexplained, message, "look at the pod").with_command(describe_pod(pod))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use crate::coverage::test_support::world;
+    use crate::report::reason::ReasonCode;
+
+    #[test]
+    fn rejections_of_the_kubelet_get_advice_by_their_cause() {
+        let advice = |reason: &&str| {
+            let status = json!({"phase": "Failed", "reason": reason, "conditions": [], "containerStatuses": []});
+            let world = world().node("n", json!({})).pod("agent-x", "n", json!({"status": status}));
+            let rejected = world.only_node().reasons.remove(0);
+            assert_eq!(rejected.code, ReasonCode::KubeletRejected, "{reason}");
+            rejected.fix.advice
+        };
+        let causes: [&[&str]; 8] = [
+            &["OutOfpods"],
+            &["OutOfcpu", "OutOfmemory"],
+            &["NodeAffinity", "TaintToleration"],
+            &["NodeShutdown"],
+            &["UnexpectedAdmissionError"],
+            &["TopologyAffinityError", "SMTAlignmentError"],
+            &["AppArmor", "SysctlForbidden"],
+            &["NodePorts"],
+        ];
+        let advice: Vec<BTreeSet<String>> = causes.iter().map(|reasons| reasons.iter().map(advice).collect()).collect();
+        assert!(advice.iter().all(|same| same.len() == 1), "{advice:?}");
+        assert_eq!(advice.iter().flatten().collect::<BTreeSet<_>>().len(), causes.len(), "{advice:?}");
+    }
+}

@@ -358,3 +358,110 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     let advice = "fix the probe, or what keeps it from succeeding";
     Some(Finding::new(ReasonCode::ReadinessFailing, message, advice).with_command(logs(pod, &container.name)))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::{all_started, last_words, none_started};
+    use crate::coverage::test_support::{at, world};
+    use crate::model::pod::{ContainerStateTerminated, Pod};
+    use crate::report::reason::{Reason, ReasonCode};
+
+    /// Returns the reasons for a pod whose container has that status.
+    fn reasons(status: Value) -> Vec<Reason> {
+        world().node("n", json!({})).unready_pod("agent-x", "n", status, json!({})).only_node().reasons
+    }
+
+    #[test]
+    fn a_container_that_was_restarted_has_started() {
+        for (status, none) in [
+            (json!({"state": {"waiting": {"reason": "ContainerCreating"}}}), true),
+            (json!({"state": {"waiting": {"reason": "ContainerCreating"}}, "restartCount": 2}), false),
+            (json!({"state": {"running": {}}}), false),
+            (json!({"lastState": {"terminated": {"exitCode": 1}}}), false),
+        ] {
+            let mut pod =
+                json!({"spec": {"containers": [{"name": "agent"}]}, "status": {"containerStatuses": [status]}});
+            pod["status"]["containerStatuses"][0]["name"] = json!("agent");
+            assert_eq!(none_started(&from_value::<Pod>(pod.clone()).unwrap()), none, "{pod}");
+        }
+    }
+
+    #[test]
+    fn the_last_end_counts_while_it_is_why_the_container_does_not_run() {
+        let status = |state: Value, ended: &str| {
+            json!({"restartCount": 3, "state": state,
+                "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at(ended)}}})
+        };
+        let waiting = |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
+        for (status, code) in [
+            (status(waiting("ContainerCreating", ""), "11:40:00"), ReasonCode::CrashLooping),
+            (status(waiting("ImagePullBackOff", "no such image"), "11:59:00"), ReasonCode::ImagePullFailed),
+            (status(json!({"running": {}}), "11:50:01"), ReasonCode::CrashLooping),
+            (status(json!({"running": {}}), "11:50:00"), ReasonCode::ReadinessFailing),
+        ] {
+            let codes: Vec<ReasonCode> = reasons(status.clone()).iter().map(|reason| reason.code).collect();
+            assert_eq!(codes, [code], "{status}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_ends_by_itself_needs_other_advice_than_one_that_fails() {
+        let advice = |exit_code: i32| {
+            let status = json!({"state": {"terminated": {"exitCode": exit_code}}});
+            reasons(status).remove(0).fix.advice
+        };
+        assert_ne!(advice(0), advice(1));
+    }
+
+    #[test]
+    fn the_last_line_of_a_termination_message_is_cut_if_it_is_long() {
+        let words = |message: &str| {
+            last_words(&ContainerStateTerminated { message: message.to_owned(), ..ContainerStateTerminated::default() })
+        };
+        assert_eq!(words("first\nlast \n\n").as_deref(), Some("last"));
+        let longest = "x".repeat(160);
+        assert_eq!(words(&longest).as_ref(), Some(&longest));
+        assert_eq!(words(&format!("{longest}y")), Some(format!("{longest}…")));
+    }
+
+    #[test]
+    fn the_event_of_a_containers_own_probe_comes_before_newer_ones() {
+        let mut world = world()
+            .node("n", json!({}))
+            .unready_pod("agent-x", "n", json!({"started": true, "state": {"running": {}}}), json!({}))
+            .event("Pod", "agent-x", "Unhealthy", "HTTP 503", "11:57:00")
+            .event("Pod", "agent-x", "Unhealthy", "HTTP 404", "11:58:00")
+            .event("Pod", "agent-x", "Pulled", "HTTP 200", "11:59:00");
+        for (event, container) in world.snapshot.events.iter_mut().zip(["agent", "proxy", "agent"]) {
+            event.involved_object.field_path = format!("spec.containers{{{container}}}");
+        }
+        let reason = world.only_node().reasons.remove(0);
+        assert!(reason.code == ReasonCode::ReadinessFailing && reason.message.contains("503"), "{reason:?}");
+    }
+
+    #[test]
+    fn containers_that_wait_without_a_reason_are_starting() {
+        let reason = reasons(json!({"state": {"waiting": {}}})).remove(0);
+        assert!(reason.code == ReasonCode::ContainersStarting && !reason.message.contains("()"), "{reason:?}");
+    }
+
+    #[test]
+    fn a_pod_has_started_once_its_init_containers_have_completed() {
+        for (state, all) in [
+            (json!({"running": {}}), false),
+            (json!({"terminated": {"exitCode": 1}}), false),
+            (json!({"terminated": {"exitCode": 0}}), true),
+        ] {
+            let pod = json!({
+                "spec": {"initContainers": [{"name": "migrate"}], "containers": [{"name": "agent"}]},
+                "status": {
+                    "initContainerStatuses": [{"name": "migrate", "state": state}],
+                    "containerStatuses": [{"name": "agent", "restartCount": 1}],
+                },
+            });
+            assert_eq!(all_started(&from_value::<Pod>(pod.clone()).unwrap()), all, "{pod}");
+        }
+    }
+}

@@ -88,9 +88,15 @@ fn refusals(index: &Index, daemon_set: &DaemonSet, events: &[&Event], created: O
 mod tests {
     use serde_json::json;
 
-    use super::creation_is_refused;
+    use super::{Creations, creation_is_refused};
     use crate::coverage::index::Index;
-    use crate::coverage::test_support::{at, world};
+    use crate::coverage::test_support::{World, at, world};
+    use crate::report::reason::ReasonCode;
+
+    fn creations(world: World) -> Creations {
+        let snapshot = world.finish();
+        Creations::new(&Index::new(&snapshot), &snapshot.daemon_sets[0])
+    }
 
     #[test]
     fn a_pod_that_was_created_since_shows_that_creation_works() {
@@ -102,6 +108,58 @@ mod tests {
                 .finish();
             creation_is_refused(&Index::new(&snapshot), &snapshot.daemon_sets[0])
         };
-        assert_eq!((refused("11:30:00"), refused("11:50:00")), (true, false));
+        assert_eq!((refused("11:30:00"), refused("11:40:00"), refused("11:50:00")), (true, false, false));
+    }
+
+    #[test]
+    fn a_refusal_counts_from_the_second_in_which_the_revision_was_made() {
+        let refused = |time: &str| {
+            let snapshot =
+                world().event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", time).finish();
+            creation_is_refused(&Index::new(&snapshot), &snapshot.daemon_sets[0])
+        };
+        assert_eq!((refused("10:59:59"), refused("11:00:00")), (false, true));
+    }
+
+    #[test]
+    fn events_tell_when_a_pod_was_last_created_and_deleted() {
+        let event = |world: World, reason: &str, time: &str| world.event("DaemonSet", "agent", reason, "", time);
+        let world = event(world(), "SuccessfulCreate", "11:55:00");
+        let world = event(event(world, "SuccessfulCreate", "11:57:00"), "SuccessfulDelete", "11:58:00");
+        let Creations { created, deleted, .. } = creations(event(world, "FailedCreate", "11:59:00"));
+        assert_eq!((created, deleted), (at("11:57:00").parse().ok(), at("11:58:00").parse().ok()));
+    }
+
+    #[test]
+    fn three_kinds_of_refusals_are_told_each_once() {
+        let world = world()
+            .refusal("pods \"agent-x\" is forbidden: exceeded quota: pods")
+            .refusal("pods \"agent-y\" is forbidden: exceeded quota: cpu")
+            .refusal("admission webhook \"images.example.com\" denied the request: no signature")
+            .refusal("pods \"agent-x\" is forbidden: no PriorityClass with name ghost was found")
+            .refusal("Pod \"agent-x\" is invalid: spec: Required value");
+        let codes: Vec<ReasonCode> = creations(world).refusals.iter().map(|refusal| refusal.code).collect();
+        use ReasonCode as R;
+        assert_eq!(codes, [R::QuotaExceeded, R::WebhookDenied, R::PriorityClassMissing]);
+    }
+
+    #[test]
+    fn a_refusal_before_a_later_success_or_another_spec_is_only_likely() {
+        for (refused, created, likely) in [
+            ("11:59:00", None, false),
+            ("11:59:00", Some("11:59:05"), false),
+            ("11:59:00", Some("11:59:06"), true),
+            // The revision is of 11:00:00.
+            ("11:00:00", None, false),
+            ("10:59:59", None, true),
+        ] {
+            let world = world().event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", refused);
+            let world = match created {
+                Some(time) => world.event("DaemonSet", "agent", "SuccessfulCreate", "Created pod: agent-y", time),
+                None => world,
+            };
+            let message = creations(world).refusals[0].message.to_string();
+            assert_eq!(message.starts_with("likely "), likely, "{refused} {created:?}: {message}");
+        }
     }
 }

@@ -227,3 +227,26 @@ fn pod_spec_rejected(daemon_set: &DaemonSet, message: &str) -> Finding {
     Finding::new(ReasonCode::PodSpecRejected, format!("the API server rejected the pod: {message}"), advice)
         .with_command(command)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{refusal, without_asides};
+
+    #[test]
+    fn a_refusal_is_told_without_the_pod_that_was_never_created() {
+        for (message, words) in [
+            ("Error creating: pods \"agent-x\" is forbidden: no room", "no room"),
+            ("(combined from similar events): Error creating: pods is forbidden: no room", "no room"),
+            ("services \"agent\" is forbidden: no room", "services \"agent\" is forbidden: no room"),
+            ("timeout", "timeout"),
+        ] {
+            assert_eq!(refusal(message), words);
+        }
+    }
+
+    #[test]
+    fn violations_are_told_without_the_containers_that_have_them() {
+        let violations = "hostPort (container \"a\" uses hostPort 80 (TCP)), seccompProfile (pod must set it)";
+        assert_eq!(without_asides(violations), "hostPort, seccompProfile");
+    }
+}

@@ -116,3 +116,43 @@ pub(crate) fn expired_lease(snapshot: &Snapshot) -> Option<Timestamp> {
     let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
     (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::expired_lease;
+    use crate::coverage::test_support::{at, world};
+
+    #[test]
+    fn a_lease_has_expired_a_while_after_its_duration() {
+        let expired = |renewed: &str| {
+            let mut snapshot = world().finish();
+            // That of the scheduler does not count.
+            for (name, renewed) in [("kube-scheduler", "11:00:00"), ("kube-controller-manager", renewed)] {
+                let lease = json!({
+                    "metadata": {"name": name, "namespace": "kube-system"},
+                    "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15},
+                });
+                snapshot.leases.push(from_value(lease).unwrap());
+            }
+            expired_lease(&snapshot).is_some()
+        };
+        assert_eq!((expired("11:59:00"), expired("11:58:59")), (false, true));
+    }
+
+    #[test]
+    fn a_finalizer_is_told_only_if_there_is_one() {
+        let told = |finalizers: &[&str]| {
+            let metadata = json!({"deletionTimestamp": at("11:50:00"), "finalizers": finalizers});
+            world()
+                .daemon_set(json!({"metadata": metadata}))
+                .coverage()
+                .concerns
+                .remove(0)
+                .message
+                .contains("finalizer")
+        };
+        assert_eq!((told(&[]), told(&["orphan"])), (false, true));
+    }
+}

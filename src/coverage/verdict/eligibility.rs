@@ -372,3 +372,89 @@ fn toleration_for(taint: &Taint) -> String {
     let matching = if value.is_empty() { "operator: Exists".to_owned() } else { format!("value: {value:?}") };
     format!("{{key: {key}, {matching}, effect: {effect}}}")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::requirement_text;
+    use crate::coverage::test_support::world;
+    use crate::report::reason::{Reason, ReasonCode};
+    use crate::scheduling::affinity::FailingRequirement;
+
+    fn reasons(template: Value, node: Value) -> Vec<Reason> {
+        world().template(template).node("n", node).only_node().reasons
+    }
+
+    #[test]
+    fn taints_that_stay_come_before_those_that_pass() {
+        let taints = json!([
+            {"key": "node.kubernetes.io/network-unavailable", "effect": "NoSchedule"},
+            {"key": "dedicated", "effect": "NoSchedule"},
+            {"key": "retired", "effect": "NoExecute"},
+        ]);
+        let reasons = reasons(json!({}), json!({"spec": {"taints": taints}}));
+        let codes: Vec<ReasonCode> = reasons.iter().map(|reason| reason.code).collect();
+        use ReasonCode as R;
+        assert_eq!(codes, [R::UntoleratedNoExecute, R::UntoleratedNoSchedule, R::NetworkUnavailable]);
+    }
+
+    #[test]
+    fn only_a_label_that_people_set_is_to_be_set() {
+        let people = "";
+        for (key, by) in [
+            ("disk", people),
+            ("example.com/disk", people),
+            ("mykubernetes.io/disk", people),
+            ("node-role.kubernetes.io/edge", people),
+            ("node-restriction.kubernetes.io/team", people),
+            ("example.com.node-restriction.kubernetes.io/team", people),
+            ("kubernetes.io/arch", "kubelet"),
+            ("topology.kubernetes.io/zone", "kubelet"),
+            ("karpenter.sh/nodepool", "pool"),
+            ("nvidia.com/gpu.present", "NVIDIA"),
+            ("amd.com/gpu.family", "AMD"),
+            ("gpu.intel.com/family", "Intel"),
+            ("intel.feature.node.kubernetes.io/gpu", "Intel"),
+            ("feature.node.kubernetes.io/cpu-model.id", "node feature discovery"),
+        ] {
+            let advice = &reasons(json!({"nodeSelector": {key: "a"}}), json!({}))[0].fix.advice;
+            assert_eq!(advice.contains(&format!("{key}=a")), by == people, "{key}: {advice}");
+            assert!(advice.contains(by), "{key}: {advice}");
+        }
+    }
+
+    #[test]
+    fn a_taint_that_passes_or_warns_is_not_to_be_tolerated() {
+        for (key, tolerate) in [
+            ("dedicated", true),
+            ("node.kubernetes.io/out-of-service", false),
+            ("node.cloudprovider.kubernetes.io/uninitialized", false),
+            ("node.cloudprovider.kubernetes.io/shutdown", false),
+            ("ToBeDeletedByClusterAutoscaler", false),
+            ("karpenter.sh/disrupted", false),
+            ("karpenter.sh/unregistered", false),
+        ] {
+            let taint = json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
+            let advice = &reasons(json!({}), taint)[0].fix.advice;
+            assert_eq!(advice.contains(&format!("key: {key}")), tolerate, "{key}: {advice}");
+        }
+    }
+
+    #[test]
+    fn requirements_are_written_as_selectors_are() {
+        for (operator, values, text) in [
+            ("In", vec!["a", "b"], "zone in (a,b)"),
+            ("NotIn", vec!["a"], "zone notin (a)"),
+            ("Exists", vec![], "zone"),
+            ("DoesNotExist", vec![], "!zone"),
+            ("Gt", vec!["5"], "zone > 5"),
+            ("Lt", vec!["5"], "zone < 5"),
+        ] {
+            let values = values.into_iter().map(str::to_owned).collect();
+            let (key, operator) = ("zone".to_owned(), operator.to_owned());
+            let requirement = FailingRequirement { key, operator, values, field: false, actual: None };
+            assert_eq!(requirement_text(&requirement), text);
+        }
+    }
+}

@@ -192,7 +192,7 @@ fn events(subject: &Subject, node: &Node, should_run: bool, pods: &[&Pod]) -> Ve
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::coverage::test_support::{World, world};
+    use crate::coverage::test_support::{World, at, world};
     use crate::report::coverage::{Check, Explanation};
     use crate::report::reason::ReasonCode;
 
@@ -352,5 +352,155 @@ mod tests {
         assert_eq!(story.readiness_gates, ["example.com/balancer is not met: the condition was never set"]);
         assert_eq!(story.finalizers, ["example.com/hold"]);
         assert_eq!(story.events[0].reason, "Unhealthy");
+    }
+
+    #[test]
+    fn the_pod_that_gives_the_state_is_the_one_that_is_named() {
+        let failed = json!({"status": {"phase": "Failed", "conditions": [], "containerStatuses": []}});
+        let crashing = json!({"status": {"conditions": [], "containerStatuses": [
+            {"name": "agent", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}});
+        let going = json!({"metadata": {"deletionTimestamp": at("12:00:20")}, "status": {"conditions": []}});
+        for (old, new, named, other) in [
+            (&failed, &crashing, "agent-new", "agent-old"),
+            (&going, &failed, "agent-new", "agent-old"),
+            (&going, &json!({}), "agent-old", "agent-new"),
+        ] {
+            let mut new = new.clone();
+            new["metadata"]["creationTimestamp"] = json!(at("11:45:00"));
+            let world = world().node("n", json!({})).pod("agent-old", "n", old.clone()).pod("agent-new", "n", new);
+            let summary = explained(world).summary;
+            assert!(summary.contains(named) && !summary.contains(other), "{summary}");
+        }
+    }
+
+    #[test]
+    fn a_report_of_the_scheduler_is_held_against_the_rules_before_the_one_that_it_names() {
+        for (says, cpu, agrees) in [
+            ("1 cannot allocate all claims", "1", None),
+            ("1 cannot allocate all claims", "6", Some(false)),
+            ("1 Insufficient cpu, 1 cannot allocate all claims", "6", Some(true)),
+            ("2 node(s) didn't satisfy plugin(s) [NodeAffinity]", "1", None),
+        ] {
+            let says = format!("0/2 nodes are available: {says}.");
+            let world = world().node("n", json!({})).pending_pod("agent-x", "n", &says, asking(cpu));
+            assert_eq!(explained(world).scheduler_says.unwrap().agrees, agrees, "{says} {cpu}");
+        }
+    }
+
+    #[test]
+    fn only_a_label_that_comes_close_is_a_near_miss() {
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]}]}}});
+        for (template, misses) in [
+            (json!({"nodeSelector": {"os": "linux"}}), 2),
+            (json!({"nodeSelector": {"os": "windows"}}), 1),
+            // The node has the label itself, too.
+            (json!({"affinity": affinity}), 1),
+        ] {
+            let labels = json!({"os": "Linux", "kubernetes.io/os": "plan9", "beta.kubernetes.io/os": "plan9"});
+            let explanation =
+                explained(world().template(template.clone()).node("n", json!({"metadata": {"labels": labels}})));
+            assert_eq!(explanation.near_misses.len(), misses, "{template}: {:?}", explanation.near_misses);
+        }
+    }
+
+    #[test]
+    fn rules_that_pass_are_told_with_what_they_were_checked_against() {
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}}});
+        let explanation = explained(
+            world()
+                .template(json!({"affinity": affinity, "tolerations": [{"key": "dedicated", "value": "gpu"}]}))
+                .node(
+                    "n",
+                    json!({
+                        "metadata": {"labels": {"zone": "a"}},
+                        "spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]},
+                    }),
+                ),
+        );
+        for (rule, value) in [("node affinity", "zone in (a)"), ("taint", "by dedicated=gpu:")] {
+            let check = explanation.eligibility.iter().find(|check| check.rule == rule).unwrap();
+            assert!(check.passed == Some(true) && check.detail.contains(value), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn an_available_pod_is_told_with_what_is_wrong_beside_it() {
+        let available = || world().node("n", json!({})).pod("agent-x", "n", json!({}));
+        let summary = explained(available()).summary;
+        assert!(summary.contains("agent-x") && !summary.contains("but"), "{summary}");
+        let second = json!({"metadata": {"creationTimestamp": at("11:45:00")}});
+        let summary = explained(available().pod("agent-y", "n", second)).summary;
+        assert!(["agent-x", "but", "agent-y"].iter().all(|word| summary.contains(word)), "{summary}");
+    }
+
+    #[test]
+    fn the_scheduler_is_not_quoted_about_a_pod_that_is_bound() {
+        let world = world().node("n", json!({})).pod("agent-x", "n", json!({}));
+        let explanation = explained(world.event("Pod", "agent-x", "FailedScheduling", insufficient(), "11:29:00"));
+        assert_eq!(explanation.scheduler_says, None);
+    }
+
+    #[test]
+    fn a_term_that_fails_on_one_requirement_is_a_near_miss_with_the_label_that_was_meant() {
+        let expressions = json!([{"key": "kubernetes.io/hostname", "operator": "Exists"},
+            {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]);
+        let explanation = explained(
+            world()
+                .template(json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+                    {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}}}))
+                .node("n", json!({"metadata": {"labels": {"beta.kubernetes.io/os": "linux"}}})),
+        );
+        let values = ["AffinityTermMismatch", "kubernetes.io/os in (linux)", "beta.kubernetes.io/os=linux"];
+        let misses = &explanation.near_misses;
+        assert_eq!(misses.len(), values.len(), "{misses:?}");
+        assert!(misses.iter().zip(values).all(|(miss, value)| miss.contains(value)), "{misses:?}");
+        let affinity = explanation.eligibility.iter().find(|check| check.rule == "node affinity").unwrap();
+        assert_eq!((affinity.passed, affinity.code), (Some(false), Some(ReasonCode::AffinityTermMismatch)));
+        assert!(affinity.detail.contains(values[1]) && affinity.detail.contains("1 of 2"), "{}", affinity.detail);
+    }
+
+    #[test]
+    fn events_of_the_daemon_set_are_told_if_they_concern_the_node() {
+        let told = |has_pod: bool| {
+            let node = world().node("n", json!({}));
+            let world = if has_pod { node.pod("agent-x", "n", json!({})) } else { node };
+            let event = |world: World, reason: &str, message: &str, time: &str| {
+                world.event("DaemonSet", "agent", reason, message, time)
+            };
+            let world = event(world, "SuccessfulCreate", "Created pod: agent-x", "11:31:00");
+            let world = event(world, "SuccessfulDelete", "Deleted pod: agent-y", "11:32:00");
+            let world = event(world, "SelectingAll", "This daemon set is selecting all pods.", "11:33:00");
+            let world = event(world, "FailedCreate", "Error creating: timeout", "11:34:00");
+            let events = explained(world).events;
+            events.into_iter().map(|event| event.reason).collect::<Vec<_>>()
+        };
+        assert_eq!(told(true), ["SelectingAll", "SuccessfulCreate"]);
+        assert_eq!(told(false), ["FailedCreate", "SelectingAll"]);
+    }
+
+    #[test]
+    fn the_node_that_the_template_names_is_checked() {
+        for (name, passed, code) in [("n", true, None), ("other", false, Some(ReasonCode::NodeNameMismatch))] {
+            let explanation = explained(world().template(json!({"nodeName": name})).node("n", json!({})));
+            let check = &explanation.eligibility[0];
+            assert_eq!((check.rule.as_str(), check.passed, check.code), ("nodeName", Some(passed), code));
+        }
+    }
+
+    #[test]
+    fn what_the_scheduler_and_the_kubelet_say_is_checked_beside_the_arithmetic() {
+        let not_ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": at("11:50:00")});
+        let world = world()
+            .node("n", json!({"status": {"conditions": [not_ready]}}))
+            .other_pod("other-a", "n", asking("1500m"))
+            .pending_pod("agent-x", "n", "0/1 nodes are available: 1 cannot allocate all claims.", asking("500m"));
+        let checks = explained(world).scheduling;
+        let of = |rule: &str| checks.iter().find(|check| check.rule == rule).map(|check| (check.passed, check.code));
+        assert_eq!(of("scheduler"), Some((Some(false), Some(ReasonCode::DeviceClaimUnsatisfied))));
+        assert_eq!(of("node ready"), Some((Some(false), Some(ReasonCode::NodeUnreachable))));
+        let cpu = checks.iter().find(|check| check.rule == "cpu").unwrap();
+        assert!(cpu.passed == Some(true) && cpu.detail.contains("2500m"), "{cpu:?}");
     }
 }

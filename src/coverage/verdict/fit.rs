@@ -181,3 +181,35 @@ pub fn port_text(port: &ContainerPort) -> String {
     };
     format!("port {}/{protocol}{address}", port.host_port)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::port_text;
+    use crate::coverage::test_support::world;
+    use crate::model::pod::ContainerPort;
+    use crate::report::reason::ReasonCode;
+
+    #[test]
+    fn a_request_is_to_be_lowered_only_to_what_the_node_has() {
+        let advice = |resource: &str, requested: &str| {
+            let container = json!({"name": "agent", "resources": {"requests": {resource: requested}}});
+            let pod = json!({"spec": {"containers": [container]}});
+            let reason =
+                world().node("n", json!({})).pending_pod("agent-x", "n", "", pod).only_node().reasons.remove(1);
+            assert_eq!(reason.code, ReasonCode::NeverFits);
+            reason.fix.advice
+        };
+        assert!(advice("cpu", "6").contains(" 4 "), "{}", advice("cpu", "6"));
+        assert!(!advice("example.com/gpu", "1").contains(" 0 "), "{}", advice("example.com/gpu", "1"));
+    }
+
+    #[test]
+    fn a_port_has_an_address_unless_it_is_every_one() {
+        for (address, text) in [("", "9100/TCP"), ("0.0.0.0", "9100/TCP"), ("10.0.0.1", " 10.0.0.1")] {
+            let port = ContainerPort { host_port: 9100, host_ip: address.to_owned(), ..ContainerPort::default() };
+            assert!(port_text(&port).ends_with(text), "{}", port_text(&port));
+        }
+    }
+}

@@ -279,3 +279,60 @@ fn duplicate_pod(subject: &Subject, pods: &[&Pod]) -> Option<Finding> {
     let message = message.words("; the controller keeps the oldest bound one and deletes the others");
     Some(Finding::new(ReasonCode::DuplicatePod, message, "wait; if the pod remains, check kube-controller-manager"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::coverage::test_support::{World, at, world};
+    use crate::report::reason::ReasonCode;
+
+    fn codes(world: World) -> Vec<ReasonCode> {
+        world.only_node().reasons.iter().map(|reason| reason.code).collect()
+    }
+
+    #[test]
+    fn a_pod_that_is_leaving_is_no_trouble_beside_an_available_one() {
+        let going = json!({"metadata": {"creationTimestamp": at("11:45:00"), "deletionTimestamp": at("12:00:20")}});
+        let crashing = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let world = world().node("n", json!({})).pod("agent-x", "n", json!({}));
+        assert_eq!(codes(world.unready_pod("agent-y", "n", crashing, going)), []);
+    }
+
+    #[test]
+    fn a_surge_pod_may_take_ten_minutes_to_start() {
+        let beside = |created: &str| {
+            let world = world()
+                .daemon_set(
+                    json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}),
+                )
+                .node("n", json!({}))
+                .pod("agent-old", "n", json!({"metadata": {"labels": {"controller-revision-hash": "hash1"}}}));
+            let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+            let created = json!({"metadata": {"creationTimestamp": at(created)}});
+            codes(world.unready_pod("agent-new", "n", starting, created))
+        };
+        assert_eq!(beside("11:50:00"), []);
+        assert_eq!(beside("11:49:59"), [ReasonCode::ContainersStarting]);
+    }
+
+    #[test]
+    fn a_pod_on_an_ineligible_node_is_not_to_be_waited_for_if_the_controller_does_not_act() {
+        let advice = |daemon_set: Value, renewed: &str| {
+            let mut world = world()
+                .template(json!({"nodeSelector": {"disk": "ssd"}}))
+                .daemon_set(daemon_set)
+                .node("n", json!({}))
+                .pod("agent-x", "n", json!({}));
+            let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+                "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15}});
+            world.snapshot.leases.push(serde_json::from_value(lease).unwrap());
+            let reason = world.only_node().reasons.remove(0);
+            assert_eq!(reason.code, ReasonCode::PodOnIneligibleNode);
+            reason.fix.advice
+        };
+        let down = advice(json!({}), "11:48:00");
+        assert_ne!(advice(json!({}), "11:59:55"), down);
+        assert_eq!(advice(json!({"metadata": {"generation": 3}}), "11:59:55"), down);
+    }
+}

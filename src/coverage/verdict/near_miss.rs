@@ -140,6 +140,7 @@ mod tests {
     fn values_that_count_up_are_no_typo() {
         assert!(!is_near_value("us-east-1a", "us-east-1b"), "one letter of a short suffix is a choice");
         assert!(!is_near_value("zone-1", "zone-2"));
+        assert!(!is_near_value("linux", "linux"));
         assert!(is_near_value("linux", "Linux"));
         assert!(is_near_value("linux", "linxu"));
     }
@@ -151,6 +152,7 @@ mod tests {
             Some("system-node-critical")
         );
         assert_eq!(near_name("gvisor", ["kata", "runc"].into_iter()), None);
+        assert_eq!(near_name("gvisor", ["advisor"].into_iter()), None, "two letters of six are too many");
     }
 
     #[test]
@@ -177,6 +179,33 @@ mod tests {
             wrong(toleration("Equal", "cpu", "NoSchedule")).as_deref(),
             Some("value \"cpu\" instead of \"gpu\"")
         );
+        assert_eq!(wrong(toleration("Equal", "cpu", "NoExecute")).as_deref(), Some("another value and effect"));
         assert_eq!(wrong(toleration("Exists", "", "NoSchedule")), None, "it tolerates the taint");
+    }
+
+    #[test]
+    fn a_name_under_another_prefix_is_meant_unless_it_is_short() {
+        let node = labels(&[("storage.example.org/tier", "gold"), ("b.example.org/az", "1")]);
+        assert_eq!(near_key("example.com/tier", &node), Some(("storage.example.org/tier", "gold")));
+        assert_eq!(near_key("a.example.com/az", &node), None);
+    }
+
+    #[test]
+    fn a_toleration_of_another_key_is_close_if_the_keys_are() {
+        let taint = Taint {
+            key: "node-role.kubernetes.io/control-plane".to_owned(),
+            effect: "NoSchedule".to_owned(),
+            ..Taint::default()
+        };
+        for (key, effect, close) in [
+            ("node-role.kubernetes.io/master", "NoSchedule", true),
+            ("node-role.kubernetes.io/controlplane", "NoSchedule", true),
+            ("node-role.kubernetes.io/master", "NoExecute", false),
+            ("dedicated", "NoSchedule", false),
+        ] {
+            let (key, effect, operator) = (key.to_owned(), effect.to_owned(), "Exists".to_owned());
+            let toleration = Toleration { key, effect, operator, ..Toleration::default() };
+            assert_eq!(near_toleration(&taint, std::slice::from_ref(&toleration)).is_some(), close, "{toleration:?}");
+        }
     }
 }

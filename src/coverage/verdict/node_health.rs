@@ -44,3 +44,21 @@ pub fn repair(now: Timestamp, node: &Node) -> &'static str {
         "check the kubelet and the network of the node"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::repair;
+    use crate::coverage::test_support::at;
+
+    #[test]
+    fn a_node_is_not_to_be_deleted_before_it_was_gone_for_an_hour() {
+        let may_delete = |since: &str| {
+            let ready = json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": at(since)});
+            let node = from_value(json!({"status": {"conditions": [ready]}})).unwrap();
+            repair(at("12:00:00").parse().unwrap(), &node).contains("delete")
+        };
+        assert_eq!((may_delete("11:00:01"), may_delete("11:00:00")), (false, true));
+    }
+}

@@ -169,3 +169,82 @@ fn event_line(event: &Event) -> EventLine {
         message: event.message.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::coverage::test_support::{World, at, world};
+    use crate::report::coverage::PodStory;
+
+    fn told(world: World) -> PodStory {
+        world.only_node().explanation.unwrap().pods.remove(0)
+    }
+
+    fn plain() -> World {
+        world().node("n", json!({}))
+    }
+
+    #[test]
+    fn the_grace_period_is_told_until_it_is_over_and_then_how_long_ago_that_was() {
+        for (deadline, words) in [("12:00:20", "left: 20s"), ("12:00:00", "left: 0s"), ("11:50:00", "10m past")] {
+            let pod = json!({"metadata": {"deletionTimestamp": at(deadline)}});
+            let phase = told(plain().pod("agent-x", "n", pod)).phase;
+            assert!(phase.contains(words), "{phase}");
+        }
+    }
+
+    #[test]
+    fn a_waiting_container_is_told_with_what_the_kubelet_says_of_it() {
+        let state = |waiting: Value| {
+            let status = json!({"state": {"waiting": waiting}});
+            told(plain().unready_pod("agent-x", "n", status, json!({}))).containers.remove(0).state
+        };
+        assert_eq!(state(json!({"reason": "ContainerCreating"})), "waiting: ContainerCreating");
+        let message = json!({"reason": "ErrImagePull", "message": "no such image\n"});
+        assert_eq!(state(message), "waiting: ErrImagePull: no such image");
+    }
+
+    #[test]
+    fn what_the_scheduler_reports_is_not_told_again_as_a_condition() {
+        let conditions = json!([
+            {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: 1 Too many pods."},
+            {"type": "example.com/approved", "status": "False"},
+        ]);
+        let pod = json!({"status": {"conditions": conditions}});
+        assert_eq!(told(plain().pending_pod("agent-x", "n", "", pod)).conditions, ["example.com/approved=False"]);
+    }
+
+    #[test]
+    fn each_readiness_gate_is_told_with_its_condition() {
+        let pod = json!({
+            "spec": {"readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}, {"conditionType": "c"}]},
+            "status": {"conditions": [{"type": "a", "status": "True"}, {"type": "b", "status": "False"}]},
+        });
+        let gates = told(plain().pod("agent-x", "n", pod)).readiness_gates;
+        assert_eq!(gates, ["a is met", "b is not met: False", "c is not met: the condition was never set"]);
+    }
+
+    #[test]
+    fn events_that_differ_in_numbers_alone_are_told_once() {
+        let world = plain()
+            .pod("agent-x", "n", json!({}))
+            .event("Pod", "agent-x", "Pulling", "attempt 1", "11:57:00")
+            .event("Pod", "agent-x", "Pulling", "attempt 2", "11:58:00")
+            .event("Pod", "agent-x", "Pulling", "done", "11:59:00");
+        let events = told(world).events;
+        assert_eq!(events.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), ["done", "attempt 2"]);
+    }
+
+    #[test]
+    fn the_five_newest_events_are_told() {
+        let world = ["a", "b", "c", "d", "e", "f"]
+            .iter()
+            .zip(51..)
+            .fold(plain().pod("agent-x", "n", json!({})), |world, (reason, minute)| {
+                world.event("Pod", "agent-x", reason, "", &format!("11:{minute}:00"))
+            });
+        let reasons: Vec<String> = told(world).events.into_iter().map(|event| event.reason).collect();
+        assert_eq!(reasons, ["f", "e", "d", "c", "b"]);
+    }
+}

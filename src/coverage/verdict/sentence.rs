@@ -258,5 +258,14 @@ mod tests {
         let sentence = |words: &str, number| key(Sentence::from(words).number(number));
         assert_eq!(sentence("a", 1), sentence("a", 2));
         assert_ne!(sentence("a", 1), sentence("b", 1));
+        let amount = |resource| key(Sentence::from("free: ").amount(resource, 1));
+        assert_ne!(amount("cpu"), amount("memory"));
+        let name = |many| key(Sentence::from("held by ").name("default/a", many));
+        assert_ne!(name("pods of default/web"), name("pods of default/db"));
+    }
+
+    #[test]
+    fn words_are_the_same_however_they_were_joined() {
+        assert_eq!(Sentence::from("a ").then(Sentence::from("b").number(1)), Sentence::from("a b").number(1));
     }
 }

@@ -99,3 +99,29 @@ pub fn orphaned_target(pod: &Pod) -> Finding {
     };
     Finding::new(ReasonCode::OrphanedTarget, message, advice)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::disruption;
+
+    #[test]
+    fn a_disruption_is_told_in_words_while_it_lasts() {
+        let told = |status: &str, reason: &str| {
+            let condition = json!({"type": "DisruptionTarget", "status": status, "reason": reason});
+            disruption(&from_value(json!({"status": {"conditions": [condition]}})).unwrap())
+        };
+        for reason in [
+            "PreemptionByScheduler",
+            "DeletionByTaintManager",
+            "EvictionByEvictionAPI",
+            "DeletionByPodGC",
+            "TerminationByKubelet",
+        ] {
+            assert!(told("True", reason).is_some_and(|words| words != reason), "{reason}");
+            assert_eq!(told("False", reason), None);
+        }
+        assert_eq!(told("True", "NewReason").as_deref(), Some("NewReason"));
+    }
+}

@@ -357,3 +357,66 @@ fn unexplained(pod: &Pod) -> Finding {
     let message = "the pod is not bound, and nothing that was read explains why";
     Finding::new(ReasonCode::Unexplained, message, "look at the pod").with_command(describe_pod(pod))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use crate::coverage::test_support::world;
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::report::reason::ReasonCode as R;
+
+    fn says(reason: &str) -> String {
+        format!("0/2 nodes are available: 1 {reason}, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].")
+    }
+
+    #[test]
+    fn taints_of_both_effects_are_what_the_scheduler_calls_untolerated() {
+        for (effect, code) in [("NoSchedule", R::UntoleratedNoSchedule), ("NoExecute", R::UntoleratedNoExecute)] {
+            let world = world()
+                .template(json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}]}))
+                .node("n", json!({"spec": {"taints": [{"key": "dedicated", "effect": effect}]}}))
+                .pending_pod(
+                    "agent-x",
+                    "n",
+                    &says("node(s) had untolerated taint(s)"),
+                    json!({"spec": {"tolerations": []}}),
+                );
+            let codes: Vec<R> = world.only_node().reasons.iter().map(|reason| reason.code).collect();
+            assert_eq!(codes, [code]);
+        }
+    }
+
+    #[test]
+    fn what_the_scheduler_says_of_a_node_that_was_not_read_gets_advice_by_its_cause() {
+        let mut advice = BTreeSet::new();
+        let causes = [
+            ("Insufficient cpu", R::InsufficientResource),
+            ("Too many pods", R::TooManyPods),
+            ("node(s) didn't have free ports for the requested pod ports", R::HostPortConflict),
+            ("node(s) had untolerated taint(s)", R::UntoleratedNoSchedule),
+            ("node(s) didn't match Pod's node affinity/selector", R::InjectedNodeSelector),
+        ];
+        for (cause, code) in causes {
+            let mut world = world().pending_pod("agent-x", "n", &says(cause), json!({}));
+            let forbidden = GapCause::Forbidden("list nodes".to_owned());
+            world.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause: forbidden });
+            let reason = world.only_node().reasons.remove(0);
+            assert_eq!(reason.code, code, "{cause}");
+            advice.insert(reason.fix.advice);
+        }
+        assert_eq!(advice.len(), causes.len(), "{advice:?}");
+    }
+
+    #[test]
+    fn what_the_scheduler_says_comes_before_another_rule_that_fails_by_now() {
+        let container = json!({"name": "agent", "resources": {"requests": {"cpu": "6"}}});
+        let says = says("node(s) didn't have free ports for the requested pod ports");
+        let pod = json!({"spec": {"containers": [container]}});
+        let node = world().node("n", json!({})).pending_pod("agent-x", "n", &says, pod).only_node();
+        let codes: Vec<R> = node.reasons.iter().map(|reason| reason.code).collect();
+        assert_eq!(codes, [R::HostPortConflict, R::NeverFits]);
+    }
+}

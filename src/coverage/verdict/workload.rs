@@ -47,6 +47,9 @@ mod tests {
         };
         assert_eq!(of("web-5d4f9c8b7d-x2x4z", "ReplicaSet", "web-5d4f9c8b7d"), "a/web");
         assert_eq!(of("web-front-x2x4z", "ReplicaSet", "web-front"), "a/web-front");
+        assert_eq!(of("web-frontend-x2x4z", "ReplicaSet", "web-frontend"), "a/web-frontend");
+        assert_eq!(of("web-5d4f9c-x2x4z", "ReplicaSet", "web-5d4f9c"), "a/web");
+        assert_eq!(of("web-5d4f9-x2x4z", "ReplicaSet", "web-5d4f9"), "a/web-5d4f9");
         assert_eq!(of("db-0", "StatefulSet", "db"), "a/db");
         assert_eq!(of("etcd-node-1", "Node", "node-1"), "a/etcd");
         assert_eq!(workload(&from_value(json!({"metadata": {"name": "bare", "namespace": "a"}})).unwrap()), "a/bare");

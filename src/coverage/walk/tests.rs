@@ -279,3 +279,41 @@ fn a_likely_mistake_is_no_warning_if_only_one_node_was_looked_at() {
     let report = &coverage(&snapshot, &options).daemon_sets[0];
     assert_eq!((report.counts.eligible, report.concerns.as_slice()), (Some(0), [].as_slice()));
 }
+
+#[test]
+fn what_a_dump_does_not_have_is_told_from_what_may_not_be_read() {
+    let told = |kind, cause| {
+        let mut world = world().node("a", json!({}));
+        world.snapshot.gaps.push(Gap { kind, namespace: None, cause });
+        let node = world.only_node();
+        assert_eq!(node.reasons[0].code, ReasonCode::Unexplained, "{node:?}");
+        (node.state, node.reasons[0].message.clone(), node.reasons[0].fix.advice.clone())
+    };
+    let forbidden = || GapCause::Forbidden("list".to_owned());
+    let (state, _, advice) = told(Kind::Pods, GapCause::NotInDump);
+    assert!(state == NodeState::Unknown && advice.contains("kubectl ds snapshot -A"), "{advice}");
+    let (state, _, advice) = told(Kind::Pods, forbidden());
+    assert!(state == NodeState::Unknown && !advice.contains("snapshot"), "{advice}");
+    assert_ne!(told(Kind::Events, GapCause::NotInDump), told(Kind::Events, forbidden()));
+}
+
+#[test]
+fn whether_a_pod_is_updated_is_known_only_by_the_revisions() {
+    let updated = |generation: i64, is_known: bool| {
+        let old =
+            json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
+        let mut world = world()
+            .daemon_set(json!({"metadata": {"generation": generation}}))
+            .node("a", json!({}))
+            .pod("agent-a", "a", old);
+        world.snapshot.controller_revisions.clear();
+        if !is_known {
+            let cause = GapCause::Forbidden("list controllerrevisions".to_owned());
+            world.snapshot.gaps.push(Gap { kind: Kind::ControllerRevisions, namespace: None, cause });
+        }
+        world.only_node().pods[0].updated
+    };
+    assert_eq!((updated(2, false), updated(2, true)), (None, None));
+    // The revision of a template that the controller has not seen does not exist yet.
+    assert_eq!((updated(3, false), updated(3, true)), (None, Some(false)));
+}

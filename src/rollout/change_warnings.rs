@@ -205,3 +205,92 @@ fn field_managers(daemon_set: &DaemonSet) -> impl Iterator<Item = &str> {
     let managers = daemon_set.object.pointer("/metadata/managedFields").and_then(Value::as_array);
     managers.into_iter().flatten().filter_map(|entry| entry.get("manager")?.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Written, last_applied, managers, obstacles};
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::template::Template;
+    use crate::report::plan::{Warning, WarningCode};
+
+    fn daemon_set(object: Value) -> DaemonSet {
+        DaemonSet::from_object(object).unwrap()
+    }
+
+    fn codes<'a>(warnings: impl IntoIterator<Item = &'a Warning>) -> Vec<WarningCode> {
+        warnings.into_iter().map(|warning| warning.code).collect()
+    }
+
+    #[test]
+    fn each_tool_is_told_by_its_marks_or_by_the_fields_that_it_writes() {
+        use WarningCode::{ArgoCd, Flux, Helm};
+        let annotation = |key: &str, value: &str| json!({"annotations": {key: value}});
+        let label = |key: &str, value: &str| json!({"labels": {key: value}});
+        let writes = |manager: &str| json!({"managedFields": [{"manager": manager, "operation": "Update"}]});
+        let helm_release = "helm.toolkit.fluxcd.io/name";
+        for (metadata, expected) in [
+            (annotation("argocd.argoproj.io/tracking-id", "web:apps/DaemonSet:default/agent"), &[ArgoCd][..]),
+            (annotation("argocd.argoproj.io/tracking-id", ""), &[]),
+            (label("argocd.argoproj.io/instance", "web"), &[ArgoCd]),
+            (writes("argocd-controller"), &[ArgoCd]),
+            (label("kustomize.toolkit.fluxcd.io/name", "web"), &[Flux]),
+            (writes("kustomize-controller"), &[Flux]),
+            (annotation("meta.helm.sh/release-name", "web"), &[Helm]),
+            (annotation("meta.helm.sh/release-name", ""), &[]),
+            (label("app.kubernetes.io/managed-by", "Helm"), &[Helm]),
+            (writes("helm"), &[Helm]),
+            // The release is Flux's.
+            (json!({"labels": {helm_release: "web"}, "annotations": {"meta.helm.sh/release-name": "web"}}), &[Flux]),
+            (writes("kubectl-edit"), &[]),
+        ] {
+            let warnings = managers(&daemon_set(json!({"metadata": metadata})), Written::Template);
+            assert_eq!(codes(&warnings), expected, "{metadata}");
+        }
+        let of_flux = |key: &str| {
+            managers(&daemon_set(json!({"metadata": label(key, "web")})), Written::Template).remove(0).message
+        };
+        assert!(of_flux(helm_release).contains("HelmRelease"));
+        assert!(of_flux("kustomize.toolkit.fluxcd.io/name").contains("Kustomization"));
+    }
+
+    #[test]
+    fn the_last_applied_manifest_puts_back_another_template() {
+        let template = |image: &str| json!({"spec": {"containers": [{"name": "agent", "image": image}]}});
+        let applied = |image: &str| {
+            let manifest = json!({"spec": {"template": template(image)}}).to_string();
+            let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": manifest});
+            let daemon_set = daemon_set(json!({"metadata": {"annotations": annotations}}));
+            codes(&last_applied(&daemon_set, &Template::new(template("agent:2"))))
+        };
+        assert_eq!(applied("agent:1"), [WarningCode::LastApplied]);
+        assert_eq!(applied("agent:2"), []);
+    }
+
+    #[test]
+    fn what_keeps_a_template_from_pods_is_told() {
+        use WarningCode::{InPlace, NoHistory, OnDelete, Partition, Paused};
+        let (apps, advanced) = ("apps/v1", "apps.kruise.io/v1beta1");
+        let rolling = |fields: Value| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": fields}});
+        let in_place = || rolling(json!({"rollingUpdateType": "InPlaceIfPossible"}));
+        for (version, spec, restarts_only, expected) in [
+            (apps, json!({}), true, &[][..]),
+            (apps, json!({"updateStrategy": {"type": "OnDelete"}}), false, &[OnDelete]),
+            (apps, json!({"revisionHistoryLimit": 0}), false, &[NoHistory]),
+            (apps, json!({"revisionHistoryLimit": 1}), false, &[]),
+            (advanced, rolling(json!({})), true, &[]),
+            (advanced, rolling(json!({"paused": true})), false, &[Paused]),
+            (advanced, rolling(json!({"partition": 2})), false, &[Partition]),
+            (advanced, rolling(json!({"partition": "30%"})), false, &[Partition]),
+            (advanced, rolling(json!({"partition": 0})), false, &[]),
+            (advanced, rolling(json!({"partition": "0%"})), false, &[]),
+            // Only where nothing but the annotation changes does no container restart.
+            (advanced, in_place(), true, &[InPlace]),
+            (advanced, in_place(), false, &[]),
+        ] {
+            let daemon_set = daemon_set(json!({"apiVersion": version, "spec": spec}));
+            assert_eq!(codes(&obstacles(&daemon_set, restarts_only)), expected, "{version} {spec}");
+        }
+    }
+}

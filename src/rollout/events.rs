@@ -184,3 +184,72 @@ impl Followed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Events, NodeChange};
+    use crate::coverage::test_support::{at, world};
+    use crate::report::node_map::{MapNode, MapState, NodeMap};
+    use crate::report::reason::ReasonCode;
+    use crate::report::rollout_status::RolloutStatusReport;
+    use crate::rollout::status::rollout_status;
+
+    fn node(state: MapState, pod: &str, restarts: i64, reason: Option<ReasonCode>) -> MapNode {
+        MapNode { name: "n".to_owned(), state, pod: Some(pod.to_owned()), restarts, reason, since: None }
+    }
+
+    fn report(time: &str, node: MapNode) -> RolloutStatusReport {
+        let mut report = rollout_status(&world().daemon_set(json!({})).finish(), None);
+        report.now = at(time).parse().unwrap();
+        report.daemon_sets[0].map = Some(NodeMap::grouped("zone", false, [(None, node)].into_iter()));
+        report
+    }
+
+    #[test]
+    fn what_happens_on_a_node_is_told_from_two_states_of_it() {
+        use MapState::{Failing, NoPod, Old, Updated, Updating};
+        use NodeChange::{OldAvailable, Restarted};
+        let crashing = Some(ReasonCode::CrashLooping);
+        let starting = Some(ReasonCode::ContainersStarting);
+        for (before, after, expected) in [
+            (node(Old, "a", 0, None), node(Updating, "b", 0, None), &[NodeChange::Updating][..]),
+            (node(Updated, "a", 0, None), node(NoPod, "a", 0, None), &[NodeChange::Updating]),
+            (node(Updating, "a", 0, None), node(NoPod, "a", 0, None), &[]),
+            // It was unavailable when it was first seen, half a minute ago.
+            (node(Updating, "b", 0, None), node(Updated, "b", 0, None), &[NodeChange::Updated(Some(30))]),
+            // It was never unavailable: the pod of a surge took over.
+            (node(Old, "a", 0, None), node(Updated, "b", 0, None), &[NodeChange::Updated(None)]),
+            (node(Updated, "b", 0, None), node(Updated, "c", 0, None), &[NodeChange::Updated(None)]),
+            (node(Updated, "b", 0, None), node(Updated, "b", 1, None), &[Restarted(1)]),
+            (node(Updating, "b", 0, None), node(Failing, "b", 0, crashing), &[NodeChange::Failing(crashing)]),
+            (node(Updating, "b", 0, starting), node(Failing, "b", 0, starting), &[NodeChange::Failing(starting)]),
+            (node(Failing, "b", 0, starting), node(Failing, "b", 0, crashing), &[NodeChange::Failing(crashing)]),
+            (node(Failing, "b", 1, crashing), node(Failing, "b", 3, crashing), &[Restarted(3)]),
+            (node(Updating, "a", 0, None), node(Old, "a", 0, None), &[OldAvailable]),
+            (node(Failing, "a", 0, crashing), node(Old, "a", 0, None), &[OldAvailable]),
+            (node(Old, "a", 0, None), node(Old, "a", 1, None), &[Restarted(1)]),
+            // Another template was rolled out.
+            (node(Updated, "a", 0, None), node(Old, "a", 0, None), &[]),
+        ] {
+            let context = format!("{before:?} {after:?}");
+            let mut events = Events::default();
+            events.update(&report("12:00:00", before));
+            let report = report("12:00:30", after);
+            events.update(&report);
+            let changes: Vec<NodeChange> =
+                events.of(&report.daemon_sets[0]).into_iter().map(|event| event.change).collect();
+            assert_eq!(changes, expected, "{context}");
+        }
+    }
+
+    #[test]
+    fn restarts_are_added_up_and_a_new_pod_begins_to_count_from_0() {
+        let mut events = Events::default();
+        let seen = [("a", 5), ("a", 7), ("b", 2), ("b", 3)];
+        let reports = seen.map(|(pod, restarts)| report("12:00:00", node(MapState::Updated, pod, restarts, None)));
+        reports.iter().for_each(|report| events.update(report));
+        assert_eq!(events.summary(&reports[0].daemon_sets[0]).restarts, [("n".to_owned(), 5)]);
+    }
+}

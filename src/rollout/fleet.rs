@@ -112,10 +112,12 @@ fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Trouble]) -> Flee
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::fleet;
-    use crate::coverage::test_support::world;
+    use crate::coverage::test_support::{World, at, world};
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
     use crate::report::list::FleetStatus;
     use crate::report::reason::ReasonCode;
 
@@ -189,5 +191,124 @@ mod tests {
         let kind = crate::model::snapshot::Kind::Pods;
         unread.snapshot.gaps.push(crate::model::snapshot::Gap { kind, namespace: None, cause });
         assert_eq!(status(unread), FleetStatus::Unknown);
+    }
+
+    /// Returns the world's DaemonSet with another name, on the nodes of the pool of this name.
+    fn of_pool(snapshot: &Snapshot, name: &str, patch: impl Fn(&mut Value)) -> DaemonSet {
+        let mut object = snapshot.daemon_sets[0].object.clone();
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["uid"] = json!(format!("{name}-uid"));
+        object["spec"]["template"]["spec"]["nodeSelector"] = json!({"pool": name});
+        patch(&mut object);
+        DaemonSet::from_object(object).unwrap()
+    }
+
+    fn in_pool(pool: &str) -> Value {
+        json!({"metadata": {"labels": {"pool": pool}}})
+    }
+
+    fn owned_by(name: &str) -> Value {
+        json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name,
+            "uid": format!("{name}-uid"), "controller": true}]}})
+    }
+
+    fn order(mut snapshot: Snapshot, daemon_sets: Vec<DaemonSet>) -> Vec<String> {
+        snapshot.daemon_sets = daemon_sets;
+        let rows = fleet(&snapshot).daemon_sets;
+        rows.into_iter().map(|row| format!("{}/{} {:?}", row.namespace, row.name, row.status)).collect()
+    }
+
+    #[test]
+    fn what_fails_comes_before_what_takes_time() {
+        let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let mut young = owned_by("a");
+        young["metadata"]["creationTimestamp"] = json!(at("11:59:50"));
+        young["status"]["conditions"] =
+            json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:59:50")}]);
+        let crashes = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let snapshot = world()
+            .node("a0", in_pool("a"))
+            .unready_pod("a0", "a0", starting, young)
+            .node("b0", in_pool("B"))
+            .node("c0", in_pool("c"))
+            .unready_pod("c0", "c0", crashes(), owned_by("c"))
+            .node("d0", in_pool("d"))
+            .pod("d0", "d0", owned_by("d"))
+            .node("d1", in_pool("d"))
+            .unready_pod("d1", "d1", crashes(), owned_by("d"))
+            .finish();
+        let daemon_sets = vec![
+            of_pool(&snapshot, "a", |_| {}),
+            of_pool(&snapshot, "b", |_| {}),
+            of_pool(&snapshot, "c", |object| object["metadata"]["generation"] = json!(3)),
+            of_pool(&snapshot, "d", |_| {}),
+        ];
+        // No node is eligible for b, most likely by mistake.
+        let expected = ["default/d Blocked", "default/c NotObserved", "default/b NoNodes", "default/a Progressing"];
+        assert_eq!(order(snapshot, daemon_sets), expected);
+    }
+
+    #[test]
+    fn of_those_alike_critical_ones_come_first_and_then_those_that_miss_the_most_of_their_nodes() {
+        let pools = ["a", "a", "b", "b", "b", "c", "c", "c", "d", "d", "d"].into_iter().enumerate();
+        let world = pools.fold(world(), |world, (number, pool)| world.node(&format!("n{number}"), in_pool(pool)));
+        // a misses 1 pod of 2, b 2 of 3, c and d 1 of 3.
+        let world = world.pod("a0", "n0", owned_by("a")).pod("b0", "n2", owned_by("b"));
+        let world = world.pod("c0", "n5", owned_by("c")).pod("c1", "n6", owned_by("c"));
+        let mut in_kube_system = owned_by("d");
+        in_kube_system["metadata"]["namespace"] = json!("kube-system");
+        let world = world.pod("d0", "n8", in_kube_system.clone()).pod("d1", "n9", in_kube_system);
+        let snapshot = world.finish();
+        let priority = "system-node-critical";
+        let daemon_sets = vec![
+            of_pool(&snapshot, "a", |_| {}),
+            of_pool(&snapshot, "b", |_| {}),
+            of_pool(&snapshot, "c", |object| object["spec"]["template"]["spec"]["priorityClassName"] = json!(priority)),
+            of_pool(&snapshot, "d", |object| object["metadata"]["namespace"] = json!("kube-system")),
+        ];
+        let expected = ["default/c", "kube-system/d", "default/b", "default/a"];
+        assert_eq!(order(snapshot, daemon_sets), expected.map(|name| format!("{name} Progressing")));
+    }
+
+    #[test]
+    fn nodes_that_are_not_ready_are_counted() {
+        let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+        let world = world().node("a", ready("True")).node("b", ready("True")).node("c", ready("Unknown"));
+        let world = world.node("d", ready("False")).node("e", ready("True"));
+        let report = fleet(&world.node("f", json!({"status": {"conditions": []}})).finish());
+        assert_eq!((report.nodes_total, report.nodes_not_ready), (Some(6), Some(3)));
+    }
+
+    #[test]
+    fn nodes_are_counted_unless_none_could_be_read() {
+        let total = |nodes: usize, is_complete: bool| {
+            let mut world = (0..nodes).fold(world(), |world, number| world.node(&format!("n{number}"), json!({})));
+            if !is_complete {
+                let cause = GapCause::Forbidden("list nodes".to_owned());
+                world.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
+            }
+            let report = fleet(&world.finish());
+            (report.nodes_total, report.nodes_not_ready)
+        };
+        assert_eq!([total(0, true), total(2, true), total(2, false)], [0, 2, 2].map(|total| (Some(total), Some(0))));
+        assert_eq!(total(0, false), (None, None));
+    }
+
+    #[test]
+    fn a_rollout_is_not_complete_while_a_second_pod_is_terminating() {
+        let terminating =
+            json!({"metadata": {"creationTimestamp": at("11:40:00"), "deletionTimestamp": at("12:00:20")}});
+        let one = || world().node("a", json!({})).pod("agent-a", "a", json!({}));
+        let status = |world: World| fleet(&world.finish()).daemon_sets[0].status;
+        assert_eq!(status(one()), FleetStatus::Healthy);
+        assert_eq!(status(one().pod("agent-b", "a", terminating)), FleetStatus::Progressing);
+    }
+
+    #[test]
+    fn a_complete_rollout_beside_nodes_in_trouble_is_degraded() {
+        let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
+        let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+        let row = fleet(&world.node("b", tainted).pod("agent-b", "b", json!({})).finish()).daemon_sets.remove(0);
+        assert_eq!((row.status, row.troubles[0].code), (FleetStatus::Degraded, ReasonCode::Misscheduled));
     }
 }

@@ -183,3 +183,95 @@ pub fn manifest_with(daemon_set: &DaemonSet, template: &Template) -> Value {
     spec["template"] = template.value().clone();
     json!({"apiVersion": daemon_set.api_version(), "kind": "DaemonSet", "metadata": metadata, "spec": spec})
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{changes_between, histories, manifest_with};
+    use crate::coverage::test_support::{World, world};
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::report::history::HistoryReport;
+    use crate::rollout::revisions::Revisions;
+
+    /// A DaemonSet of `agent:2` and the revisions of these images, with their numbers.
+    fn with_revisions(images: &[(i64, &str)]) -> World {
+        let mut world = world().template(json!({"initContainers": [{"name": "init", "image": "init:1"}]}));
+        world.snapshot.controller_revisions.clear();
+        images
+            .iter()
+            .fold(world, |world, (number, image)| world.revision_of_image(&format!("hash{number}"), *number, image))
+    }
+
+    fn told(world: World) -> HistoryReport {
+        histories(&world.finish()).remove(0)
+    }
+
+    #[test]
+    fn a_row_has_the_images_of_all_containers_and_the_cause_if_there_is_one() {
+        let mut world = with_revisions(&[(1, "agent:1"), (2, "agent:2"), (3, "agent:3")]);
+        for (revision, cause) in world.snapshot.controller_revisions.iter_mut().zip(["", "an update"]) {
+            revision.annotations.insert("kubernetes.io/change-cause".to_owned(), cause.to_owned());
+        }
+        let rows = told(world).revisions;
+        let images: Vec<&[String]> = rows.iter().map(|row| row.images.as_slice()).collect();
+        assert_eq!(images, [["init:1", "agent:3"], ["init:1", "agent:2"], ["init:1", "agent:1"]]);
+        let causes: Vec<Option<&str>> = rows.iter().map(|row| row.change_cause.as_deref()).collect();
+        assert_eq!(causes, [None, Some("an update"), None]);
+    }
+
+    #[test]
+    fn a_note_tells_what_the_controller_has_yet_to_do_and_of_pods_without_a_revision() {
+        let notes = |images: &[(i64, &str)], hashes: &[&str], is_known: bool| {
+            let mut world = hashes.iter().enumerate().fold(with_revisions(images), |world, (number, hash)| {
+                world.pod(
+                    &format!("agent-{number}"),
+                    "a",
+                    json!({"metadata": {"labels": {"controller-revision-hash": hash}}}),
+                )
+            });
+            if !is_known {
+                let cause = GapCause::Forbidden("list controllerrevisions".to_owned());
+                world.snapshot.gaps.push(Gap { kind: Kind::ControllerRevisions, namespace: None, cause });
+            }
+            told(world).notes
+        };
+        let starts = |notes: Vec<String>, expected: &[&str]| {
+            assert_eq!(notes.len(), expected.len(), "{notes:?}");
+            assert!(notes.iter().zip(expected).all(|(note, start)| note.starts_with(start)), "{notes:?}");
+        };
+        let both = [(1, "agent:1"), (2, "agent:2")];
+        starts(notes(&both, &["hash1", "hash2"], true), &[]);
+        starts(notes(&[(1, "agent:1")], &[], true), &["the live template has no revision yet"]);
+        // It was rolled back, and the controller has not given its revision another number yet.
+        starts(notes(&[(1, "agent:2"), (2, "agent:1")], &[], true), &["the live template is that of revision 1"]);
+        starts(notes(&both, &["hash9", "hash2"], true), &["1 pod is"]);
+        starts(notes(&both, &["hash9", "hash2", "hash8"], true), &["2 pods are"]);
+        // Without the revisions, nothing of this is known.
+        starts(notes(&[], &["hash9"], false), &[]);
+    }
+
+    #[test]
+    fn the_changes_between_two_revisions_are_told_if_both_are_there() {
+        let snapshot = with_revisions(&[(1, "agent:1"), (2, "agent:2")]).finish();
+        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        assert_eq!(changes_between(&revisions, 1, 2), ["image agent 1 → 2"]);
+        assert_eq!(changes_between(&revisions, 2, 1), ["image agent 2 → 1"]);
+        assert_eq!(changes_between(&revisions, 1, 3), [""; 0]);
+    }
+
+    #[test]
+    fn a_manifest_leaves_out_what_describes_the_live_template() {
+        let metadata = |patch: Value| {
+            let snapshot = world().daemon_set(json!({"metadata": patch})).finish();
+            let daemon_set = &snapshot.daemon_sets[0];
+            manifest_with(daemon_set, &daemon_set.template())["metadata"].clone()
+        };
+        let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
+        assert_eq!(
+            metadata(json!({"labels": {"team": "a"}, "annotations": {"note": "b", last_applied: "{}"}})),
+            json!({"name": "agent", "namespace": "default", "labels": {"team": "a"}, "annotations": {"note": "b"}})
+        );
+        assert_eq!(metadata(json!({})), json!({"name": "agent", "namespace": "default"}));
+    }
+}

@@ -112,3 +112,68 @@ pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
     };
     Some(Warning::new(WarningCode::SurgePodsDeleted, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{pace_warnings, template_at_once};
+    use crate::coverage::test_support::world;
+    use crate::report::plan::{Effect, Pace, WarningCode};
+
+    fn effect(desired: i64, after: Pace) -> Effect {
+        let (outdated, not_replaced, before, revisions_deleted) = (None, None, None, None);
+        Effect {
+            desired,
+            outdated,
+            not_replaced,
+            before,
+            after: Some(after),
+            surge_pods_deleted: Vec::new(),
+            revisions_deleted,
+        }
+    }
+
+    fn pace(surges: bool, allowed: i64, min_rollout_seconds: i64) -> Pace {
+        let (in_use, replaced_now, replaced_regardless) = (None, None, None);
+        Pace { surges, allowed, in_use, replaced_now, replaced_regardless, min_rollout_seconds }
+    }
+
+    #[test]
+    fn only_what_the_new_pace_breaks_is_warned_of() {
+        use WarningCode::{AllAtOnce, DisruptionBudget, SlowRollout};
+        let mut snapshot = world().finish();
+        let budget = json!({"metadata": {"name": "few", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "agent"}}}});
+        snapshot.pod_disruption_budgets.push(serde_json::from_value(budget).unwrap());
+        let daemon_set = &snapshot.daemon_sets[0];
+        for (before, after, desired, expected) in [
+            (None, pace(false, 2, 0), 10, &[DisruptionBudget][..]),
+            (Some(pace(false, 1, 0)), pace(false, 2, 0), 10, &[DisruptionBudget]),
+            (Some(pace(false, 2, 0)), pace(false, 2, 0), 10, &[]),
+            // A surge makes no pod unavailable.
+            (None, pace(true, 2, 0), 10, &[]),
+            (None, pace(true, 10, 0), 10, &[AllAtOnce]),
+            (None, pace(true, 2, 0), 2, &[AllAtOnce]),
+            (None, pace(true, 1, 0), 1, &[]),
+            (None, pace(true, 1, 3600), 10, &[SlowRollout]),
+            (None, pace(true, 1, 3599), 10, &[]),
+            (Some(pace(true, 1, 1800)), pace(true, 1, 3600), 10, &[SlowRollout]),
+            (Some(pace(true, 1, 3600)), pace(true, 1, 3600), 10, &[]),
+            (Some(pace(true, 1, 7200)), pace(true, 1, 3600), 10, &[]),
+        ] {
+            let warnings = pace_warnings(before, &effect(desired, after), daemon_set, &snapshot);
+            let codes: Vec<WarningCode> = warnings.iter().map(|warning| warning.code).collect();
+            assert_eq!(codes, expected, "{before:?} {after:?} {desired}");
+        }
+    }
+
+    #[test]
+    fn a_template_that_reaches_all_nodes_at_once_is_warned_of_unless_they_are_few() {
+        let is_warned_of = |desired, allowed| template_at_once(&effect(desired, pace(false, allowed, 0))).is_some();
+        assert_eq!(
+            [(6, 6), (5, 5), (6, 5), (1, 1)].map(|(desired, allowed)| is_warned_of(desired, allowed)),
+            [true, false, false, false]
+        );
+    }
+}

@@ -153,6 +153,7 @@ fn not_recreated(index: &Index<'_>, replacement: &Replacement<'_>, replaced: &[(
 mod tests {
     use serde_json::{Value, json};
 
+    use super::{Replacement, replacement_warnings};
     use crate::coverage::test_support::{World, at, world};
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::restart::restart;
@@ -199,6 +200,20 @@ mod tests {
     }
 
     #[test]
+    fn a_strategy_that_replaces_the_pods_of_a_failing_revision_is_warned_of() {
+        let warned_of = |strategy: &str| {
+            let world = bad_revision().daemon_set(json!({"spec": {"updateStrategy": {"type": strategy}}}));
+            let snapshot = world.finish();
+            let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+            let replacement = Replacement::of_strategy(&snapshot.daemon_sets[0], &revisions)?;
+            let warnings = replacement_warnings(&revisions, &replacement, &snapshot);
+            Some(warnings.into_iter().map(|warning| warning.code).collect::<Vec<_>>())
+        };
+        assert_eq!(warned_of("RollingUpdate"), Some(vec![WarningCode::RevisionFails]));
+        assert_eq!(warned_of("OnDelete"), None);
+    }
+
+    #[test]
     fn new_pods_that_are_refused_are_warned_of() {
         let refusal =
             "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
@@ -217,6 +232,11 @@ mod tests {
         let plan = restarted(world().node("m", cordoned()).pod("b", "m", json!({})));
         assert_eq!(codes(&plan), [WarningCode::NotRecreated]);
         assert!(plan.warnings[0].message.starts_with("pod b on m is deleted"), "{}", plan.warnings[0].message);
+        let two = world().node("m", cordoned()).pod("b", "m", json!({})).node("o", cordoned()).pod("c", "o", json!({}));
+        let plan = restarted(two);
+        assert_eq!(codes(&plan), [WarningCode::NotRecreated]);
+        let message = &plan.warnings[0].message;
+        assert!(message.starts_with("2 pods") && message.ends_with("b on m, c on o"), "{message}");
         // The controller deletes the pod of an evicting node anyway.
         let evicting = json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}});
         assert_eq!(codes(&restarted(world().node("m", evicting).pod("b", "m", json!({})))), []);

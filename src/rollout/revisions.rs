@@ -179,3 +179,59 @@ fn belongs_to(owner: &OwnerReference, daemon_set: &DaemonSet) -> String {
     };
     format!("it belongs to {kind} {}", owner.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Revisions;
+    use crate::coverage::test_support::{at, world};
+    use crate::model::controller_revision::ControllerRevision;
+
+    #[test]
+    fn revisions_of_others_are_skipped_with_the_reason_if_their_labels_match() {
+        let owner = |kind: &str, api_version: &str, name: &str, uid: &str| {
+            let owner = json!({"kind": kind, "apiVersion": api_version, "name": name, "uid": uid, "controller": true});
+            json!([owner])
+        };
+        let matching = || json!({"labels": {"app": "agent"}});
+        for (mut metadata, owners, taken, skipped) in [
+            (matching(), owner("DaemonSet", "apps/v1", "agent", "agent-uid"), 1, None),
+            // The controller adopts a revision without an owner, unless it is being deleted.
+            (matching(), json!([]), 1, None),
+            (json!({}), json!([]), 0, None),
+            (
+                json!({"labels": {"app": "agent"}, "deletionTimestamp": at("11:59:00")}),
+                json!([]),
+                0,
+                Some("it has no owner"),
+            ),
+            (
+                matching(),
+                owner("DaemonSet", "apps/v1", "agent", "former"),
+                0,
+                Some("it belongs to a former DaemonSet of this name"),
+            ),
+            (matching(), owner("DaemonSet", "apps/v1", "other", "o"), 0, Some("it belongs to DaemonSet other")),
+            (matching(), owner("StatefulSet", "apps/v1", "agent", "o"), 0, Some("it belongs to StatefulSet agent")),
+            (
+                matching(),
+                owner("DaemonSet", "apps.kruise.io/v1beta1", "agent", "o"),
+                0,
+                Some("it belongs to Advanced DaemonSet agent"),
+            ),
+            (json!({}), owner("StatefulSet", "apps/v1", "db", "o"), 0, None),
+        ] {
+            metadata["name"] = json!("r");
+            metadata["namespace"] = json!("default");
+            metadata["ownerReferences"] = owners;
+            let mut world = world();
+            let revision: Value = json!({"metadata": metadata, "revision": 1});
+            world.snapshot.controller_revisions = vec![ControllerRevision::from_object(revision.clone()).unwrap()];
+            let snapshot = world.finish();
+            let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+            let reasons: Vec<&str> = revisions.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
+            assert_eq!((revisions.all.len(), reasons), (taken, skipped.into_iter().collect()), "{revision}");
+        }
+    }
+}

@@ -100,4 +100,12 @@ mod tests {
             assert_eq!(standstills.last(Duration::from_secs(60), now), lasts, "{verdicts:?}");
         }
     }
+
+    #[test]
+    fn what_was_before_a_time_in_which_nothing_was_known_does_not_count() {
+        let (mut standstills, now) = after(&[(Verdict::Blocked, 0, 1), (Verdict::Blocked, 60, 1)]);
+        assert!(standstills.last(Duration::from_secs(60), now));
+        standstills.clear();
+        assert!(!standstills.last(Duration::from_secs(60), now));
+    }
 }

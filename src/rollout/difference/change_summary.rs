@@ -307,6 +307,22 @@ mod tests {
                 "-annotation restartedAt",
             ),
             ("newField", json!({}), json!([]), "newField"),
+            // An image that is mounted as a volume is none that runs.
+            ("spec.volumes[data].image", json!(null), json!({"reference": "data:1"}), "volume data"),
+            ("spec.containers", json!(null), json!([]), "+containers"),
+            ("spec.hostAliases (order)", json!(["a", "b"]), json!(["b", "a"]), "order of hostAliases"),
+            ("spec.ephemeralContainers[x]", json!(null), json!({}), "+ephemeral container x"),
+            ("spec.containers[agent].volumeDevices[/dev/x]", json!(null), json!({}), "+device /dev/x"),
+            ("spec.hostAliases[1.2.3.4]", json!(null), json!({}), "+hostAlias 1.2.3.4"),
+            ("spec.topologySpreadConstraints[zone]", json!(null), json!({}), "+topologySpread zone"),
+            ("spec.resourceClaims[x]", json!(null), json!({}), "+resourceClaim x"),
+            ("spec.affinity.nodeAffinity.required", json!(null), json!({}), "nodeAffinity"),
+            ("spec.imagePullSecrets[x]", json!(null), json!({}), "+imagePullSecret x"),
+            ("spec.readinessGates[x]", json!(null), json!({}), "+readinessGate x"),
+            ("spec.schedulingGates[x]", json!(null), json!({}), "+schedulingGate x"),
+            // Only keys of more than 16 characters are shortened.
+            ("spec.nodeSelector[example.com/disk]", json!(null), json!("ssd"), "+nodeSelector example.com/disk=ssd"),
+            ("spec.nodeSelector[example.com/disks]", json!(null), json!("ssd"), "+nodeSelector disks=ssd"),
         ] {
             assert_eq!(said(path, from, to), words, "{path}");
         }
@@ -316,6 +332,7 @@ mod tests {
     fn values_that_are_long_or_no_plain_text_are_left_out() {
         let priority = |to: Value| said("spec.priorityClassName", json!("low"), to);
         assert_eq!(priority(json!("x".repeat(17))), "priorityClassName");
+        assert_eq!(priority(json!("x".repeat(16))), format!("priorityClassName low → {}", "x".repeat(16)));
         assert_eq!(priority(json!("a\nb")), "priorityClassName low → \"a\\nb\"");
         assert_eq!(priority(json!({})), "priorityClassName");
     }

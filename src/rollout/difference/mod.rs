@@ -434,6 +434,15 @@ mod tests {
             [r#"~ env[A] "1" → {"name":"A","valueFrom":{"secretKeyRef":{"key":"b","name":"s"}}}"#]
         );
         assert_eq!(in_container(env(json!({"name": "A"})), json!({})), [r#"- env[A] """#]);
+        assert_eq!(
+            in_container(env(json!({"name": "A"})), env(secret("b"))),
+            [r#"~ env[A] "" → {"name":"A","valueFrom":{"secretKeyRef":{"key":"b","name":"s"}}}"#]
+        );
+        // What is not known of a variable is not left out.
+        assert_eq!(
+            in_container(env(json!({"name": "A", "value": "1", "new": "x"})), json!({})),
+            [r#"- env[A] {"name":"A","new":"x","value":"1"}"#]
+        );
     }
 
     #[test]

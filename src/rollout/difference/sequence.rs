@@ -94,3 +94,63 @@ fn longest_common_subsequence(from: &[Value], to: &[Value]) -> Vec<(usize, usize
     }
     common
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{difference, longest_common_subsequence};
+    use crate::report::change::{Op, Path};
+
+    /// Returns all lists of up to so many of three items.
+    fn lists(longest: usize) -> Vec<Vec<Value>> {
+        let mut all = vec![Vec::new()];
+        let mut last = all.clone();
+        for _ in 0..longest {
+            let longer = |list: &Vec<Value>| ["a", "b", "c"].map(|item| [&list[..], &[json!(item)]].concat());
+            last = last.iter().flat_map(longer).collect();
+            all.extend(last.clone());
+        }
+        all
+    }
+
+    /// Returns the length of the longest common subsequence by its definition.
+    fn longest(from: &[Value], to: &[Value]) -> usize {
+        match (from, to) {
+            ([one, from @ ..], [other, to @ ..]) if one == other => 1 + longest(from, to),
+            ([_, shorter @ ..], [_, rest @ ..]) => longest(shorter, to).max(longest(from, rest)),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn what_stays_is_as_much_as_possible_and_the_same_in_both_directions() {
+        for from in lists(4) {
+            for to in lists(4) {
+                let common = longest_common_subsequence(&from, &to);
+                assert!(common.iter().all(|&(old, new)| from[old] == to[new]), "{from:?} {to:?}");
+                assert!(
+                    common.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1),
+                    "{from:?} {to:?}"
+                );
+                assert_eq!(common.len(), longest(&from, &to), "{from:?} {to:?}");
+                let reverse = longest_common_subsequence(&to, &from);
+                let reverse: Vec<(usize, usize)> = reverse.into_iter().map(|(new, old)| (old, new)).collect();
+                assert_eq!(common, reverse, "{from:?} {to:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flag_with_another_value_is_replaced_even_beside_items_that_were_added() {
+        let ops = |from: &[&str], to: &[&str]| {
+            let values = |items: &[&str]| items.iter().map(|&item| json!(item)).collect::<Vec<_>>();
+            let changes = difference(&Path::default(), &values(from), &values(to));
+            changes.iter().map(|change| (change.path.to_string(), change.op)).collect::<Vec<_>>()
+        };
+        let at = |index: usize, op: Op| (format!("[{index}]"), op);
+        let from = ["-a", "--level=info", "-z"];
+        assert_eq!(ops(&from, &["-a", "--level=debug", "-b", "-z"]), [at(1, Op::Replace), at(2, Op::Add)]);
+        assert_eq!(ops(&from, &["-a", "--mode=fast", "-b", "-z"]), [at(1, Op::Remove), at(1, Op::Add), at(2, Op::Add)]);
+    }
+}

@@ -1,12 +1,13 @@
-//! Situations of which real clusters have shown that they are easily told wrong.
+//! Situations of which real clusters have shown that they are easily told wrong, and those that each rule tells apart.
 
 use serde_json::{Value, json};
 
-use super::rollout_status;
+use super::{rollout_status, rollout_status_with_map};
 use crate::coverage::test_support::{World, at, world};
 use crate::model::snapshot::Snapshot;
+use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{RolloutStatus, Verdict};
+use crate::report::rollout_status::{RolloutStatus, SuspectKind, Verdict};
 
 fn status(world: World) -> RolloutStatus {
     rollout_status(&world.finish(), None).daemon_sets.remove(0)
@@ -123,6 +124,10 @@ fn there_is_no_time_left_for_what_cannot_go_on() {
     assert_eq!(eta(with_a_pace()), Some(1800));
     // A node that stays as it is does not count.
     assert_eq!(eta(crashing(with_a_pace(), "x")), Some(1800));
+    // Nor does one whose old pod stays beside a surge pod that stays as it is.
+    let surging = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 2}}}});
+    let surging = with_a_pace().daemon_set(surging);
+    assert_eq!(eta(with_states(surging, &["old + new crashing"])), Some(1800));
     // The old pod waits behind two that stay as they are.
     assert_eq!(eta(crashing(crashing(with_a_pace(), "x"), "y")), None);
     let refused = with_a_pace().node("refused", json!({}));
@@ -287,6 +292,14 @@ fn a_controller_that_creates_pods_as_fast_as_they_fail_makes_no_progress() {
     roomy.snapshot.pods.retain(|pod| pod.metadata.name != "agent-b-new");
     assert_eq!(status(roomy).verdict, Verdict::Progressing);
 
+    // Nor does one that has created them before the node was no longer eligible.
+    let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
+    let young = failed(&json!({"metadata": {"creationTimestamp": at("11:59:30")}}));
+    let leaving = world().daemon_set(json!({"spec": {"updateStrategy": surge(1)}})).node("b", json!({}));
+    let leaving = leaving.pod("agent-b", "b", old()).node("x", tainted).pod("agent-x", "x", old());
+    let leaving = (0..3).fold(leaving, |world, number| world.pod(&format!("agent-x-{number}"), "x", young.clone()));
+    assert_eq!(status(leaving).verdict, Verdict::Blocked);
+
     let rolled_back = |number: usize| {
         let world = surging(world()).node("a", json!({})).pod("agent-a", "a", json!({}));
         (0..number).fold(world, |world, number| world.pod(&format!("agent-a-{number}"), "a", failed(&old())))
@@ -378,4 +391,379 @@ fn an_advanced_daemon_set_is_paused_when_it_has_updated_what_it_may() {
         "{}",
         in_place.strategy
     );
+}
+
+/// Adds nodes `n0`, `n1`, … each with the pods of such states, joined by ` + `. A `tainted` node is not eligible but keeps
+/// its pod, an `evicting` one does not, and of an `unreachable` one nothing is heard.
+fn with_states(world: World, nodes: &[&str]) -> World {
+    let taint = |effect: &str| json!({"spec": {"taints": [{"key": "dedicated", "effect": effect}]}});
+    nodes.iter().enumerate().fold(world, |world, (number, states)| {
+        let node = format!("n{number}");
+        let object = match states.split(' ').next() {
+            Some("tainted") => taint("NoSchedule"),
+            Some("evicting") => taint("NoExecute"),
+            Some("unreachable") => {
+                let unknown = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:50:00")}]);
+                json!({"status": {"conditions": unknown}})
+            }
+            _ => json!({}),
+        };
+        states.split(" + ").fold(world.node(&node, object), |world, state| {
+            let state = ["tainted ", "evicting ", "unreachable "].into_iter().fold(state, str::trim_start_matches);
+            // The pod of a surge is the younger one.
+            let (pod, created, mut patch) = match state.starts_with("old") {
+                true => (format!("{node}-old"), "11:30:00", old()),
+                false => (format!("{node}-new"), "11:40:00", json!({})),
+            };
+            patch["metadata"]["creationTimestamp"] = json!(at(created));
+            match state {
+                "old" | "new" => world.pod(&pod, &node, patch),
+                "old crashing" | "new crashing" => {
+                    let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+                    world.unready_pod(&pod, &node, crashes, patch)
+                }
+                "new starting" => {
+                    patch["metadata"]["creationTimestamp"] = json!(at("11:59:55"));
+                    patch["status"]["conditions"] =
+                        json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:59:55")}]);
+                    let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+                    world.unready_pod(&pod, &node, starting, patch)
+                }
+                "new terminating" => {
+                    patch["metadata"]["deletionTimestamp"] = json!(at("12:00:20"));
+                    world.pod(&pod, &node, patch)
+                }
+                "no pod" => world,
+                state => panic!("{state}"),
+            }
+        })
+    })
+}
+
+/// The DaemonSet of `agent:2` with the revisions of these images, the last of which is the current one.
+fn with_images(revisions: &[(&str, i64, &str)]) -> World {
+    let mut world = world();
+    world.snapshot.controller_revisions.clear();
+    revisions.iter().fold(world, |world, (hash, number, image)| world.revision_of_image(hash, *number, image))
+}
+
+fn two_revisions() -> World {
+    with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")])
+}
+
+fn with_strategy(world: World, strategy: Value) -> World {
+    world.daemon_set(json!({"spec": {"updateStrategy": strategy}}))
+}
+
+fn on_delete(world: World) -> World {
+    with_strategy(world, json!({"type": "OnDelete"}))
+}
+
+fn surge(number: usize) -> Value {
+    json!({"rollingUpdate": {"maxSurge": number, "maxUnavailable": 0}})
+}
+
+fn refused(world: World) -> World {
+    world.refusal("pods \"agent-x\" is forbidden: violates PodSecurity \"restricted:latest\": privileged")
+}
+
+#[test]
+fn the_revision_that_is_asked_about_is_the_current_one_or_not() {
+    let snapshot = with_states(world(), &["new"]).finish();
+    let current = |number| rollout_status(&snapshot, Some(number)).daemon_sets[0].requested.and_then(|it| it.current);
+    assert_eq!((current(2), current(1)), (Some(true), Some(false)));
+}
+
+#[test]
+fn pods_of_another_template_that_count_as_updated_by_their_generation_are_told() {
+    let revisions = [("hash1", 1, "agent:1"), ("twin", 2, "agent:2"), ("hash2", 3, "agent:2")];
+    let pod = |world: World, node: &str, labels: Value| {
+        world.node(node, json!({})).pod(&format!("agent-{node}"), node, json!({"metadata": {"labels": labels}}))
+    };
+    let world = pod(with_images(&revisions), "current", json!({}));
+    let world = pod(world, "other", json!({"controller-revision-hash": "hash1"}));
+    let world = pod(world, "unknown", json!({"controller-revision-hash": "gone"}));
+    let world = pod(world, "same", json!({"controller-revision-hash": "twin"}));
+    let world = pod(world, "outdated", json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"}));
+    let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
+    let world = world.node("tainted", tainted);
+    let labels = json!({"metadata": {"labels": {"controller-revision-hash": "hash1"}}});
+    assert_eq!(status(world.pod("agent-tainted", "tainted", labels)).counted_by_generation, ["other", "unknown"]);
+    assert!(status(with_states(crate::coverage::test_support::world(), &["new"])).counted_by_generation.is_empty());
+}
+
+#[test]
+fn a_map_has_the_restarts_of_each_pod_and_the_reason_where_none_is_available() {
+    let statuses = |restarts: i64| json!([{"name": "agent", "ready": true, "started": true, "restartCount": restarts}]);
+    let restarted = json!({"status": {"initContainerStatuses": statuses(1), "containerStatuses": statuses(2)}});
+    let young = json!({"metadata": {"creationTimestamp": at("11:59:55")}});
+    let world = with_states(world(), &["new crashing", "new", "old"]).node("restarted", json!({})).node("young", young);
+    let snapshot = world.pod("agent", "restarted", restarted).finish();
+    let map = rollout_status_with_map(&snapshot, None, "zone").daemon_sets.remove(0).map.unwrap();
+    let nodes: Vec<_> = map.groups[0].nodes.iter().map(|it| (it.state, it.restarts, it.reason, it.since)).collect();
+    let since = Some(at("11:50:00").parse().unwrap());
+    assert_eq!(
+        nodes,
+        [
+            (MapState::Failing, 9, Some(ReasonCode::CrashLooping), since),
+            (MapState::Updated, 0, None, None),
+            (MapState::Old, 0, None, None),
+            (MapState::Updated, 3, None, None),
+            (MapState::NoPod, 0, Some(ReasonCode::CreatePending), None),
+        ]
+    );
+}
+
+/// Upstream's `rollingUpdate` returns an error then.
+#[test]
+fn a_surge_is_stopped_by_the_old_pod_of_a_node_that_is_gone() {
+    let surging = with_states(with_strategy(world(), surge(1)), &["old"]);
+    let stopped = status(surging.pod("agent-gone", "gone", old()));
+    assert_eq!(stopped.verdict, Verdict::Blocked);
+    let causes: Vec<_> =
+        stopped.causes.iter().map(|cause| (cause.code, cause.nodes.as_slice(), cause.passing)).collect();
+    assert_eq!(causes, [(ReasonCode::OrphanedTarget, &["gone".to_owned()][..], false)]);
+    assert_eq!(commands(&stopped), ["kubectl delete pod -n default agent-gone"]);
+}
+
+#[test]
+fn what_happens_on_nodes_that_are_not_eligible_is_no_progress() {
+    let of =
+        |strategy: &Value, nodes: &[&str]| status(with_states(with_strategy(world(), strategy.clone()), nodes)).verdict;
+    let on_delete = json!({"type": "OnDelete"});
+    assert_eq!(of(&on_delete, &["old", "evicting new terminating"]), Verdict::Paused);
+    assert_eq!(of(&on_delete, &["old", "new starting"]), Verdict::Progressing);
+    assert_eq!(of(&on_delete, &["old", "new"]), Verdict::Paused);
+    // Until the pod is gone, it counts against the budget.
+    let one_unavailable = json!({"rollingUpdate": {"maxUnavailable": 1}});
+    assert_eq!(of(&one_unavailable, &["old", "evicting new terminating"]), Verdict::Progressing);
+    // The controller could delete the old pod of the node that is not eligible, which gets the surge no further.
+    assert_eq!(of(&surge(1), &["old + new crashing", "tainted old"]), Verdict::Blocked);
+    assert_eq!(of(&surge(1), &["new", "tainted old"]), Verdict::Progressing);
+}
+
+#[test]
+fn a_controller_has_missed_nothing_while_it_deletes_other_pods() {
+    let missed = |ready: &str, others: &[&str]| {
+        let world = with_strategy(world(), surge(1)).daemon_set(json!({"spec": {"minReadySeconds": 1}}));
+        let world = world.node("a", json!({})).pod("agent-old", "a", old());
+        let status = status(with_states(world.pod("agent-new", "a", ready_since(ready)), others));
+        (status.verdict, status.stalled_since.is_some())
+    };
+    // The pod has been available for 11 s, and for 10 s.
+    assert_eq!(missed("11:59:48", &["old"]), (Verdict::Blocked, true));
+    assert_eq!(missed("11:59:49", &["old"]), (Verdict::Progressing, false));
+    assert_eq!(missed("11:59:40", &["old", "evicting new"]), (Verdict::Progressing, false));
+    // A pod that is no longer ready makes the controller look again.
+    assert_eq!(missed("11:59:40", &["old", "old crashing + new crashing"]), (Verdict::Progressing, false));
+}
+
+#[test]
+fn a_start_that_takes_too_long_is_no_progress() {
+    let starting = |since: &str| {
+        let waiting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let conditions = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(since)}]);
+        let patch = json!({"metadata": {"creationTimestamp": at(since)}, "status": {"conditions": conditions}});
+        let status = status(world().node("a", json!({})).unready_pod("agent-a", "a", waiting, patch));
+        (status.verdict, status.causes[0].code)
+    };
+    assert_eq!(starting("11:50:10"), (Verdict::Progressing, ReasonCode::ContainersStarting));
+    assert_eq!(starting("11:50:00"), (Verdict::Blocked, ReasonCode::ContainersStarting));
+}
+
+#[test]
+fn only_its_own_controller_counts_as_silent() {
+    let silent = |mut snapshot: Snapshot| {
+        let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"renewTime": at("11:48:00"), "leaseDurationSeconds": 15}});
+        snapshot.leases.push(serde_json::from_value(lease).unwrap());
+        let status = rollout_status(&snapshot, None).daemon_sets.remove(0);
+        (status.verdict, status.controller_silent_since.map(|since| since.to_string()), status.way_out.len())
+    };
+    // A change helps only if somebody looks at it.
+    let blocked = || with_states(world(), &["new crashing", "new", "new", "old"]);
+    assert_eq!(status(blocked()).way_out.len(), 1);
+    assert_eq!(silent(blocked().finish()), (Verdict::Blocked, Some(at("11:48:00")), 0));
+    assert_eq!(silent(advanced(&json!({}), 1)), (Verdict::Progressing, None, 0));
+}
+
+#[test]
+fn the_revision_or_the_nodes_are_to_blame_as_pods_of_both_revisions_do() {
+    use SuspectKind::{EveryRevision, Nodes, Revision};
+    let suspect = |world: World, nodes: &[&str]| {
+        let suspect = status(with_states(world, nodes)).suspect;
+        suspect.map(|it| (it.what, it.failing, it.old_failing, it.is_refused))
+    };
+    for (nodes, expected) in [
+        (&["new crashing", "old"][..], Some((Revision, 1, 0, false))),
+        (&["new crashing", "new", "old"], Some((Revision, 1, 0, false))),
+        (&["new crashing", "new", "new", "old"], Some((Nodes, 1, 0, false))),
+        (&["new crashing", "old crashing", "old"], Some((EveryRevision, 1, 1, false))),
+        (&["old crashing", "old"], None),
+        // There is nothing to compare with.
+        (&["new crashing"], None),
+        (&["new crashing", "new"], None),
+    ] {
+        assert_eq!(suspect(world(), nodes), expected, "{nodes:?}");
+    }
+    for (nodes, expected) in [
+        (&["no pod", "old"][..], Some((Revision, 1, 0, true))),
+        (&["no pod", "new", "old"], Some((Revision, 1, 0, true))),
+        (&["no pod", "new", "new", "old"], None),
+    ] {
+        assert_eq!(suspect(refused(world()), nodes), expected, "refused {nodes:?}");
+    }
+}
+
+#[test]
+fn a_way_out_is_the_revision_that_works_on_most_nodes() {
+    let revisions = [("hash0", 1, "agent:0"), ("hash1", 2, "agent:1"), ("hash2", 3, "agent:2")];
+    let oldest = json!({"metadata": {"labels": {"controller-revision-hash": "hash0", "pod-template-generation": "0"}}});
+    let world = with_states(with_images(&revisions), &["new crashing", "old"]);
+    let world = world.node("a", json!({})).pod("agent-a", "a", oldest.clone());
+    let snapshot = world.node("b", json!({})).pod("agent-b", "b", oldest).finish();
+    #[cfg(feature = "live")]
+    assert_eq!(super::proven_revision(&snapshot.daemon_sets[0], &snapshot), Some(1));
+    let failing = rollout_status(&snapshot, None).daemon_sets.remove(0);
+    assert_eq!(failing.verdict, Verdict::Blocked);
+    assert_eq!(commands(&failing), ["kubectl ds undo --to-revision 1 -n default agent"]);
+}
+
+#[test]
+fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
+    let undo = "kubectl ds undo --to-revision 1 -n default agent";
+    let resume = "kubectl ds resume -n default agent";
+    let raise = "kubectl ds set --max-unavailable 2 -n default agent";
+    let held = |world: World| {
+        let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+            "kubectl-ds/held-since": at("11:30:00")});
+        on_delete(world.daemon_set(json!({"metadata": {"annotations": annotations}})))
+    };
+    let failing = ["new crashing", "new crashing", "old", "old"];
+    let not_observed = json!({"metadata": {"generation": 3}});
+    for (world, nodes, verdict, expected) in [
+        (held(two_revisions()), &failing[..], Verdict::Paused, &[undo, resume][..]),
+        (held(two_revisions()).daemon_set(not_observed), &failing, Verdict::NotObserved, &[]),
+        (two_revisions(), &failing, Verdict::Blocked, &[undo]),
+        (world(), &["new crashing", "new", "new", "old"], Verdict::Blocked, &[raise]),
+        (world(), &["unreachable new crashing", "old"], Verdict::Blocked, &[raise]),
+        // A node that is not heard of does not let go of its pod.
+        (world(), &["unreachable new crashing", "unreachable old"], Verdict::Blocked, &[]),
+        // Another revision does not bring a node back.
+        (
+            with_strategy(two_revisions(), json!({"rollingUpdate": {"maxUnavailable": 2}})),
+            &["unreachable new crashing", "new"],
+            Verdict::Blocked,
+            &[],
+        ),
+        (refused(two_revisions()), &["no pod", "old", "old"], Verdict::Blocked, &[undo]),
+        // Without surge, the pod that crashes beside the old one would crash alone.
+        (
+            with_strategy(world().revision("hash1", 1), surge(1)),
+            &["old + new crashing", "new", "new", "old"],
+            Verdict::Blocked,
+            &[],
+        ),
+    ] {
+        let status = status(with_states(world, nodes));
+        let commands = commands(&status);
+        assert_eq!(
+            (status.verdict, commands.iter().map(String::as_str).collect()),
+            (verdict, expected.to_vec()),
+            "{nodes:?}"
+        );
+    }
+    // Once deleted, the pod of a node that is not eligible is not recreated.
+    let paused = status(with_states(on_delete(world()), &["tainted old", "old"]));
+    assert_eq!(
+        (paused.verdict, commands(&paused)[0].as_str()),
+        (Verdict::Paused, "kubectl delete pod -n default n1-old")
+    );
+}
+
+#[test]
+fn an_advanced_daemon_set_gets_no_advice_after_which_it_stands_still_all_the_same() {
+    let commands_of = |world: World, rolling: Value, nodes: &[&str]| {
+        let world = with_states(world, nodes).daemon_set(json!({
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}},
+            "status": {"desiredNumberScheduled": nodes.len()},
+        }));
+        let mut snapshot = world.finish();
+        snapshot.advanced_daemon_sets = std::mem::take(&mut snapshot.daemon_sets);
+        let status = rollout_status(&snapshot, None).daemon_sets.remove(0);
+        assert_eq!(status.verdict, Verdict::Paused);
+        commands(&status)
+    };
+    let nodes = ["old", "new", "new", "new crashing"];
+    // Without the partition, the pod that crashes uses up the budget.
+    let delete = "kubectl delete pod -n default n0-old";
+    assert_eq!(commands_of(world(), json!({"partition": 1}), &nodes), [delete]);
+    // The controller replaces no pod after a rollback either.
+    assert_eq!(commands_of(two_revisions(), json!({"paused": true}), &["old", "old", "new crashing"]), [""; 0]);
+}
+
+#[test]
+fn causes_are_those_of_nodes_that_are_not_done_or_use_up_the_budget() {
+    let causes = |world: World, nodes: &[&str]| {
+        let causes = status(with_states(world, nodes)).causes;
+        causes.into_iter().map(|cause| (cause.code, cause.nodes.join(" "))).collect::<Vec<_>>()
+    };
+    let crashing = |node: &str| (ReasonCode::CrashLooping, node.to_owned());
+    let misscheduled = |node: &str| (ReasonCode::Misscheduled, node.to_owned());
+    assert_eq!(causes(on_delete(world()), &["new crashing", "old"]), [crashing("n0")]);
+    assert_eq!(causes(world(), &["old", "tainted old crashing"]), [misscheduled("n1")]);
+    assert_eq!(causes(world(), &["old", "tainted new"]), []);
+}
+
+#[test]
+fn a_cause_that_was_there_before_the_rollout_is_told() {
+    // The rollout began at 11:00.
+    let before = |times: &[&str]| {
+        let world = times.iter().fold(world(), |world, time| {
+            let conditions = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(time)}]);
+            let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            let patch = json!({"status": {"conditions": conditions}});
+            world.node(time, json!({})).unready_pod(&format!("agent-{time}"), time, crashes, patch)
+        });
+        status(world).causes[0].before_rollout
+    };
+    assert_eq!(before(&["10:50:00"]), Some(true));
+    assert_eq!(before(&["11:00:00"]), Some(false));
+    assert_eq!(before(&["11:10:00"]), Some(false));
+    assert_eq!(before(&["10:50:00", "11:10:00"]), Some(false));
+}
+
+#[test]
+fn troubles_that_hold_nothing_up_are_added_up_by_their_code() {
+    let other = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
+    let world = with_states(world(), &["new crashing", "new", "tainted new", "tainted new"]);
+    let beside = status(world.node("a", other("other")).pod("agent-a", "a", json!({})));
+    let troubles: Vec<_> = beside.other_troubles.iter().map(|trouble| (trouble.code, trouble.count)).collect();
+    assert_eq!(troubles, [(ReasonCode::Misscheduled, 3)]);
+    assert_eq!(beside.causes.len(), 1);
+}
+
+#[test]
+fn a_surge_pod_that_is_ready_and_not_available_yet_uses_up_the_budget() {
+    let world = with_strategy(world(), surge(2)).daemon_set(json!({"spec": {"minReadySeconds": 600}}));
+    let world = with_states(world, &["old + new starting"]).node("a", json!({})).pod("agent-old", "a", old());
+    let mut new = ready_since("11:59:00");
+    new["metadata"]["creationTimestamp"] = json!(at("11:58:00"));
+    let budget = status(world.pod("agent-new", "a", new)).budget.unwrap();
+    let mut by: Vec<_> = budget.by.into_iter().map(|used| (used.nodes.join(" "), used.code)).collect();
+    by.sort();
+    let expected = [("a", ReasonCode::NotYetAvailable), ("n0", ReasonCode::ContainersStarting)];
+    assert_eq!(by, expected.map(|(node, code)| (node.to_owned(), code)));
+}
+
+/// Until the controller has observed the spec, every pod may turn out to be old.
+#[test]
+fn the_unavailable_pods_that_a_new_spec_replaces_at_once_are_counted() {
+    let at_once = |world: World, nodes: &[&str]| status(with_states(world, nodes)).replaced_at_once;
+    let nodes = ["new crashing", "new crashing", "old crashing", "old", "new"];
+    assert_eq!(at_once(world().daemon_set(json!({"metadata": {"generation": 3}})), &nodes), Some(3));
+    // One may be unavailable anyway.
+    assert_eq!(at_once(world(), &nodes), None);
+    assert_eq!(at_once(world(), &["new crashing", "old crashing", "old crashing"]), Some(2));
 }

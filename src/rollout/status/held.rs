@@ -74,6 +74,8 @@ mod tests {
         assert_eq!((leaked(Some("50%"), 3, "11:40:00"), leaked(Some("50%"), 5, "11:40:00")), (0, 2));
         assert_eq!((leaked(Some("4"), 2, "11:40:00"), leaked(Some("4"), 3, "11:40:00")), (0, 1));
         assert_eq!((leaked(None, 2, "11:40:00"), leaked(None, 2, "11:20:00")), (2, 0));
+        // Times are full seconds: a pod that was created in the same one is not held against anybody.
+        assert_eq!(leaked(None, 2, "11:30:00"), 0);
         // The rollout was complete before the pause.
         assert_eq!(leaked(None, 6, "11:40:00"), 0);
     }

@@ -100,6 +100,12 @@ mod tests {
         assert_eq!(time_left(&[10, 20, 30], 0, 1, 35), None);
         // One part was there at once, and the other took 100 minutes.
         assert_eq!(time_left(&[0, 0, 6000, 6000], 2, 2, 6001), None);
+        // The slowest part took 21 times as long as the fastest one; 20 times is still a pace.
+        assert_eq!(time_left(&[1, 2, 23], 1, 1, 23), None);
+        assert_eq!(time_left(&[1, 2, 22], 1, 1, 22).map(|eta| (eta.at_least, eta.at_most)), Some((1, 20)));
+        // Since the last pod, more than three times the longest pause of 10 s has passed.
+        assert_eq!(time_left(&[10, 20, 30], 5, 1, 61), None);
+        assert_eq!(time_left(&[10, 20, 30], 5, 1, 60).map(|eta| eta.seconds), Some(50));
         // The last pod came up 10 minutes ago.
         assert_eq!(time_left(&[10, 20, 30], 5, 1, 630), None);
     }

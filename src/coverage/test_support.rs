@@ -49,7 +49,7 @@ fn owner() -> Value {
 }
 
 /// Merges a patch into a value; `null` removes.
-fn merge(value: &mut Value, patch: Value) {
+pub fn merge(value: &mut Value, patch: Value) {
     match (value, patch) {
         (Value::Object(fields), Value::Object(patch)) => {
             for (key, patch) in patch {

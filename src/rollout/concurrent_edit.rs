@@ -16,3 +16,23 @@ pub(crate) fn managers(before: &Value, after: &Value) -> Vec<String> {
     }
     managers
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::managers;
+
+    #[test]
+    fn each_manager_with_a_new_record_is_named_once_unless_it_is_of_the_status() {
+        let record = |manager: &str, time: &str| json!({"manager": manager, "operation": "Update", "time": time});
+        let object = |records: &[Value]| json!({"metadata": {"managedFields": records}});
+        let status = json!({"manager": "kube-controller-manager", "subresource": "status", "time": "2"});
+        let before = object(&[record("helm", "1"), record("kubectl-edit", "1")]);
+        let after =
+            [record("helm", "1"), record("kubectl-edit", "2"), record("argocd", "2"), record("kubectl-edit", "3")];
+        assert_eq!(managers(&before, &object(&[&after[..], &[status]].concat())), ["kubectl-edit", "argocd"]);
+        assert!(managers(&before, &before).is_empty());
+        assert!(managers(&json!({}), &json!({})).is_empty());
+    }
+}

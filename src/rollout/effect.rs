@@ -210,3 +210,112 @@ fn revisions_deleted(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Sn
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::coverage::test_support::{CURRENT, World, at, world};
+    use crate::model::int_or_percent::IntOrPercent;
+    use crate::plan::SpecFields;
+    use crate::report::plan::Effect;
+    use crate::rollout::restart::restart;
+    use crate::rollout::revisions::Revisions;
+    use crate::rollout::set::{Request, set};
+    use crate::rollout::undo::undo;
+
+    fn of_hash(hash: &str) -> Value {
+        json!({"metadata": {"creationTimestamp": at("11:10:00"),
+            "labels": {"controller-revision-hash": hash, "pod-template-generation": "1"}}})
+    }
+
+    fn effect_of(world: World, fields: SpecFields) -> Effect {
+        let snapshot = world.finish();
+        let request = Request { fields, ..Request::default() };
+        set(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), &request, &snapshot).unwrap().report.effect.unwrap()
+    }
+
+    #[test]
+    fn an_old_pod_is_replaced_where_its_node_is_eligible_and_has_no_new_one() {
+        let cordoned = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
+        let world = world()
+            .node("n0", json!({}))
+            .pod("agent-0", "n0", of_hash("hash1"))
+            .node("n1", json!({}))
+            .pod("agent-1", "n1", of_hash("hash1"))
+            .node("pair", json!({}))
+            .pod("agent-pair", "pair", of_hash("hash1"))
+            .pod("agent-new", "pair", json!({}))
+            .node("cordoned", cordoned)
+            .pod("agent-cordoned", "cordoned", of_hash("hash1"));
+        let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(2)), ..SpecFields::default() };
+        let effect = effect_of(world, fields);
+        assert_eq!((effect.desired, effect.outdated, effect.not_replaced), (3, Some(4), Some(2)));
+    }
+
+    /// As long as the controller fails to create a pod that is missing, it does not get to the rolling update.
+    #[test]
+    fn refused_pods_hold_up_those_of_the_same_template() {
+        let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
+                     limited: pods=2";
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}});
+        let replaced = |is_refused: bool, is_restart: bool, is_missing: bool| {
+            let world = world()
+                .revision_of_image("hash1", 1, "agent:1")
+                .daemon_set(json!({"spec": {"updateStrategy": strategy}}))
+                .node("n0", json!({}))
+                .pod("agent-0", "n0", json!({}))
+                .node("n1", json!({}))
+                .pod("agent-1", "n1", json!({}));
+            let world = if is_missing { world.node("missing", json!({})) } else { world };
+            let snapshot = if is_refused { world.refusal(quota) } else { world }.finish();
+            let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+            let planned = match is_restart {
+                true => restart(&revisions, &snapshot),
+                false => undo(&revisions, Some(1), &snapshot).unwrap(),
+            };
+            let after = planned.report.effect.unwrap().after.unwrap();
+            (after.in_use, after.replaced_now)
+        };
+        assert_eq!(replaced(false, true, true), (Some(1), Some(2)));
+        assert_eq!(replaced(true, true, true), (Some(1), Some(0)));
+        assert_eq!(replaced(true, true, false), (Some(0), Some(2)));
+        assert_eq!(replaced(false, false, true), (Some(1), Some(2)));
+        assert_eq!(replaced(true, false, true), (Some(1), Some(2)));
+    }
+
+    /// The old pod of a node whose new one becomes available is replaced, which is no end of surge.
+    #[test]
+    fn less_min_ready_seconds_delete_no_surge_pods() {
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+        let world = world()
+            .daemon_set(json!({"spec": {"updateStrategy": strategy, "minReadySeconds": 3600}}))
+            .node("pair", json!({}))
+            .pod("agent-old", "pair", of_hash("hash1"))
+            .pod("agent-new", "pair", json!({}));
+        let fields = SpecFields { min_ready_seconds: Some(0), ..SpecFields::default() };
+        assert_eq!(effect_of(world, fields).surge_pods_deleted, []);
+    }
+
+    #[test]
+    fn a_lower_limit_deletes_the_oldest_revisions_that_no_pod_is_on() {
+        let deleted = |limit, hash: &str| {
+            let mut world = world();
+            world.snapshot.controller_revisions.clear();
+            for (number, hash) in [(1, "a"), (2, "b"), (3, "c"), (4, CURRENT)] {
+                world = world.revision_of_image(hash, number, &format!("agent:{number}"));
+            }
+            let world = world
+                .template(json!({"containers": [{"name": "agent", "image": "agent:4"}]}))
+                .node("n0", json!({}))
+                .pod("agent-0", "n0", of_hash(hash))
+                .other_pod("other-0", "n0", of_hash("b"));
+            let fields = SpecFields { revision_history_limit: Some(limit), ..SpecFields::default() };
+            effect_of(world, fields).revisions_deleted
+        };
+        assert_eq!(deleted(1, CURRENT), Some(vec![1, 2]));
+        assert_eq!(deleted(1, "a"), Some(vec![2, 3]));
+        assert_eq!(deleted(0, "b"), Some(vec![1, 3]));
+        assert_eq!(deleted(3, CURRENT), Some(vec![]));
+    }
+}

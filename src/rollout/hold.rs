@@ -168,6 +168,7 @@ mod tests {
 
     use super::{Refusal, pause, resume};
     use crate::coverage::test_support::{World, world};
+    use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::revisions::Revisions;
 
@@ -242,7 +243,83 @@ mod tests {
         // `kubectl apply` leaves fields alone that the manifest lacks.
         assert_eq!(with(manifest(json!({"rollingUpdate": {"maxUnavailable": 1}}))), []);
         let argo = json!({"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "fleet:apps/DaemonSet:a/b"}}});
-        assert_eq!(with(argo), [WarningCode::ArgoCd, WarningCode::StrategyPutBack]);
+        assert_eq!(with(argo.clone()), [WarningCode::ArgoCd, WarningCode::StrategyPutBack]);
+        // Only Argo CD has an option to ignore the field.
+        for (patch, is_argo) in [(argo, true), (manifest(json!({"type": "RollingUpdate"})), false)] {
+            let plan = paused(rollout(&json!({"maxUnavailable": 1})).daemon_set(patch), false).unwrap();
+            assert_eq!(plan.warnings[1].message.contains("RespectIgnoreDifferences=true"), is_argo);
+        }
+    }
+
+    /// An original strategy, with other annotations, under this type of the update strategy.
+    fn held(annotations: Value, strategy_type: &str) -> World {
+        let original = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}).to_string();
+        rollout(&json!({"maxUnavailable": 1}))
+            .daemon_set(json!({
+                "metadata": {"annotations": {"kubectl-ds/original-update-strategy": original}},
+                "spec": {"updateStrategy": {"type": strategy_type}},
+            }))
+            .daemon_set(json!({"metadata": {"annotations": annotations}}))
+    }
+
+    fn advanced(rolling_update: &Value) -> World {
+        rollout(rolling_update).daemon_set(json!({"apiVersion": "apps.kruise.io/v1beta1"}))
+    }
+
+    #[test]
+    fn a_pause_says_why_it_changes_nothing_or_only_stops_a_client() {
+        let manifest = json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}}).to_string();
+        let manifest =
+            json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": manifest}}});
+        let partition = json!({"kubectl-ds/partition": "3"});
+        let with_client = json!({"kubectl-ds/partition": "3", "kubectl-ds/run": "a client"});
+        let on_delete = rollout(&json!({})).daemon_set(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}));
+        for (world, needed, why) in [
+            (on_delete, false, "its update strategy is OnDelete"),
+            (held(json!({}), "OnDelete"), false, "already paused"),
+            (held(partition, "OnDelete"), false, "partitioned"),
+            (held(with_client, "OnDelete"), true, "a client that is replacing pods stops"),
+            (advanced(&json!({"paused": true})), false, "already paused"),
+        ] {
+            let plan = paused(world.daemon_set(manifest.clone()), false).unwrap();
+            assert!(plan.why.as_ref().is_some_and(|found| found.contains(why)), "{why}: {:?}", plan.why);
+            assert_eq!((plan.needed, codes(&plan), plan.effect), (needed, vec![], None), "{why}");
+        }
+        assert_eq!(paused(rollout(&json!({"maxUnavailable": 1})), false).unwrap().why, None);
+        // Its controller is not simulated.
+        let plan = paused(advanced(&json!({"maxUnavailable": 1})), false).unwrap();
+        assert_eq!((plan.needed, plan.why, plan.effect), (true, None, None));
+    }
+
+    #[test]
+    fn a_resume_says_why_the_strategy_stays_as_it_is() {
+        let on_delete = rollout(&json!({})).daemon_set(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}));
+        for (world, needed, why) in [
+            (held(json!({}), "OnDelete"), true, ""),
+            (advanced(&json!({"paused": true})), true, ""),
+            (held(json!({}), "RollingUpdate"), true, "no longer OnDelete"),
+            (on_delete, false, "kubectl ds set --type"),
+            (advanced(&json!({})), false, "not paused"),
+        ] {
+            let plan = resumed(world);
+            assert_eq!((plan.needed, plan.why.is_some()), (needed, !why.is_empty()), "{why}");
+            assert!(plan.why.unwrap_or_default().contains(why), "{why}");
+        }
+    }
+
+    #[test]
+    fn unread_events_and_budgets_matter_before_pods_are_replaced() {
+        let blind = |mut world: World| {
+            for kind in [Kind::Events, Kind::PodDisruptionBudgets] {
+                let cause = GapCause::Forbidden(format!("list {}", kind.resource()));
+                world.snapshot.gaps.push(Gap { kind, namespace: None, cause });
+            }
+            world
+        };
+        let resources = |plan: ChangePlan| plan.incomplete.into_iter().map(|one| one.resource).collect::<Vec<_>>();
+        assert_eq!(resources(resumed(blind(held(json!({}), "OnDelete")))), ["poddisruptionbudgets", "events"]);
+        assert!(resources(resumed(blind(held(json!({}), "RollingUpdate")))).is_empty());
+        assert!(resources(paused(blind(rollout(&json!({"maxUnavailable": 1}))), false).unwrap()).is_empty());
     }
 
     #[test]

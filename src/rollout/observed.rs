@@ -63,3 +63,83 @@ impl<'a> AppliedChange<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::AppliedChange;
+    use crate::coverage::test_support::{CURRENT, World, world};
+    use crate::model::snapshot::Snapshot;
+    use crate::plan::{SpecFields, StrategyType};
+    use crate::report::plan::{Outcome, Stage};
+    use crate::rollout::planned::Planned;
+    use crate::rollout::revisions::Revisions;
+    use crate::rollout::set::{Request, set};
+    use crate::rollout::undo::undo;
+
+    /// A DaemonSet of this image and generation, with these revisions.
+    fn cluster(image: &str, generation: i64, observed: i64, revisions: &[(&str, i64, &str)]) -> Snapshot {
+        let mut world = world()
+            .template(json!({"containers": [{"name": "agent", "image": image}]}))
+            .daemon_set(json!({"metadata": {"generation": generation}, "status": {"observedGeneration": observed}}));
+        world.snapshot.controller_revisions.clear();
+        let add =
+            |world: World, (hash, number, image): &(&str, i64, &str)| world.revision_of_image(hash, *number, image);
+        revisions.iter().fold(world, add).finish()
+    }
+
+    /// Returns what became of a plan that was applied as generation 3.
+    fn outcome(before: &Snapshot, Planned { plan, report }: &Planned, after: &Snapshot) -> Option<Outcome> {
+        let revisions = Revisions::of(&before.daemon_sets[0], before);
+        let mut object = plan.applied_to(&before.daemon_sets[0].object).unwrap();
+        object["metadata"]["generation"] = 3.into();
+        AppliedChange::new(report, &object, &revisions).outcome(&after.daemon_sets[0], after)
+    }
+
+    fn before() -> Snapshot {
+        cluster("agent:2", 2, 2, &[("hash1", 1, "agent:1"), (CURRENT, 2, "agent:2")])
+    }
+
+    #[test]
+    fn a_rollback_is_observed_once_its_revision_is_the_newest() {
+        let before = before();
+        let planned = undo(&Revisions::of(&before.daemon_sets[0], &before), Some(1), &before).unwrap();
+        let of = |image: &str, generation, observed, revisions: &[(&str, i64, &str)]| {
+            let outcome = outcome(&before, &planned, &cluster(image, generation, observed, revisions));
+            outcome.map(|it| (it.stage, it.revision, it.is_target, it.changed_again, it.can_return))
+        };
+        let known = [("hash1", 1, "agent:1"), (CURRENT, 2, "agent:2")];
+        let renumbered = [("hash1", 3, "agent:1"), (CURRENT, 2, "agent:2")];
+        let created = [("hash9", 3, "agent:1"), (CURRENT, 2, "agent:2")];
+        assert_eq!(of("agent:1", 3, 2, &known), None);
+        // The revisions were read before the controller has renumbered them.
+        assert_eq!(of("agent:1", 3, 3, &known), None);
+        assert_eq!(of("agent:1", 3, 3, &renumbered), Some((Stage::Observed, Some(3), true, false, true)));
+        // The revision was deleted before.
+        assert_eq!(of("agent:1", 3, 3, &created), Some((Stage::Observed, Some(3), false, false, true)));
+        assert_eq!(of("agent:1", 3, 3, &renumbered[..1]), Some((Stage::Observed, Some(3), true, false, false)));
+        let again = [("hash1", 3, "agent:1"), (CURRENT, 2, "agent:2"), ("hash3", 4, "agent:3")];
+        assert_eq!(of("agent:3", 4, 4, &again), Some((Stage::Observed, Some(4), false, true, true)));
+
+        let mut recreated = cluster("agent:1", 1, 1, &renumbered);
+        recreated.daemon_sets[0].metadata.uid = "other".to_owned();
+        let found = outcome(&before, &planned, &recreated).unwrap();
+        assert_eq!((found.stage, found.revision, found.changed_again), (Stage::Applied, None, true));
+    }
+
+    #[test]
+    fn another_update_strategy_is_observed_with_its_generation() {
+        let before = before();
+        let fields = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };
+        let request = Request { fields, ..Request::default() };
+        let planned = set(&Revisions::of(&before.daemon_sets[0], &before), &request, &before).unwrap();
+        for (generation, observed, expected) in
+            [(3, 2, None), (3, 3, Some(false)), (4, 3, Some(true)), (4, 4, Some(true)), (4, 2, None)]
+        {
+            let after = cluster("agent:2", generation, observed, &[(CURRENT, 2, "agent:2")]);
+            let found = outcome(&before, &planned, &after).map(|outcome| (outcome.stage, outcome.changed_again));
+            assert_eq!(found, expected.map(|again| (Stage::Observed, again)), "{generation} {observed}");
+        }
+    }
+}

@@ -114,3 +114,81 @@ pub(super) fn left_on_delete(
     left.sort_by(|one, other| (&one.node, &one.pod).cmp(&(&other.node, &other.pod)));
     left
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::coverage::test_support::{CURRENT, World, world};
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::report::plan::ChangePlan;
+    use crate::rollout::restart::restart;
+    use crate::rollout::revisions::Revisions;
+    use crate::rollout::undo::undo;
+
+    /// A DaemonSet with a pod of each of three revisions, of which one is not retained, and one that is being deleted.
+    fn of_type(strategy_type: &str) -> World {
+        let pod = |world: World, number: usize, hash: &str, deleted: bool| {
+            let node = format!("n{number}");
+            let deleted_at = deleted.then_some("2026-03-01T12:00:10Z");
+            let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
+            let metadata = json!({"metadata": {"labels": labels, "deletionTimestamp": deleted_at}});
+            world.node(&node, json!({})).pod(&format!("agent-{number}"), &node, metadata)
+        };
+        let world = world()
+            .revision_of_image("hash1", 1, "agent:1")
+            .daemon_set(json!({"spec": {"updateStrategy": {"type": strategy_type}}}));
+        let world = pod(pod(world, 0, "hash1", false), 1, CURRENT, false);
+        pod(pod(world, 2, "hash0", false), 3, CURRENT, true)
+    }
+
+    fn plans(world: World) -> [ChangePlan; 2] {
+        let snapshot = world.finish();
+        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        [undo(&revisions, Some(1), &snapshot).unwrap(), restart(&revisions, &snapshot)].map(|planned| planned.report)
+    }
+
+    #[test]
+    fn pods_of_another_template_are_left_under_on_delete() {
+        let left = |strategy_type| {
+            plans(of_type(strategy_type)).map(|plan| {
+                let left = plan.pods_left.into_iter().map(|left| (left.node, left.pod, left.revision));
+                left.collect::<Vec<_>>()
+            })
+        };
+        let pod = |number, revision| (format!("n{number}"), format!("agent-{number}"), revision);
+        let [undo, restart] = left("OnDelete");
+        assert_eq!(undo, [pod(1, Some(2)), pod(2, None)]);
+        assert_eq!(restart, [pod(0, Some(1)), pod(1, Some(2)), pod(2, None)]);
+        assert_eq!(left("RollingUpdate"), [vec![], vec![]]);
+    }
+
+    #[test]
+    fn the_patch_that_is_shown_is_locked_on_the_version_that_was_read() {
+        for plan in plans(of_type("RollingUpdate").daemon_set(json!({"metadata": {"resourceVersion": "7"}}))) {
+            let precondition = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "7"});
+            assert_eq!(plan.patch[0], precondition, "{:?}", plan.kind);
+            let path = plan.patch[1]["path"].as_str().unwrap();
+            assert!(plan.patch.len() == 2 && path.starts_with("/spec/template"), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_told_if_it_matters_under_the_update_strategy() {
+        let unread = |strategy_type| {
+            let mut world = of_type(strategy_type);
+            for kind in [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions, Kind::Events] {
+                let cause = GapCause::Forbidden(format!("list {}", kind.resource()));
+                world.snapshot.gaps.push(Gap { kind, namespace: None, cause });
+            }
+            let resources = |plan: ChangePlan| plan.incomplete.into_iter().map(|one| one.resource).collect::<Vec<_>>();
+            plans(world).map(resources)
+        };
+        for resources in unread("OnDelete") {
+            assert_eq!(resources, ["pods", "events"]);
+        }
+        for resources in unread("RollingUpdate") {
+            assert_eq!(resources, ["nodes", "pods", "controllerrevisions", "events"]);
+        }
+    }
+}

@@ -207,6 +207,7 @@ mod tests {
     use crate::coverage::test_support::{World, world};
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
+    use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::plan::{SpecFields, StrategyType};
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::revisions::Revisions;
@@ -365,6 +366,108 @@ mod tests {
             let plan = planned(world(), &request).unwrap();
             let command = plan.revert.as_ref().unwrap().to_string();
             assert_eq!(command, format!("kubectl ds set {expected} -n default agent"));
+        }
+        // Only surge needs to be forced where pods have host ports.
+        let ready = SpecFields { min_ready_seconds: Some(30), ..SpecFields::default() };
+        let surging = json!({"maxUnavailable": 0, "maxSurge": 1});
+        for (rolling, request, expected) in [
+            (&surging, unavailable("2"), "--max-surge 1 -n default --force agent"),
+            (&surging, request(ready), "--min-ready-seconds 0 -n default agent"),
+            (&json!({"maxUnavailable": 1}), surge("2"), "--max-unavailable 1 -n default agent"),
+        ] {
+            let plan = planned(with_host_port(rolling), &Request { force: true, ..request }).unwrap();
+            assert_eq!(plan.revert.unwrap().to_string(), format!("kubectl ds set {expected}"));
+        }
+    }
+
+    /// Two pods of a node cannot share their port.
+    fn with_host_port(rolling_update: &Value) -> World {
+        let ports = json!([{"containerPort": 9100, "hostPort": 9100}]);
+        rollout(rolling_update, ["new"; 8])
+            .template(json!({"containers": [{"name": "agent", "image": "agent:2", "ports": ports}]}))
+    }
+
+    fn rolling() -> Request {
+        request(SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() })
+    }
+
+    #[test]
+    fn the_pace_of_a_suspended_rollout_is_not_set() {
+        let under_on_delete = |rolling_update: &Value, annotations: Value| {
+            with_host_port(rolling_update).daemon_set(
+                json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}}),
+            )
+        };
+        let original = json!({"kubectl-ds/original-update-strategy": json!({"type": "RollingUpdate"}).to_string()});
+        let held = || under_on_delete(&json!({"maxUnavailable": 1}), original.clone());
+        for request in [unavailable("2"), surge("2"), rolling()] {
+            assert_eq!(planned(held(), &request), Err(Refusal::OnHold), "{request:?}");
+        }
+        let ready = SpecFields { min_ready_seconds: Some(30), ..SpecFields::default() };
+        assert!(planned(held(), &request(ready)).is_ok());
+        // By choice.
+        let on_delete = |rolling_update: Value| under_on_delete(&rolling_update, json!({}));
+        assert_eq!(planned(on_delete(json!({})), &unavailable("2")), Err(Refusal::NotRollingUpdate));
+        assert!(planned(on_delete(json!({"maxUnavailable": 1})), &rolling()).is_ok());
+        // The pace is retained under OnDelete.
+        let surging = on_delete(json!({"maxUnavailable": 0, "maxSurge": 1}));
+        assert_eq!(planned(surging, &rolling()), Err(Refusal::HostPorts(vec!["9100/TCP".to_owned()])));
+    }
+
+    #[test]
+    fn only_a_faster_pace_is_warned_of_what_is_wrong_with_the_pods() {
+        let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
+                     limited: pods=2";
+        let world = |strategy: Value| {
+            rollout(&json!({}), ["old"; 8]).daemon_set(json!({"spec": {"updateStrategy": strategy}})).refusal(quota)
+        };
+        let rolling_update = |unavailable, surge| {
+            let rolling = json!({"maxUnavailable": unavailable, "maxSurge": surge});
+            json!({"type": "RollingUpdate", "rollingUpdate": rolling})
+        };
+        for (strategy, request, expected) in [
+            (rolling_update(1, 0), unavailable("3"), true),
+            (rolling_update(3, 0), unavailable("1"), false),
+            // Of 8 nodes, 1.
+            (rolling_update(1, 0), unavailable("10%"), false),
+            (rolling_update(1, 0), surge("1"), true),
+            (rolling_update(0, 3), surge("2"), false),
+            (rolling_update(1, 0), on_delete(), false),
+            (json!({"type": "OnDelete"}), rolling(), true),
+        ] {
+            let plan = planned(world(strategy.clone()), &request).unwrap();
+            let is_warned_of = codes(&plan).contains(&WarningCode::CreationRefused);
+            assert_eq!(is_warned_of, expected, "{strategy} {request:?}");
+        }
+    }
+
+    #[test]
+    fn unread_budgets_matter_if_the_pace_deletes_pods() {
+        let incomplete = |request: &Request| {
+            let mut world = rollout(&json!({"maxUnavailable": 1}), ["new"; 8]);
+            let cause = GapCause::Forbidden("list poddisruptionbudgets".to_owned());
+            world.snapshot.gaps.push(Gap { kind: Kind::PodDisruptionBudgets, namespace: None, cause });
+            let incomplete = planned(world, request).unwrap().incomplete;
+            incomplete.into_iter().map(|one| one.resource).collect::<Vec<_>>()
+        };
+        assert_eq!(incomplete(&unavailable("2")), ["poddisruptionbudgets"]);
+        let ready = SpecFields { min_ready_seconds: Some(30), ..SpecFields::default() };
+        for request in [unavailable("1"), surge("2"), on_delete(), request(ready)] {
+            assert!(incomplete(&request).is_empty(), "{request:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_changed_beyond_the_request_is_explained() {
+        let pace = |unavailable, surge| json!({"maxUnavailable": unavailable, "maxSurge": surge});
+        for (rolling, request, expected) in [
+            (pace(1, 0), surge("2"), Some("maxUnavailable becomes 0")),
+            (pace(0, 1), surge("2"), None),
+            (pace(0, 1), unavailable("2"), Some("maxSurge becomes 0")),
+            (pace(1, 0), unavailable("2"), None),
+        ] {
+            let why = planned(rollout(&rolling, ["new"; 8]), &request).unwrap().why;
+            assert_eq!(why.as_deref().and_then(|why| why.split(':').next()), expected, "{rolling} {request:?}");
         }
     }
 

@@ -88,3 +88,56 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let skipped = if skipped.is_empty() { String::new() } else { format!("; {}", skipped.join("; ")) };
     format!("revision {} is the newest whose template differs from the live one{skipped}", target.number())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::undo;
+    use crate::coverage::test_support::{CURRENT, World, world};
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::report::plan::{ChangePlan, WarningCode};
+    use crate::rollout::revisions::Revisions;
+
+    fn undone(world: World, to_revision: Option<i64>) -> ChangePlan {
+        let snapshot = world.finish();
+        undo(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), to_revision, &snapshot).unwrap().report
+    }
+
+    #[test]
+    fn pods_have_to_be_deleted_under_on_delete_unless_they_are_all_known_to_have_the_template() {
+        let of = |hash: &str, is_known: bool| {
+            let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
+            let mut world = world()
+                .revision_of_image("hash1", 1, "agent:1")
+                .daemon_set(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}))
+                .node("n0", json!({}))
+                .pod("agent-0", "n0", json!({"metadata": {"labels": labels}}));
+            if !is_known {
+                let cause = GapCause::Forbidden("list pods".to_owned());
+                world.snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause });
+                world.snapshot.pods.clear();
+            }
+            let warnings = undone(world, Some(1)).warnings;
+            warnings.iter().any(|warning| warning.code == WarningCode::OnDelete)
+        };
+        assert_eq!([of(CURRENT, true), of("hash1", true), of("hash1", false)], [true, false, true]);
+    }
+
+    #[test]
+    fn the_newest_other_template_is_the_default_and_newer_ones_that_are_no_choice_are_named() {
+        let plan = undone(
+            world()
+                .revision_of_image("live", 5, "agent:2")
+                .revision_of_image("same", 4, "agent:2")
+                .revision("bad", 3)
+                .revision_of_image("hash1", 1, "agent:1")
+                .revision_of_image("hash0", 0, "agent:0"),
+            None,
+        );
+        assert_eq!((plan.from_revision, plan.to_revision), (Some(5), Some(1)));
+        let why = plan.why.unwrap();
+        let named = [5, 4, 3, 2, 1, 0].into_iter().filter(|number| why.contains(&format!("revision {number} ")));
+        assert_eq!(named.collect::<Vec<_>>(), [4, 3, 2, 1], "{why}");
+    }
+}

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Application, Failed, Refusal, Server, apply};
+use crate::coverage::test_support::merge;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::plan::{JobRef, Plan, PodRef, PrepullJob, Step};
@@ -95,10 +96,22 @@ fn reads(
 }
 
 fn apply_to(script: &Script, is_dry_run: bool) -> (Application<&'static str>, usize) {
-    let before = DaemonSet::from_object(object("agent:2", |_| {})).unwrap();
     let target = DaemonSet::from_object(object("agent:1", |_| {})).unwrap().template();
-    let plan = Plan::undo(&before, 1, &target);
-    let application = pin!(apply(script, &plan.steps[0], &before, is_dry_run));
+    let before = before();
+    carried_out(script, &Plan::undo(&before, 1, &target), &before, is_dry_run)
+}
+
+fn before() -> DaemonSet {
+    DaemonSet::from_object(object("agent:2", |_| {})).unwrap()
+}
+
+fn carried_out(
+    script: &Script,
+    plan: &Plan,
+    before: &DaemonSet,
+    is_dry_run: bool,
+) -> (Application<&'static str>, usize) {
+    let application = pin!(apply(script, &plan.steps[0], before, is_dry_run));
     match application.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(application) => (application, script.sent.get()),
         Poll::Pending => panic!("nothing here waits"),
@@ -117,6 +130,7 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
     });
     let before = DaemonSet::from_object(object("agent:2", |_| {})).unwrap();
     let success = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
+    let failure = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure"});
     let gone = || Application::Applied(Value::Null);
     let lost = || Err(Failed::OutcomeUnknown("lost"));
     let conflict = || Err(Failed::Conflict("conflict"));
@@ -136,6 +150,7 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
         (conflict(), Ok(Some(pod("2", None))), Application::Recreated),
         (odd(json!({})), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("unexpected"))),
         (odd(pod("2", at)), Ok(None), gone()),
+        (odd(failure), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("unexpected"))),
     ] {
         let script = Script::new(answer, vec![now]);
         let application = pin!(apply(&script, &deletion, &before, false));
@@ -155,6 +170,7 @@ fn a_job_is_created_and_deleted_again_until_the_outcome_is_known() {
     let lost = || Err(Failed::OutcomeUnknown("lost"));
     let conflict = || Err(Failed::Conflict("conflict"));
     let refused = || Err(Failed::Refused("no"));
+    let failure = || json!({"kind": "Status", "apiVersion": "v1", "status": "Failure"});
     let unknown = |error| (Application::Unknown(error), 3);
     for (step, answers, expected) in [
         (&create, vec![Ok(manifest.clone())], (Application::Applied(manifest.clone()), 1)),
@@ -164,6 +180,7 @@ fn a_job_is_created_and_deleted_again_until_the_outcome_is_known() {
         (&create, vec![Err(Failed::NotFound)], (Application::Refused(Refusal::Deleted), 1)),
         (&create, vec![lost(), lost(), lost()], unknown("lost")),
         (&create, vec![Ok(json!({})), Ok(json!({})), Ok(json!({}))], unknown("unexpected")),
+        (&delete, vec![Ok(failure()), Ok(failure()), Ok(failure())], unknown("unexpected")),
         (&delete, vec![Ok(success.clone())], (Application::Applied(success), 1)),
         (&delete, vec![lost(), Err(Failed::NotFound)], (Application::Applied(Value::Null), 2)),
     ] {
@@ -236,6 +253,12 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     assert_eq!(reads(conflict(), vec![Ok(Some(changed())), Err("down")]), Application::Applied(changed()));
     assert_eq!(applied(lost(), Err("down"), false), (Application::Unknown("lost"), 1));
     assert_eq!(applied(lost(), Ok(Some(status())), false), (not_applied("lost"), 1));
+    // The server adds defaults.
+    let mut with_defaults = changed();
+    let container = with_defaults.pointer_mut("/spec/template/spec/containers/0").unwrap();
+    merge(container, json!({"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File"}));
+    let found = applied(lost(), Ok(Some(with_defaults.clone())), false);
+    assert_eq!(found, (Application::Applied(with_defaults), 1));
     let wrong = object("agent:2", |_| {});
     assert_eq!(applied(Ok(wrong), Ok(Some(status())), false), (not_applied("unexpected"), 1));
     // Another client replaces pods now, which changes nothing that is shown.
@@ -271,4 +294,54 @@ fn a_dry_run_that_fails_has_changed_nothing() {
             "{application:?}"
         );
     }
+}
+
+#[test]
+fn a_hold_is_applied_if_the_server_keeps_the_original_strategy_as_it_was_sent() {
+    let before = before();
+    let plan = Plan::pause(&before, "2026-11-21T06:00:00Z".parse().unwrap());
+    let with = |value: &str, key: &str| {
+        let mut held = plan.applied_to(&before.object).unwrap();
+        held["metadata"]["resourceVersion"] = "8".into();
+        held["metadata"]["annotations"][key] = value.into();
+        held
+    };
+    let held = with("mine", "note");
+    let altered = with("{}", "kubectl-ds/original-update-strategy");
+    for (answer, now, expected) in [
+        (Ok(held.clone()), Err("down"), Application::Applied(held.clone())),
+        (Err(Failed::OutcomeUnknown("lost")), Ok(Some(held.clone())), Application::Applied(held)),
+        (Ok(altered), Err("down"), Application::Unknown("unexpected")),
+    ] {
+        assert_eq!(carried_out(&Script::new(answer, vec![now]), &plan, &before, false), (expected, 1));
+    }
+}
+
+#[test]
+fn a_hold_has_not_ended_if_the_server_keeps_the_strategy_suspended() {
+    let paused = Plan::pause(&before(), "2026-11-21T06:00:00Z".parse().unwrap()).applied_to(&before().object).unwrap();
+    let held = DaemonSet::from_object(paused).unwrap();
+    let plan = Plan::resume(&held);
+    let mut resumed = plan.applied_to(&held.object).unwrap();
+    resumed["metadata"]["resourceVersion"] = "8".into();
+    let mut suspended = resumed.clone();
+    suspended["spec"]["updateStrategy"]["type"] = "OnDelete".into();
+    for (answer, expected) in
+        [(resumed.clone(), Application::Applied(resumed)), (suspended, Application::Unknown("unexpected"))]
+    {
+        let script = Script::new(Ok(answer), vec![Err("down")]);
+        assert_eq!(carried_out(&script, &plan, &held, false), (expected, 1));
+    }
+}
+
+/// Its own annotation, which is not there yet, is not that of another client.
+#[test]
+fn a_client_that_begins_to_replace_pods_retries_if_only_the_status_has_changed() {
+    let before = before();
+    let now = "2026-11-21T06:00:00Z".parse().unwrap();
+    let plan = Plan::partition(&before, now, "3".parse().unwrap(), "run 1", None);
+    let status = object("agent:2", |object| object["metadata"]["resourceVersion"] = "8".into());
+    let script = Script::new(Err(Failed::Conflict("conflict")), vec![Ok(Some(status))]);
+    let (application, sent) = carried_out(&script, &plan, &before, false);
+    assert!(matches!(application, Application::Applied(_)) && sent == 2, "{application:?}");
 }

@@ -428,3 +428,31 @@ pub(crate) fn late(message: &str, stage: &Stage) -> GateFailure {
     let message = format!("no progress for {seconds}s: {message}");
     GateFailure { gate: Gate::ProgressDeadline, node: None, pod: None, reason: None, message }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::Waiting;
+
+    #[test]
+    fn what_is_waited_for_is_said_unless_it_is_said_anyway() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        let soak = |seconds| Waiting::Soak(now + SignedDuration::from_secs(seconds));
+        let nodes = || vec!["n1".to_owned(), "n2".to_owned()];
+        for (waiting, is_said, names_nodes) in [
+            (Waiting::Controller, true, false),
+            (Waiting::Server, false, false),
+            (Waiting::Pods(nodes()), false, false),
+            (Waiting::Label(nodes()), true, true),
+            (Waiting::Budget { nodes: nodes(), allowed: 2 }, true, true),
+            (soak(1), true, false),
+            (soak(0), false, false),
+            (soak(-1), false, false),
+        ] {
+            let text = waiting.describe(now);
+            assert_eq!(text.is_some(), is_said, "{waiting:?}");
+            assert_eq!(text.is_some_and(|text| text.contains("n1, n2")), names_nodes, "{waiting:?}");
+        }
+    }
+}

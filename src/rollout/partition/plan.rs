@@ -392,3 +392,244 @@ fn warnings(
     }
     Ok(warnings)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Amount, NewTemplate, Planned, Refusal, Request, after_stages, plan};
+    use crate::coverage::test_support::{World, at, world};
+    use crate::model::int_or_percent::IntOrPercent;
+    use crate::model::pod_disruption_budget::PodDisruptionBudget;
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::report::plan::WarningCode;
+    use crate::rollout::revisions::Revisions;
+
+    fn request(keep: i64) -> Request {
+        Request::new(Amount::Keep(IntOrPercent::Int(keep)), NewTemplate::Live, "run 1".to_owned())
+    }
+
+    /// A request to roll out another template.
+    fn request_of_image(keep: i64) -> Request {
+        let images = vec![("agent".to_owned(), "agent:3".to_owned())];
+        Request { template: NewTemplate::Images(images), ..request(keep) }
+    }
+
+    fn planned(world: World, request: &Request) -> Result<Planned, Refusal> {
+        let snapshot = world.finish();
+        plan(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), request, &snapshot)
+    }
+
+    fn codes(world: World, request: &Request) -> Vec<WarningCode> {
+        planned(world, request).unwrap().report.warnings.iter().map(|warning| warning.code).collect()
+    }
+
+    fn old() -> Value {
+        json!({"metadata": {"creationTimestamp": at("11:10:00"),
+            "labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}})
+    }
+
+    /// Five nodes: n0, n1, n2 and n4 have a pod of the older revision; n2 is not ready, nor are the pods of n3 and n4.
+    fn rollout(strategy: &Value) -> World {
+        let starting = || json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let not_ready = json!({"status": {"conditions": [
+            {"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:30:00")}]}});
+        let just_now = json!({"status": {"conditions": [
+            {"type": "Ready", "status": "False", "lastTransitionTime": at("11:59:55")}]}});
+        world()
+            .daemon_set(json!({"spec": {"updateStrategy": strategy}}))
+            .node("n0", json!({}))
+            .node("n1", json!({}))
+            .node("n2", not_ready)
+            .node("n3", json!({}))
+            .node("n4", json!({}))
+            .pod("agent-0", "n0", old())
+            .pod("agent-1", "n1", old())
+            .pod("agent-2", "n2", old())
+            .unready_pod("agent-3", "n3", starting(), just_now)
+            .unready_pod("agent-4", "n4", starting(), old())
+    }
+
+    fn rolling(rolling_update: &Value) -> World {
+        rollout(&json!({"type": "RollingUpdate", "rollingUpdate": rolling_update}))
+    }
+
+    fn names(nodes: &[&str]) -> Vec<String> {
+        nodes.iter().map(|&node| node.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_stage_updates_as_many_ready_nodes_as_are_not_kept() {
+        for (keep, updated, restores_strategy) in
+            [(0, &["n4", "n0", "n1"][..], true), (1, &["n4", "n0", "n1"], false), (3, &["n4"], false), (4, &[], false)]
+        {
+            let Planned { stage, report, .. } =
+                planned(rolling(&json!({"maxUnavailable": "50%"})), &request(keep)).unwrap();
+            assert_eq!((&report.nodes, &stage.nodes), (&names(updated), &names(updated)), "{keep}");
+            assert_eq!((report.desired, report.keep, report.old), (5, keep, 4));
+            assert_eq!(usize::try_from(report.update), Ok(updated.len()));
+            assert_eq!((report.max_unavailable, report.unavailable), (3, 2));
+            assert_eq!((report.not_ready, report.restores_strategy), (names(&["n2"]), restores_strategy));
+            assert_eq!(report.outcome.updated, 1);
+        }
+    }
+
+    #[test]
+    fn as_many_pods_are_kept_as_are_not_to_be_updated() {
+        for (amount, partition, keep, update) in [
+            (Amount::Keep(IntOrPercent::Percent(50)), "50%", 2, 2),
+            (Amount::Update(IntOrPercent::Percent(30)), "70%", 3, 1),
+            (Amount::Update(IntOrPercent::Int(2)), "3", 3, 1),
+            (Amount::Update(IntOrPercent::Int(9)), "0", 0, 3),
+        ] {
+            let report = planned(rolling(&json!({})), &Request { amount, ..request(0) }).unwrap().report;
+            assert_eq!((report.partition.as_str(), report.keep, report.update), (partition, keep, update));
+        }
+    }
+
+    #[test]
+    fn surge_pods_are_deleted_by_a_stage_only_if_they_may_be() {
+        let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let world = || rolling(&json!({"maxSurge": 1, "maxUnavailable": 0}));
+        let world = || world().unready_pod("agent-new", "n0", starting.clone(), json!({}));
+        let Err(Refusal::SurgePods(pods)) = planned(world(), &request(3)) else { panic!("not refused") };
+        assert_eq!(pods.iter().map(|pod| pod.pod.as_str()).collect::<Vec<_>>(), ["agent-new"]);
+        let request = Request { delete_surge_pods: true, ..request(3) };
+        assert!(codes(world(), &request).contains(&WarningCode::SurgePodsDeleted));
+    }
+
+    #[test]
+    fn nodes_that_were_chosen_are_updated_in_their_order_or_not_at_all() {
+        let of = |keep, nodes: &[&str]| {
+            let request = Request { nodes: names(nodes), ..request(keep) };
+            planned(rolling(&json!({"maxUnavailable": 1})), &request).map(|planned| planned.report.nodes)
+        };
+        assert_eq!(of(2, &["n1", "n0", "n1", "n4"]), Ok(names(&["n1", "n0"])));
+        assert_eq!(of(2, &["n1", "n9"]), Err(Refusal::NoSuchNode("n9".to_owned())));
+        let too_few = |needed, found, not_ready: &[&str]| {
+            Err(Refusal::TooFewNodes { needed, found, not_ready: names(not_ready), skipped: Vec::new() })
+        };
+        assert_eq!(of(0, &["n1"]), too_few(4, 1, &[]));
+        assert_eq!(of(2, &["n2", "n1"]), too_few(2, 1, &["n2"]));
+        // Nobody has chosen, but others are to stay as they are.
+        let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        let world = rolling(&json!({})).node("n5", not_ready).pod("agent-5", "n5", old());
+        let nodes = planned(world, &request(1)).map(|planned| planned.report.nodes);
+        assert_eq!(nodes, too_few(4, 3, &["n2", "n5"]));
+        let selector = Request { node_selector: "kubernetes.io/hostname=n0".parse().unwrap(), ..request(0) };
+        assert_eq!(planned(rolling(&json!({})), &selector).map(|planned| planned.report.nodes), too_few(4, 1, &[]));
+    }
+
+    #[test]
+    fn nothing_is_written_if_nothing_is_old_and_nothing_is_held() {
+        let updated = || world().node("n0", json!({})).pod("agent-0", "n0", json!({}));
+        assert_eq!(planned(updated(), &request(0)).unwrap().plan.steps, []);
+        assert_eq!(planned(updated(), &request_of_image(0)).unwrap().plan.steps.len(), 1);
+    }
+
+    #[test]
+    fn images_are_pulled_on_the_nodes_of_the_stage_first() {
+        let of = |world: World, request: Request| {
+            let Planned { plan, report, .. } = planned(world, &Request { prepull: true, ..request }).unwrap();
+            let nodes: Vec<String> = plan.prepull_jobs().map(|job| job.node.clone()).collect();
+            (nodes, report.prepull.map(|prepull| prepull.images), plan.steps.len())
+        };
+        let images = |image: &str| Some(names(&[image]));
+        assert_eq!(of(rolling(&json!({})), request(2)), (names(&["n4", "n0"]), images("agent:2"), 3));
+        assert_eq!(of(rolling(&json!({})), request_of_image(4)).1, images("agent:3"));
+        // Which nodes its controller takes is not known.
+        let advanced = rolling(&json!({})).daemon_set(json!({"apiVersion": "apps.kruise.io/v1beta1"}));
+        assert_eq!(of(advanced, request(2)), (Vec::new(), None, 1));
+    }
+
+    #[test]
+    fn what_may_revert_a_stage_is_warned_of_once() {
+        let argo = || json!({"annotations": {"argocd.argoproj.io/tracking-id": "fleet:apps/DaemonSet:a/b"}});
+        let entry = json!({"manager": "deployer", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": {}}}});
+        let of = |metadata: Value, request: &Request| {
+            codes(rolling(&json!({})).daemon_set(json!({"metadata": metadata})), request)
+        };
+        let both = json!({"annotations": argo()["annotations"], "managedFields": [entry]});
+        assert_eq!(of(argo(), &request(3)), [WarningCode::ArgoCd, WarningCode::StrategyPutBack]);
+        assert_eq!(of(both.clone(), &request(3)), [WarningCode::ArgoCd, WarningCode::StrategyPutBack]);
+        assert_eq!(of(argo(), &request_of_image(3)), [WarningCode::ArgoCd, WarningCode::StrategyPutBack]);
+        assert_eq!(
+            of(both, &request_of_image(3)),
+            [WarningCode::ArgoCd, WarningCode::StrategyPutBack, WarningCode::ServerSideApply]
+        );
+        assert_eq!(of(json!({"managedFields": [entry]}), &request_of_image(3)), [WarningCode::ServerSideApply]);
+    }
+
+    #[test]
+    fn what_a_stage_may_break_is_warned_of() {
+        assert_eq!(codes(rolling(&json!({"maxUnavailable": 2})), &request(3)), []);
+        let surge = json!({"maxSurge": 2, "maxUnavailable": 0});
+        assert_eq!(codes(rolling(&surge), &request(3)), [WarningCode::SurgeSuspended]);
+        assert_eq!(planned(rolling(&surge), &request(3)).unwrap().report.max_unavailable, 1);
+
+        let budget = |mut world: World| {
+            let budget: PodDisruptionBudget = serde_json::from_value(json!({
+                "metadata": {"name": "agent", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"app": "agent"}}},
+            }))
+            .unwrap();
+            world.snapshot.pod_disruption_budgets.push(budget);
+            world
+        };
+        let evicting = || Request { evict: true, ..request(3) };
+        assert_eq!(codes(budget(rolling(&json!({}))), &request(3)), [WarningCode::DisruptionBudget]);
+        assert_eq!(codes(budget(rolling(&json!({}))), &evicting()), []);
+
+        let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
+                     limited: pods=2";
+        assert_eq!(codes(rolling(&json!({})).refusal(quota), &request(3)), [WarningCode::CreationRefused]);
+        // No pod is replaced.
+        assert_eq!(codes(rolling(&json!({})).refusal(quota), &request(4)), []);
+
+        // The controller of an Advanced DaemonSet replaces the pods, unless it replaces none.
+        let advanced = |world: World| world.daemon_set(json!({"apiVersion": "apps.kruise.io/v1beta1"}));
+        let of_advanced = |world: World| codes(budget(advanced(world)), &request(3));
+        assert_eq!(of_advanced(rolling(&json!({"maxUnavailable": 1}))), []);
+        assert_eq!(of_advanced(rolling(&json!({"maxUnavailable": 1, "paused": true}))), [WarningCode::Paused]);
+        assert_eq!(of_advanced(rollout(&json!({"type": "OnDelete"}))), [WarningCode::OnDelete]);
+        let report = planned(advanced(rolling(&json!({"maxUnavailable": 2}))), &request(1)).unwrap().report;
+        assert_eq!((report.update, report.nodes, report.max_unavailable), (3, Vec::new(), 2));
+        assert!(!report.restores_strategy);
+    }
+
+    /// The controller does that as soon as the update strategy is restored, and never under OnDelete.
+    #[test]
+    fn pods_on_nodes_that_are_not_eligible_are_lost_with_the_last_stage() {
+        let cordoned = || json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
+        let of = |strategy: Value, keep| {
+            codes(rollout(&strategy).node("m", cordoned()).pod("agent-m", "m", old()), &request(keep))
+        };
+        assert_eq!(of(json!({"type": "RollingUpdate"}), 0), [WarningCode::NotRecreated]);
+        assert_eq!(of(json!({"type": "RollingUpdate"}), 1), []);
+        assert_eq!(of(json!({"type": "OnDelete"}), 0), []);
+    }
+
+    #[test]
+    fn unread_budgets_matter_unless_pods_are_evicted() {
+        let of = |evict: bool| {
+            let mut world = rolling(&json!({}));
+            let cause = GapCause::Forbidden("list poddisruptionbudgets".to_owned());
+            world.snapshot.gaps.push(Gap { kind: Kind::PodDisruptionBudgets, namespace: None, cause });
+            let incomplete = planned(world, &Request { evict, ..request(3) }).unwrap().report.incomplete;
+            incomplete.into_iter().map(|one| one.resource).collect::<Vec<_>>()
+        };
+        assert_eq!((of(false), of(true)), (names(&["poddisruptionbudgets"]), Vec::new()));
+    }
+
+    #[test]
+    fn a_later_stage_that_is_only_shown_begins_where_those_before_it_would_have_ended() {
+        let first = planned(rolling(&json!({"maxSurge": 1, "maxUnavailable": 0})), &request(1)).unwrap().report;
+        assert!(!first.changes.is_empty() && !first.warnings.is_empty());
+        let mut report = first.clone();
+        after_stages(&mut report, &[]);
+        assert_eq!(report, first);
+        after_stages(&mut report, &names(&["n4"]));
+        assert_eq!((report.nodes, report.update, report.old), (names(&["n0", "n1"]), 2, 3));
+        assert!(report.changes.is_empty() && report.warnings.is_empty());
+    }
+}

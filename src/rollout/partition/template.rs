@@ -100,3 +100,87 @@ fn overlay(into: &mut Value, from: &Value) {
         from => from.clone_into(into),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{NewTemplate, Refusal, not_applied, template};
+    use crate::coverage::test_support::{merge, world};
+    use crate::model::daemon_set::DaemonSet;
+    use crate::rollout::revisions::Revisions;
+
+    /// A manifest of the DaemonSet, with another image.
+    fn manifest(change: impl Fn(&mut Value)) -> NewTemplate {
+        let mut object = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "agent", "namespace": "default"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "agent"}},
+                "template": {
+                    "metadata": {"labels": {"app": "agent"}},
+                    "spec": {"containers": [{"name": "agent", "image": "agent:3"}]},
+                },
+            },
+        });
+        change(&mut object);
+        NewTemplate::Manifest(Box::new(DaemonSet::from_object(object).unwrap()))
+    }
+
+    #[test]
+    fn the_template_of_a_manifest_is_rolled_out_if_it_is_one_of_the_daemon_set() {
+        let snapshot = world().finish();
+        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        let of = |path: &str, value: Value| {
+            let wanted = manifest(|object| *object.pointer_mut(path).unwrap() = value.clone());
+            template(&revisions, &wanted).map(|template| template.map(|template| template.value().clone()))
+        };
+        let image = "/spec/template/spec/containers/0/image";
+        let found = of(image, json!("agent:3")).unwrap().unwrap();
+        assert_eq!(found["spec"]["containers"][0]["image"], "agent:3");
+        assert_eq!(of(image, json!("agent:2")), Ok(None));
+        for (path, value) in
+            [("/metadata/name", "other"), ("/metadata/namespace", "other"), ("/apiVersion", "apps.kruise.io/v1beta1")]
+        {
+            assert!(matches!(of(path, json!(value)), Err(Refusal::OtherManifest(_))), "{path}");
+        }
+        assert_eq!(of("/spec/template/metadata/labels/app", json!("other")), Err(Refusal::SelectorMismatch));
+    }
+
+    #[test]
+    fn what_else_a_manifest_would_change_is_told() {
+        let live = world().daemon_set(json!({"spec": {
+            "revisionHistoryLimit": 3,
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, "maxSurge": 0}},
+        }}));
+        let snapshot = live.finish();
+        let changes = |metadata: Value, spec: Value| -> Vec<(String, Value)> {
+            let wanted = manifest(|object| {
+                merge(object, json!({"metadata": metadata}));
+                spec.as_object().unwrap().iter().for_each(|(name, value)| object["spec"][name] = value.clone());
+            });
+            let changes = not_applied(&snapshot.daemon_sets[0], &wanted).into_iter();
+            changes.map(|change| (change.path.to_string(), change.to.unwrap_or_default())).collect()
+        };
+        let strategy = |strategy: Value| json!({"updateStrategy": strategy});
+        for (spec, expected) in [
+            (json!({}), vec![]),
+            // The API server omits it.
+            (json!({"minReadySeconds": 0}), vec![]),
+            (json!({"minReadySeconds": 5}), vec![("spec.minReadySeconds", json!(5))]),
+            (json!({"revisionHistoryLimit": 0}), vec![("spec.revisionHistoryLimit", json!(0))]),
+            (json!({"revisionHistoryLimit": 3}), vec![]),
+            (json!({"revisionHistoryLimit": null}), vec![]),
+            (strategy(json!({"rollingUpdate": {"maxUnavailable": null}})), vec![]),
+            (
+                strategy(json!({"rollingUpdate": {"maxUnavailable": 4}})),
+                vec![("spec.updateStrategy.rollingUpdate.maxUnavailable", json!(4))],
+            ),
+        ] {
+            let expected: Vec<_> = expected.into_iter().map(|(path, to)| (path.to_owned(), to)).collect();
+            assert_eq!(changes(json!({}), spec.clone()), expected, "{spec}");
+        }
+        let changed = changes(json!({"labels": {"team": "net"}, "resourceVersion": "9"}), json!({}));
+        assert_eq!(changed, [("metadata.labels[team]".to_owned(), json!("net"))]);
+    }
+}

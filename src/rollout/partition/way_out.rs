@@ -70,12 +70,15 @@ pub(crate) fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Comm
 mod tests {
     use jiff::SignedDuration;
 
-    use super::again;
+    use super::{again, way_out};
+    use crate::coverage::test_support::world;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::report::history::DaemonSetName;
+    use crate::report::partition::{Gate, GateFailure, PartitionStage};
     use crate::rollout::partition::NodeLabel;
-    use crate::rollout::partition::plan::{Amount, Request};
+    use crate::rollout::partition::plan::{Amount, Request, plan};
     use crate::rollout::partition::template::NewTemplate;
+    use crate::rollout::revisions::Revisions;
 
     #[test]
     fn the_same_stage_again_has_the_same_gates() {
@@ -95,5 +98,32 @@ mod tests {
             "kubectl ds partition -n team --nodes 'a,b' --max-restarts 2 --soak 90s --progress-deadline 60s \
              --verify 'curl $NODE' --wait-for-label 'ready=2' --prepull --evict agent 3"
         );
+    }
+
+    #[test]
+    fn there_is_a_way_out_of_what_was_begun() {
+        let request = Request::new(Amount::Keep(IntOrPercent::Int(3)), NewTemplate::Live, String::new());
+        let snapshot = world().finish();
+        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        let mut report = plan(&revisions, &request, &snapshot).unwrap().report;
+        let (again, finish) = ("kubectl ds partition -n default agent 3", "kubectl ds partition -n default agent 0");
+        let resume = "kubectl ds resume -n default agent";
+        let back = "kubectl ds partition -n default --to-revision 1 agent 0";
+        for (stage, gate, expected) in [
+            (PartitionStage::Planned, None, &[][..]),
+            (PartitionStage::Unknown, None, &[]),
+            (PartitionStage::Finished, None, &[]),
+            (PartitionStage::Complete, None, &[finish, resume, back]),
+            (PartitionStage::Begun, None, &[again, resume, back]),
+            (PartitionStage::Stopped, Some(Gate::Starts), &[again, resume, back]),
+            // Nothing was changed yet.
+            (PartitionStage::Stopped, Some(Gate::Prepull), &[]),
+        ] {
+            let failure = |gate| GateFailure { gate, node: None, pod: None, reason: None, message: String::new() };
+            (report.outcome.stage, report.outcome.failures) = (stage, gate.map(failure).into_iter().collect());
+            let fixes = way_out(&report, &request, Some(1)).into_iter();
+            let commands: Vec<String> = fixes.filter_map(|fix| Some(fix.command?.to_string())).collect();
+            assert_eq!(commands, expected, "{stage:?} {gate:?}");
+        }
     }
 }

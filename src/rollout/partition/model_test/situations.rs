@@ -2,11 +2,16 @@
 
 use serde_json::json;
 
-use super::{Client, End, Faults, Model, NEW, OLD};
+use super::{Client, End, Faults, Model, NEW, OLD, timestamp};
+use crate::coverage::test_support::merge;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::{PARTITION_ANNOTATION, RUN_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
+use crate::model::snapshot::{Gap, GapCause, Kind};
 use crate::report::partition::{Gate, SKIP_LABEL};
+use crate::report::reason::ReasonCode;
 use crate::rollout::partition::NodeLabel;
-use crate::rollout::partition::next_step::{Look, Step, Waiting, next_step};
+use crate::rollout::partition::next_step::{Look, Loss, Step, Waiting, loss, next_step};
 
 /// Gives every node an available pod of the old revision.
 fn all_old(model: &mut Model) {
@@ -23,6 +28,8 @@ fn a_node_with_the_label_for_it_is_skipped_even_if_it_gets_the_label_during_the_
     let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
     assert_eq!(client.stage.nodes.len(), 5);
     assert!(!client.stage.nodes.contains(&model.nodes[1].name));
+    let counts = next_step(&model.snapshot(), &client.stage).counts;
+    assert_eq!((counts.old, counts.held, counts.skipped), (6, 6, vec![model.nodes[1].name.clone()]));
     // Not ready, it is still one that the restored strategy would update.
     model.nodes[3].labels.push((SKIP_LABEL, "true"));
     (model.nodes[3].ready, model.nodes[3].since) = (false, 0);
@@ -94,13 +101,13 @@ fn a_node_that_has_just_joined_fails_no_gate_until_it_has_been_ready() {
     model.add_node();
     let (now, pod) = (model.now, model.pod(NEW, None));
     let node = model.nodes.last_mut().unwrap();
-    (node.ready, node.created, node.since) = (false, now, now + 1);
+    (node.ready, node.created, node.since) = (false, now, now + 10);
     node.pods.push(pod);
-    model.now += 5;
+    model.now += 10;
     assert_eq!(client.act(&mut model, 0).unwrap().0, None);
     // It was ready for a while.
-    model.nodes.last_mut().unwrap().since = now + 60;
-    model.now = now + 65;
+    model.nodes.last_mut().unwrap().since = now + 11;
+    model.now = now + 11;
     let (Some(End::Stopped(failures)), _) = client.act(&mut model, 0).unwrap() else { panic!("it goes on") };
     assert_eq!((failures.len(), failures[0].gate), (1, Gate::NodeReady));
 }
@@ -150,4 +157,189 @@ fn old_pods_that_become_unavailable_stop_a_stage_unless_it_goes_back() {
     assert_eq!((failures.len(), failures[0].gate), (1, Gate::OldPodsReady));
     client.stage.old_unready = None;
     assert!(matches!(step(&model, &client), Step::Replace { .. }));
+}
+
+/// Returns a stage of which the first pod was deleted, and the position of its node.
+fn begun(nodes: usize) -> (Model, Client, usize) {
+    let mut model = Model::new(3, nodes, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    assert_eq!(client.act(&mut model, 0).unwrap().0, None);
+    let at = model.nodes.iter().position(|node| node.pods.iter().any(|pod| pod.gone_at.is_some())).unwrap();
+    (model, client, at)
+}
+
+#[test]
+fn a_stage_is_lost_if_somebody_else_decides_about_the_daemon_set() {
+    let mut model = Model::new(5, 3, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    let (own, on_delete) = (model.object.clone(), json!({"updateStrategy": {"type": "OnDelete"}}));
+    let rolling = || json!({"updateStrategy": {"type": "RollingUpdate"}});
+    for (metadata, spec, expected) in [
+        (json!({}), json!({}), None),
+        (json!({"uid": "other"}), json!({}), Some(Loss::Recreated)),
+        (json!({"deletionTimestamp": "2026-11-21T06:00:00Z"}), json!({}), Some(Loss::Deleted)),
+        (json!({}), rolling(), Some(Loss::StrategyPutBack)),
+        (json!({"annotations": {RUN_ANNOTATION: "another"}}), json!({}), Some(Loss::TakenOver)),
+        (json!({"annotations": {RUN_ANNOTATION: null}}), json!({}), Some(Loss::TakenOver)),
+        (json!({"annotations": {PARTITION_ANNOTATION: "2"}}), json!({}), Some(Loss::TakenOver)),
+        (json!({"annotations": null}), on_delete, Some(Loss::TakenOver)),
+        (json!({"annotations": null}), rolling(), Some(Loss::StrategyPutBack)),
+    ] {
+        model.object = own.clone();
+        merge(&mut model.object, json!({"metadata": metadata, "spec": spec}));
+        let daemon_set = DaemonSet::from_object(model.object.clone()).unwrap();
+        assert_eq!(loss(&daemon_set, &client.stage), expected, "{metadata} {spec}");
+        let Look { step, .. } = next_step(&model.snapshot(), &client.stage);
+        assert_eq!(matches!(step, Step::Lost(_)), expected.is_some(), "{metadata} {spec}");
+    }
+    model.object = own;
+    let mut snapshot = model.snapshot();
+    let cause = GapCause::Forbidden("list nodes".to_owned());
+    snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
+    assert_eq!(next_step(&snapshot, &client.stage).step, Step::Lost(Loss::Unknown));
+    client.stage.hash = "of another template".to_owned();
+    assert_eq!(next_step(&model.snapshot(), &client.stage).step, Step::Lost(Loss::TemplateChanged));
+}
+
+#[test]
+fn nothing_is_replaced_before_the_controller_has_observed_the_hold() {
+    let mut model = Model::new(5, 3, &json!(1), Faults::default());
+    all_old(&mut model);
+    let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    let step = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
+    assert!(matches!(step(&model), Step::Replace { .. }));
+    model.object["status"]["observedGeneration"] = 1.into();
+    assert_eq!(step(&model), Step::Wait(Waiting::Controller));
+    model.now += client.stage.gates.progress_deadline.as_secs();
+    let Step::Stop(failures) = step(&model) else { panic!("not stopped") };
+    assert_eq!((failures.len(), failures[0].gate), (1, Gate::ProgressDeadline));
+}
+
+#[test]
+fn each_new_pod_is_verified_once_it_is_available() {
+    let (mut model, mut client, at) = begun(3);
+    client.stage.gates.verifies = true;
+    let pod = model.pod(NEW, None);
+    let (node, name, uid) = (model.nodes[at].name.clone(), pod.name.clone(), format!("{}-uid", pod.name));
+    model.nodes[at].pods = vec![pod];
+    let step = |model: &Model, client: &Client| next_step(&model.snapshot(), &client.stage).step;
+    assert_eq!(step(&model, &client), Step::Wait(Waiting::Pods(vec![node.clone()])));
+    model.nodes[at].pods[0].ready_since = Some(model.now);
+    assert_eq!(step(&model, &client), Step::Verify { node: node.clone(), pod: name, uid: uid.clone() });
+    client.stage.verified.insert(uid);
+    let Step::Replace { node: next, .. } = step(&model, &client) else { panic!("it does not go on") };
+    assert_ne!(next, node);
+}
+
+/// As a surge leaves it that was suspended: the controller deletes the older one.
+#[test]
+fn a_node_of_the_stage_with_two_pods_is_waited_for() {
+    let mut model = Model::new(3, 2, &json!(1), Faults::default());
+    all_old(&mut model);
+    let client = Client::start(&mut model, IntOrPercent::Int(1)).unwrap();
+    let [name] = client.stage.nodes.as_slice() else { panic!("more than one node") };
+    let pod = model.pod(NEW, Some(0));
+    model.nodes.iter_mut().find(|node| node.name == *name).unwrap().pods.push(pod);
+    let step = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
+    assert_eq!(step(&model), Step::Wait(Waiting::Pods(vec![name.clone()])));
+    // Another node was updated meanwhile, so that this one need not be.
+    let pod = model.pod(NEW, Some(0));
+    model.nodes.iter_mut().find(|node| node.name != *name).unwrap().pods = vec![pod];
+    assert_eq!(step(&model), Step::Done);
+}
+
+#[test]
+fn unavailable_pods_are_replaced_at_no_cost_but_not_all_at_once() {
+    let mut model = Model::new(5, 4, &json!(1), Faults::default());
+    all_old(&mut model);
+    (1..3).for_each(|at| model.nodes[at].pods[0].ready_since = None);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    assert_eq!(client.act(&mut model, 0).unwrap().0, None);
+    let Look { step, .. } = next_step(&model.snapshot(), &client.stage);
+    assert_eq!(step, Step::Wait(Waiting::Pods(vec![model.nodes[1].name.clone()])));
+}
+
+#[test]
+fn nodes_that_are_unavailable_anyway_take_up_the_budget() {
+    let mut model = Model::new(5, 4, &json!(1), Faults::default());
+    all_old(&mut model);
+    (model.nodes[2].ready, model.nodes[2].pods[0].ready_since) = (false, None);
+    let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    let nodes = vec![model.nodes[2].name.clone()];
+    let Look { step, .. } = next_step(&model.snapshot(), &client.stage);
+    assert_eq!(step, Step::Wait(Waiting::Budget { nodes, allowed: 1 }));
+}
+
+#[test]
+fn a_stage_is_complete_once_all_new_pods_have_been_available_for_long_enough() {
+    let (mut model, client, _) = begun(3);
+    for at in 0..3 {
+        let pod = model.pod(NEW, Some(model.now - i64::try_from(at).unwrap()));
+        model.nodes[at].pods = vec![pod];
+    }
+    let step = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
+    let end = model.now + client.stage.gates.soak.as_secs();
+    model.now = end - 1;
+    assert_eq!(step(&model), Step::Wait(Waiting::Soak(timestamp(end))));
+    model.now = end;
+    assert_eq!(step(&model), Step::Done);
+}
+
+/// Some states pass within seconds, such as a port that the old pod has just used.
+#[test]
+fn a_new_pod_that_cannot_start_stops_the_stage_after_a_moment() {
+    let (mut model, client, at) = begun(3);
+    let pod = model.pod(NEW, None);
+    let (node, name) = (model.nodes[at].name.clone(), pod.name.clone());
+    model.nodes[at].pods = vec![pod];
+    let step = |model: &Model| {
+        let mut snapshot = model.snapshot();
+        let pod = snapshot.pods.iter_mut().find(|pod| pod.metadata.name == name).unwrap();
+        let waiting = json!({"name": "agent", "state": {"waiting": {"reason": "CreateContainerConfigError"}}});
+        pod.status.container_statuses = vec![serde_json::from_value(waiting).unwrap()];
+        next_step(&snapshot, &client.stage).step
+    };
+    model.now += 9;
+    assert_eq!(step(&model), Step::Wait(Waiting::Pods(vec![node.clone()])));
+    model.now += 1;
+    let Step::Stop(failures) = step(&model) else { panic!("not stopped") };
+    let found = (failures.len(), failures[0].gate, failures[0].node.as_ref(), failures[0].pod.as_ref());
+    assert_eq!(found, (1, Gate::Starts, Some(&node), Some(&name)));
+}
+
+#[test]
+fn a_pod_that_the_api_server_refuses_stops_the_stage() {
+    let (mut model, client, at) = begun(4);
+    model.nodes[at].pods.clear();
+    let mut snapshot = model.snapshot();
+    let message = "Error creating: pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, \
+                   used: pods=3, limited: pods=3";
+    let event = json!({
+        "metadata": {"name": "event", "namespace": "default"},
+        "involvedObject": {"kind": "DaemonSet", "namespace": "default", "name": "agent", "uid": "agent-uid"},
+        "reason": "FailedCreate", "message": message, "type": "Warning", "count": 1,
+        "lastTimestamp": timestamp(model.now).to_string(),
+    });
+    snapshot.events.push(serde_json::from_value(event).unwrap());
+    let Step::Stop(failures) = next_step(&snapshot, &client.stage).step else { panic!("not stopped") };
+    let found = (failures.len(), failures[0].gate, failures[0].node.as_ref(), failures[0].reason);
+    assert_eq!(found, (1, Gate::Starts, Some(&model.nodes[at].name), Some(ReasonCode::QuotaExceeded)));
+}
+
+#[test]
+fn an_old_pod_that_takes_its_time_to_end_is_waited_for_until_the_deadline() {
+    let (mut model, client, at) = begun(4);
+    let step = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
+    let expected = Step::Wait(Waiting::Pods(vec![model.nodes[at].name.clone()]));
+    let deadline = client.stage.gates.progress_deadline.as_secs();
+    for seconds in [20, 70, deadline - 90 - 1] {
+        model.now += seconds;
+        assert_eq!(step(&model), expected, "{seconds}");
+    }
+    model.now += 1;
+    let Step::Stop(failures) = step(&model) else { panic!("not stopped") };
+    let found = (failures.len(), failures[0].gate, failures[0].reason);
+    assert_eq!(found, (1, Gate::ProgressDeadline, Some(ReasonCode::StuckTerminating)));
 }

@@ -69,7 +69,7 @@ pub fn none_started(pod: &Pod) -> bool {
 pub fn all_started(pod: &Pod) -> bool {
     walk(pod).all(|(role, _, status)| match role {
         Role::Init => status.is_some_and(is_done),
-        _ => status.is_some_and(has_started),
+        _ => status.is_some_and(|status| has_started(status) && !is_being_created(status)),
     })
 }
 
@@ -78,6 +78,12 @@ fn has_started(status: &ContainerStatus) -> bool {
         || status.state.terminated.is_some()
         || status.last_state.terminated.is_some()
         || status.restart_count > 0
+}
+
+/// Returns whether a container is created, for the first time or since its node has started anew.
+fn is_being_created(status: &ContainerStatus) -> bool {
+    let waiting = status.state.waiting.as_ref();
+    waiting.is_some_and(|waiting| matches!(waiting.reason.as_str(), "ContainerCreating" | "PodInitializing"))
 }
 
 fn is_done(status: &ContainerStatus) -> bool {
@@ -203,7 +209,8 @@ fn current_termination<'a>(
     status: &'a ContainerStatus,
 ) -> Option<&'a ContainerStateTerminated> {
     if let Some(waiting) = &status.state.waiting {
-        let back_off = waiting.reason == "CrashLoopBackOff" || (status.restart_count > 0 && waiting.message.is_empty());
+        let waits_for_restart = status.restart_count > 0 && waiting.message.is_empty() && !is_being_created(status);
+        let back_off = waiting.reason == "CrashLoopBackOff" || waits_for_restart;
         return status.last_state.terminated.as_ref().filter(|_| back_off);
     }
     if let Some(end) = &status.state.terminated {
@@ -396,7 +403,10 @@ mod tests {
         };
         let waiting = |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
         for (status, code) in [
-            (status(waiting("ContainerCreating", ""), "11:40:00"), ReasonCode::CrashLooping),
+            (status(waiting("", ""), "11:40:00"), ReasonCode::CrashLooping),
+            // The node has started anew.
+            (status(waiting("ContainerCreating", ""), "11:59:40"), ReasonCode::ContainersStarting),
+            (status(waiting("PodInitializing", ""), "11:40:00"), ReasonCode::ContainersStarting),
             (status(waiting("ImagePullBackOff", "no such image"), "11:59:00"), ReasonCode::ImagePullFailed),
             (status(json!({"running": {}}), "11:50:01"), ReasonCode::CrashLooping),
             (status(json!({"running": {}}), "11:50:00"), ReasonCode::ReadinessFailing),

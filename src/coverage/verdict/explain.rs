@@ -66,7 +66,7 @@ fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> 
 /// Returns whether a pod can be the one that gives a node its state.
 fn gives_state(pod: &Pod, state: NodeState) -> bool {
     match state {
-        NodeState::Pending => pod.spec.node_name.is_empty(),
+        NodeState::Pending => pod.spec.node_name.is_empty() && !pod.metadata.is_terminating(),
         NodeState::Terminating => pod.metadata.is_terminating(),
         NodeState::Failed => pod.is_terminal(),
         _ => !pod.metadata.is_terminating() && !pod.is_terminal(),

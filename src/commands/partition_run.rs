@@ -30,7 +30,6 @@ use crate::rollout::partition::plan::Request;
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::again;
 use crate::rollout::partition::{Stage, kept};
-use crate::scheduling::daemon_pods::target_node;
 
 /// How long a client that was replaced by this one may need to notice that, and to finish what it has begun.
 const HANDOVER: Duration = Duration::from_secs(1);
@@ -230,15 +229,10 @@ impl<'a> Run<'a> {
             match step {
                 Step::Done => return Ok(Ended::Done(counts.held)),
                 Step::Stop(failures) if is_read_again => {
-                    // The server may have confirmed a deletion that it did not carry out.
                     let snapshot = watch.last_snapshot();
-                    for pod in snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating()) {
-                        if self.stage.deleted.remove(&pod.metadata.uid)
-                            && let Some(node) = target_node(pod)
-                        {
-                            self.report.outcome.replaced.retain(|replaced| replaced != node);
-                            course.not_replaced(node);
-                        }
+                    for node in self.stage.take_back_deletions(snapshot) {
+                        self.report.outcome.replaced.retain(|replaced| *replaced != node);
+                        course.not_replaced(&node);
                     }
                     let counts = next_step(snapshot, &self.stage).counts;
                     self.note(&counts, course.happenings(&counts, time), out)?;

@@ -24,7 +24,9 @@ use super::status::situation::{RolloutNode, Situation};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerStatus, Pod};
+use crate::model::snapshot::Snapshot;
 use crate::report::partition::SKIP_LABEL;
+use crate::scheduling::daemon_pods::target_node;
 
 /// How long nothing may progress, if nothing else was asked for.
 pub(crate) const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
@@ -58,6 +60,16 @@ pub(crate) struct Stage {
     pub(crate) spared: BTreeSet<String>,
     /// When a pod was last deleted or became available.
     pub(crate) last_progress: Timestamp,
+}
+
+impl Stage {
+    /// Takes back what was noted of deletions that the server has confirmed and not carried out: the pods still run. Returns
+    /// their nodes.
+    pub(crate) fn take_back_deletions(&mut self, snapshot: &Snapshot) -> Vec<String> {
+        let running = snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating());
+        let running: Vec<&Pod> = running.filter(|pod| self.deleted.remove(&pod.metadata.uid)).collect();
+        running.into_iter().filter_map(target_node).map(str::to_owned).collect()
+    }
 }
 
 /// What has to hold before the next pod is replaced.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::io::Write;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::live::{ConnectOptions, names_in_kubeconfig};
@@ -304,16 +304,21 @@ fn kubeconfigs_never_break_their_reader() {
 
 #[test]
 fn protobuf_never_breaks_the_client() {
+    let bodies = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
+    let server = Server::start({
+        let bodies = bodies.clone();
+        move |asked| match asked.path() {
+            "/api/v1/nodes" => Reply::of(200, "application/vnd.kubernetes.protobuf", bodies.lock().unwrap()[0].clone()),
+            "/api/v1/pods" => Reply::of(200, "application/vnd.kubernetes.protobuf", bodies.lock().unwrap()[1].clone()),
+            _ => cluster(asked),
+        }
+    });
     each_seed(300, |random| {
         let nodes = protobuf_list("NodeList", &[node("n1"), node("n2")], "");
         let pods = protobuf_list("PodList", &[pod("agent-a", "agent", "n1"), pod("web-a", "web", "n1")], "");
-        let mut bodies = [nodes.body, pods.body];
-        bodies.iter_mut().for_each(|body| break_bytes(body, 80, random));
-        let server = Server::start(move |asked| match asked.path() {
-            "/api/v1/nodes" => Reply::of(200, "application/vnd.kubernetes.protobuf", bodies[0].clone()),
-            "/api/v1/pods" => Reply::of(200, "application/vnd.kubernetes.protobuf", bodies[1].clone()),
-            _ => cluster(asked),
-        });
+        let mut broken = [nodes.body, pods.body];
+        broken.iter_mut().for_each(|body| break_bytes(body, 80, random));
+        *bodies.lock().unwrap() = broken;
         let _ = read(&options(&server), &Query::default());
     });
 }

@@ -289,10 +289,38 @@ pub fn manage<'a>(
 mod tests {
     use serde_json::{from_value, json};
 
-    use super::{NodeContext, PodsOnNode, pods_should_be_on_node};
+    use super::{Claim, NodeContext, PodsOnNode, claim, pods_should_be_on_node};
     use crate::model::daemon_set::DaemonSet;
     use crate::model::pod::Pod;
     use crate::scheduling::should_run::Decision;
+
+    #[test]
+    fn a_pod_is_owned_adopted_or_released_by_its_controller_and_its_labels() {
+        let claimed = |owner: Option<&str>, label: &str, is_deleted: bool, pod_is_deleted: bool| {
+            let deleted = |is_deleted: bool| is_deleted.then_some("2026-03-01T12:00:00Z");
+            let daemon_set = json!({
+                "metadata": {"name": "agent", "namespace": "team", "uid": "u", "deletionTimestamp": deleted(is_deleted)},
+                "spec": {"selector": {"matchLabels": {"app": "agent"}}}});
+            let owners =
+                owner.map(|uid| json!([{"kind": "DaemonSet", "name": "agent", "uid": uid, "controller": true}]));
+            let pod = json!({"metadata": {"namespace": "team", "labels": {"app": label},
+                "deletionTimestamp": deleted(pod_is_deleted), "ownerReferences": owners.unwrap_or(json!([]))}});
+            claim(&DaemonSet::from_object(daemon_set).unwrap(), &from_value::<Pod>(pod).unwrap())
+        };
+        for (owner, label, is_deleted, pod_is_deleted, expected) in [
+            (Some("u"), "agent", false, false, Claim::Owned),
+            (Some("u"), "agent", true, false, Claim::Owned),
+            (Some("u"), "other", false, false, Claim::Released),
+            (Some("u"), "other", true, false, Claim::Foreign),
+            (Some("earlier"), "agent", false, false, Claim::Foreign),
+            (None, "agent", false, false, Claim::Adopted),
+            (None, "agent", true, false, Claim::Foreign),
+            (None, "agent", false, true, Claim::Foreign),
+            (None, "other", false, false, Claim::Foreign),
+        ] {
+            assert_eq!(claimed(owner, label, is_deleted, pod_is_deleted), expected, "{owner:?} {label}");
+        }
+    }
 
     #[test]
     fn a_pod_that_has_succeeded_is_deleted_unless_openkruise_controls_it() {

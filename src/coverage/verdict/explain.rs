@@ -208,6 +208,21 @@ mod tests {
         "0/24 nodes are available: 1 Insufficient cpu, 23 node(s) didn't satisfy plugin(s) [NodeAffinity]."
     }
 
+    /// An older pod may be stuck in its deletion before it was ever scheduled.
+    #[test]
+    fn the_pod_that_is_not_scheduled_is_not_the_one_that_is_deleted() {
+        let stuck = json!({"metadata": {"creationTimestamp": at("11:00:00"), "deletionTimestamp": at("11:30:00"),
+            "finalizers": ["example.com/keep"]}});
+        let world = world().node("n", json!({})).pending_pod("agent-stuck", "n", insufficient(), stuck).pending_pod(
+            "agent-x",
+            "n",
+            insufficient(),
+            asking("600m"),
+        );
+        let summary = explained(world).summary;
+        assert!(summary.contains("its pod agent-x is not scheduled"), "{summary}");
+    }
+
     #[test]
     fn a_pending_pod_is_explained_with_the_arithmetic_of_each_resource() {
         let world = world()

@@ -104,6 +104,17 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_was_not_deleted_after_all_is_not_awaited() {
+        let mut course = Course::default();
+        assert_eq!(course.happenings(&counts(&[], &[]), at(0)), []);
+        course.replaced("a", at(0));
+        course.replaced("b", at(0));
+        course.not_replaced("a");
+        let available = Happening::Available("b".to_owned(), SignedDuration::from_secs(3));
+        assert_eq!(course.happenings(&counts(&["b"], &[]), at(3)), [available]);
+    }
+
+    #[test]
     fn what_was_reached_before_is_no_progress() {
         let mut course = Course::default();
         let mut progresses = |available| course.progresses(&Counts { available, ..Counts::default() });

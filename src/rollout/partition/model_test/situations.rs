@@ -343,3 +343,18 @@ fn an_old_pod_that_takes_its_time_to_end_is_waited_for_until_the_deadline() {
     let found = (failures.len(), failures[0].gate, failures[0].reason);
     assert_eq!(found, (1, Gate::ProgressDeadline, Some(ReasonCode::StuckTerminating)));
 }
+
+/// A server may confirm a deletion that it does not carry out.
+#[test]
+fn a_deletion_that_was_not_carried_out_is_taken_back() {
+    let mut model = Model::new(5, 3, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    let mut snapshot = model.snapshot();
+    let uids: Vec<String> = snapshot.pods.iter().map(|pod| pod.metadata.uid.clone()).collect();
+    let (gone, node) = ("uid-of-a-pod-that-is-gone".to_owned(), snapshot.pods[1].spec.node_name.clone());
+    snapshot.pods[0].metadata.deletion_timestamp = timestamp(0).into();
+    client.stage.deleted = [uids[0].clone(), uids[1].clone(), gone.clone()].into();
+    assert_eq!(client.stage.take_back_deletions(&snapshot), [node]);
+    assert_eq!(client.stage.deleted, [uids[0].clone(), gone].into());
+}

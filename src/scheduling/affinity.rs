@@ -262,3 +262,28 @@ impl FieldRequirement {
         name.is_empty() || (value == self.written.values[0]) == self.equal
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::RequiredNodeAffinity;
+    use crate::model::node::Node;
+
+    #[test]
+    fn numbers_of_labels_are_compared() {
+        for (operator, cores, matches) in [
+            ("Gt", "5", true),
+            ("Gt", "4", false),
+            ("Gt", "3", false),
+            ("Lt", "3", true),
+            ("Lt", "4", false),
+            ("Lt", "5", false),
+        ] {
+            let expression = json!({"key": "cores", "operator": operator, "values": ["4"]});
+            let selector = from_value(json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]})).unwrap();
+            let node: Node = from_value(json!({"metadata": {"name": "n", "labels": {"cores": cores}}})).unwrap();
+            assert_eq!(RequiredNodeAffinity::new(Some(&selector)).matches(&node), matches, "{cores} {operator} 4");
+        }
+    }
+}

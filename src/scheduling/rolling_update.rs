@@ -203,3 +203,23 @@ impl<'a> UpdatedPods<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Pace, pace};
+    use crate::model::daemon_set::DaemonSet;
+
+    #[test]
+    fn one_pod_may_be_unavailable_where_nothing_else_would_go_on() {
+        let pace = |max_surge: i64, max_unavailable: i64, desired: i64| {
+            let rolling = json!({"maxSurge": max_surge, "maxUnavailable": max_unavailable});
+            let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+            pace(&DaemonSet::from_object(json!({"spec": {"updateStrategy": strategy}})).unwrap(), desired)
+        };
+        assert_eq!(pace(0, 0, 3), Pace { max_unavailable: 1, max_surge: 0 });
+        assert_eq!(pace(0, 0, 0), Pace { max_unavailable: 0, max_surge: 0 });
+        assert_eq!(pace(2, 0, 3), Pace { max_unavailable: 0, max_surge: 2 });
+    }
+}

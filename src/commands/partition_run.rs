@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
     pub(super) fn repeat(&self) -> String {
         let name = &self.report.daemon_set;
         match (&self.request.template, self.report.outcome.stage) {
-            // Revisions are numbered anew as they become current: the same command would mean another one.
+            // A revision gets a new number when it becomes current, so the same command would mean another one.
             (NewTemplate::Revision(_), PartitionStage::Planned | PartitionStage::Unknown) => {
                 let status = Command::kubectl(&["ds", "status"]).namespace(&name.namespace).name(name.short());
                 format!("to see how far it is, and how to continue: {}", self.view.command(&status))
@@ -311,8 +311,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Lists everything anew, since a watch may miss what happens, for example because of a proxy; returns why not if
-    /// requests fail for the moment.
+    /// Lists everything again, because a watch may miss changes, for example behind a proxy. Returns the error if a request
+    /// fails for now.
     pub(super) async fn read_again(&self, watch: &mut Watch<'a>, io: &Io<'_>) -> Result<Option<ClusterError>, Failure> {
         match self.unless_interrupted(io, Box::pin(self.live.watch(self.query()))).await? {
             Ok(fresh) => {

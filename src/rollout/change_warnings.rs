@@ -285,7 +285,7 @@ mod tests {
             (advanced, rolling(json!({"partition": "30%"})), false, &[Partition]),
             (advanced, rolling(json!({"partition": 0})), false, &[]),
             (advanced, rolling(json!({"partition": "0%"})), false, &[]),
-            // Only where nothing but the annotation changes does no container restart.
+            // If only the annotation changes, no container restarts.
             (advanced, in_place(), true, &[InPlace]),
             (advanced, in_place(), false, &[]),
         ] {

@@ -80,7 +80,7 @@ fn has_started(status: &ContainerStatus) -> bool {
         || status.restart_count > 0
 }
 
-/// Returns whether a container is created, for the first time or since its node has started anew.
+/// Returns whether a container is being created, for the first time or after its node has rebooted.
 fn is_being_created(status: &ContainerStatus) -> bool {
     let waiting = status.state.waiting.as_ref();
     waiting.is_some_and(|waiting| matches!(waiting.reason.as_str(), "ContainerCreating" | "PodInitializing"))
@@ -404,7 +404,7 @@ mod tests {
         let waiting = |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
         for (status, code) in [
             (status(waiting("", ""), "11:40:00"), ReasonCode::CrashLooping),
-            // The node has started anew.
+            // The node has rebooted.
             (status(waiting("ContainerCreating", ""), "11:59:40"), ReasonCode::ContainersStarting),
             (status(waiting("PodInitializing", ""), "11:40:00"), ReasonCode::ContainersStarting),
             (status(waiting("ImagePullBackOff", "no such image"), "11:59:00"), ReasonCode::ImagePullFailed),

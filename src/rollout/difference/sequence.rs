@@ -102,7 +102,7 @@ mod tests {
     use super::{difference, longest_common_subsequence};
     use crate::report::change::{Op, Path};
 
-    /// Returns all lists of up to so many of three items.
+    /// Returns every list of at most this many items, of which there are three kinds.
     fn lists(longest: usize) -> Vec<Vec<Value>> {
         let mut all = vec![Vec::new()];
         let mut last = all.clone();

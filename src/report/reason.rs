@@ -158,53 +158,118 @@ named_values! {
     }
 }
 
+/// What has to change so that a reason goes away.
+///
+/// Whose fault a reason is follows for most classes. [`Class::Room`] and [`Class::Admission`] need evidence: whether the
+/// revision requests more, or something else, than the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The node; other nodes run the same pod.
+    Node,
+    /// The control plane, a quota, or the DaemonSet itself; no node and no other template helps.
+    Cluster,
+    /// What the template has the containers do, or names.
+    Revision,
+    /// The template's rules about nodes, or what they ask of a node; intended, if the pod should not run there.
+    Placement,
+    /// A policy of the cluster, or what the template has that the policy rejects.
+    Admission,
+    /// Too little room beside the other pods of the node.
+    Room,
+    /// Nothing: it passes, unless it takes too long.
+    Time,
+    /// Not known from the code.
+    Unknown,
+}
+
 impl ReasonCode {
+    /// Returns the class; every code has to be sorted here, so that none counts as the template's by default.
+    pub fn class(self) -> Class {
+        match self {
+            ReasonCode::NodeNotReadyTaint
+            | ReasonCode::NetworkUnavailable
+            | ReasonCode::Evicted
+            | ReasonCode::NodeUnreachable
+            | ReasonCode::StuckTerminating
+            | ReasonCode::OrphanedTarget => Class::Node,
+            ReasonCode::ControllerNotObserved
+            | ReasonCode::SelectingAll
+            | ReasonCode::DaemonSetDeleting
+            | ReasonCode::QuotaExceeded
+            | ReasonCode::WebhookUnavailable
+            | ReasonCode::SchedulerSilent => Class::Cluster,
+            ReasonCode::ServiceAccountMissing
+            | ReasonCode::PriorityClassMissing
+            | ReasonCode::RuntimeClassMissing
+            | ReasonCode::PodSpecRejected
+            | ReasonCode::SchedulingGated
+            | ReasonCode::KubeletRejected
+            | ReasonCode::FailedPodBackoff
+            | ReasonCode::ImagePullFailed
+            | ReasonCode::ContainerConfigError
+            | ReasonCode::CrashLooping
+            | ReasonCode::OOMKilled
+            | ReasonCode::InitBlocked
+            | ReasonCode::SandboxFailed
+            | ReasonCode::MountFailed
+            | ReasonCode::ReadinessFailing
+            | ReasonCode::ReadinessGate => Class::Revision,
+            ReasonCode::NodeNameMismatch
+            | ReasonCode::NodeSelectorLabelMissing
+            | ReasonCode::NodeSelectorValueMismatch
+            | ReasonCode::AffinityTermMismatch
+            | ReasonCode::AffinityTermInvalid
+            | ReasonCode::AffinityEmptyTerms
+            | ReasonCode::UntoleratedNoSchedule
+            | ReasonCode::UntoleratedNoExecute
+            | ReasonCode::NotReadyNotTolerated
+            | ReasonCode::ComparisonOperatorUnknown
+            | ReasonCode::NeverFits
+            | ReasonCode::VolumeUnsatisfiable
+            | ReasonCode::PodAffinityBlocked
+            | ReasonCode::DeviceClaimUnsatisfied
+            | ReasonCode::InjectedNodeSelector
+            | ReasonCode::NodeFeatureMissing
+            | ReasonCode::SchedulerRejected => Class::Placement,
+            ReasonCode::LimitRangeViolation | ReasonCode::PodSecurityDenied | ReasonCode::WebhookDenied => {
+                Class::Admission
+            }
+            ReasonCode::InsufficientResource
+            | ReasonCode::TooManyPods
+            | ReasonCode::HostPortConflict
+            | ReasonCode::SurgeHostPortDeadlock => Class::Room,
+            ReasonCode::CreatePending
+            | ReasonCode::WaitingForPreemption
+            | ReasonCode::NotYetAvailable
+            | ReasonCode::ContainersStarting
+            | ReasonCode::Terminating => Class::Time,
+            ReasonCode::Misscheduled
+            | ReasonCode::PodOnIneligibleNode
+            | ReasonCode::DuplicatePod
+            | ReasonCode::Unexplained => Class::Unknown,
+        }
+    }
+
     /// Returns whether the reason passes by itself, because something only takes its time.
     pub fn takes_time(self) -> bool {
-        matches!(
-            self,
-            ReasonCode::ContainersStarting
-                | ReasonCode::NotYetAvailable
-                | ReasonCode::CreatePending
-                | ReasonCode::Terminating
-                | ReasonCode::WaitingForPreemption
-        )
+        self.class() == Class::Time
     }
 
     /// Returns whether the pod has too little room beside the other pods of its node.
     pub fn is_lack_of_room(self) -> bool {
-        matches!(
-            self,
-            ReasonCode::SurgeHostPortDeadlock
-                | ReasonCode::HostPortConflict
-                | ReasonCode::InsufficientResource
-                | ReasonCode::TooManyPods
-        )
+        self.class() == Class::Room
     }
 
     /// Returns whether the template can be the cause, so that pods of another revision may do better on the same node.
     pub fn can_be_template(self) -> bool {
-        !matches!(
-            self,
-            ReasonCode::NodeUnreachable
-                | ReasonCode::NodeNotReadyTaint
-                | ReasonCode::QuotaExceeded
-                | ReasonCode::WebhookUnavailable
-                | ReasonCode::ControllerNotObserved
-                | ReasonCode::DaemonSetDeleting
-                | ReasonCode::SelectingAll
-                | ReasonCode::CreatePending
-                | ReasonCode::SchedulerSilent
-                | ReasonCode::TooManyPods
-                | ReasonCode::Evicted
-                | ReasonCode::Terminating
-                | ReasonCode::StuckTerminating
-                | ReasonCode::DuplicatePod
-                | ReasonCode::OrphanedTarget
-                | ReasonCode::Misscheduled
-                | ReasonCode::PodOnIneligibleNode
-                | ReasonCode::Unexplained
-        )
+        match self.class() {
+            // A template decides what a pod takes of a node, but each is one pod.
+            Class::Room => self != ReasonCode::TooManyPods,
+            // What takes too long may be the template's; what only terminates or is not created yet has none.
+            Class::Time => !matches!(self, ReasonCode::CreatePending | ReasonCode::Terminating),
+            Class::Revision | Class::Placement | Class::Admission => true,
+            Class::Node | Class::Cluster | Class::Unknown => false,
+        }
     }
 }
 

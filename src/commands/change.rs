@@ -14,6 +14,7 @@ use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::{Failure, interrupted, partition};
 use crate::cluster::{PodsOf, Query, Wanted};
+use crate::coverage::revisions::Revisions;
 use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
@@ -34,7 +35,6 @@ use crate::rollout::difference::difference;
 use crate::rollout::difference::object::changes;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::planned::Planned;
-use crate::rollout::revisions::Revisions;
 use crate::rollout::set;
 
 /// How long to wait for an object that is read once more.

@@ -16,6 +16,7 @@ use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
 use crate::coverage::filter::Filter;
 use crate::coverage::needed_pods::nodes_needing_all_pods;
 use crate::coverage::options::{Detail, Options};
+use crate::coverage::revisions::Revisions;
 use crate::coverage::walk::coverage;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -29,7 +30,6 @@ use crate::report::coverage::{Counts, CoverageReport, NodeState};
 use crate::report::node_map::ZONE;
 use crate::report::reason::ReasonCode;
 use crate::rollout::history::changes_between;
-use crate::rollout::revisions::Revisions;
 
 /// Show which nodes lack an available pod, why, and what to do
 #[derive(Debug, Clone, Args)]

@@ -11,6 +11,7 @@ use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, Target};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
 use crate::coverage::gaps::incomplete_for_history;
+use crate::coverage::revisions::{Address, Revision, Revisions, Unknown, name_of};
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -21,7 +22,6 @@ use crate::render::unified::{self, Labeled};
 use crate::render::view::View;
 use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, RevisionDiff, TemplateSource};
 use crate::rollout::history::{diff, histories, manifest_with, side};
-use crate::rollout::revisions::{Address, Revision, Revisions, Unknown, name_of};
 
 /// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
 ///

@@ -14,6 +14,7 @@ use super::watch::Display;
 use super::{Failure, interrupted, refusal};
 use crate::cluster::manifest::{self, Manifest};
 use crate::cluster::{Query, Wanted};
+use crate::coverage::revisions::{Revision, Revisions};
 use crate::encode::json;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -24,8 +25,6 @@ use crate::report::partition::PartitionStage;
 use crate::rollout::partition::plan::{Planned, Request, after_stages, plan};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::way_out;
-use crate::rollout::revisions::{Revision, Revisions};
-use crate::rollout::status::proven_revision;
 
 /// Runs the subcommand.
 ///
@@ -169,7 +168,7 @@ async fn stage(
     show(out, io).map_err(not_shown)?;
     // A new template replaces the present one.
     let back_to = match request.template {
-        NewTemplate::Live => proven_revision(daemon_set, &snapshot),
+        NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
         _ => revisions.current().map(Revision::number),
     };
     if settings.dry_run {
@@ -238,7 +237,8 @@ async fn undo(
     let wanted = Wanted::Change;
     let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
     let snapshot = session.read_history(query, io).await?;
-    let Some(number) = proven_revision(only_one(&snapshot, &settings.name)?, &snapshot) else {
+    let revisions = Revisions::of(only_one(&snapshot, &settings.name)?, &snapshot);
+    let Some(number) = revisions.proven().map(|(revision, _)| revision.number()) else {
         let message = "the stage is not rolled back: no other revision is available on any node";
         let hint = "the update strategy stays suspended; choose a revision with `kubectl ds history`";
         return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());

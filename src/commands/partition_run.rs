@@ -14,7 +14,7 @@ use super::{Failure, interrupted, refusal};
 use crate::cluster::Query;
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Live, Watch};
-use crate::coverage::index::Index;
+use crate::coverage::revisions::Revisions;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -169,10 +169,10 @@ impl<'a> Run<'a> {
                 return Err(self.lost(loss));
             }
             if daemon_set.is_observed()
-                && let Some(current) = Index::new(snapshot).current_revision(daemon_set)
+                && let Some(current) = Revisions::of(daemon_set, snapshot).current()
             {
-                current.hash().clone_into(&mut self.stage.hash);
-                self.report.revision = Some(current.revision);
+                current.object.hash().clone_into(&mut self.stage.hash);
+                self.report.revision = Some(current.number());
                 self.stage.last_progress = self.session.now(io);
                 return Ok(());
             }

@@ -10,10 +10,10 @@ use super::change_args::ChangeArgs;
 use super::refusal::{held_by, surge_pods};
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
+use crate::coverage::revisions::{Revisions, name_of};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::rollout::hold::{Refusal, pause};
-use crate::rollout::revisions::{Revisions, name_of};
 
 /// Pause the rollout of a DaemonSet
 ///

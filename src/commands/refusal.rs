@@ -1,6 +1,7 @@
 //! Errors of commands that suspend or restore the update strategy, if that is refused or somebody else interferes.
 
 use super::history::existing;
+use crate::coverage::revisions::{Revisions, name_of};
 use crate::error::CommandError;
 use crate::render::text::{count, some_of};
 use crate::render::view::View;
@@ -9,7 +10,6 @@ use crate::report::partition::SKIP_LABEL;
 use crate::report::plan::PodOnNode;
 use crate::rollout::partition::next_step::Loss;
 use crate::rollout::partition::plan::Refusal;
-use crate::rollout::revisions::{Revisions, name_of};
 
 /// The width in columns of a list of nodes.
 const LINE: usize = 60;

@@ -10,11 +10,11 @@ use super::change_args::{self, ChangeArgs};
 use super::refusal::surge_pods;
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
+use crate::coverage::revisions::{Revisions, name_of};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, StrategyType};
-use crate::rollout::revisions::{Revisions, name_of};
 use crate::rollout::set::{Refusal, Request, set};
 
 /// Change the update strategy of a DaemonSet

@@ -13,6 +13,7 @@ use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::watch::check_watch;
 use crate::cluster::{Flavors, Query};
 use crate::coverage::needed_pods::nodes_needing_all_pods;
+use crate::coverage::revisions::Revisions;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -21,7 +22,6 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
-use crate::rollout::revisions::Revisions;
 use crate::rollout::status::{rollout_status, rollout_status_with_map};
 
 /// Show whether rollouts are complete, progressing or blocked, on what, and how to continue

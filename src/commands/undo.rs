@@ -10,9 +10,9 @@ use super::change_args::{self, ChangeArgs};
 use super::history::{existing, revisions_unknown};
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
+use crate::coverage::revisions::{Revisions, name_of};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::rollout::revisions::{Revisions, name_of};
 use crate::rollout::undo::{NoTarget, undo};
 
 /// Roll back to the template of a revision

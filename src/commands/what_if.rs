@@ -10,6 +10,7 @@ use super::session::{Session, Target};
 use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::{self, Manifest};
 use crate::cluster::{CoverageScope, Query, Source, Wanted};
+use crate::coverage::revisions::{Revision, Revisions};
 use crate::coverage::what_if::what_if;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -22,7 +23,6 @@ use crate::report::plan::Warning;
 use crate::report::what_if::{WhatIfReport, WhatIfReportList};
 use crate::rollout::planned::with_template;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
-use crate::rollout::revisions::{Revision, Revisions};
 
 /// Which manifests, and what is shown of the nodes.
 pub(super) struct WhatIf {

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::fisher::{LogFactorials, as_float};
+use super::revisions::Revision;
 use super::verdict::daemon_set_context::Subject;
 use crate::model::node::Node;
 use crate::report::age::seconds_between;
@@ -68,13 +69,15 @@ pub(super) struct Observation<'a> {
 /// Returns the common causes of a DaemonSet's failures, with what to do about a revision.
 pub(super) fn of(subject: &Subject<'_>, observations: &[Observation<'_>]) -> Vec<CommonCause> {
     let mut causes = common_causes(observations, subject.index.now());
+    let revisions = subject.index.revisions(subject.daemon_set);
     for cause in causes.iter_mut().filter(|cause| cause.shared.feature == Feature::Revision) {
         let hash = std::mem::take(&mut cause.shared.value);
-        let number = |hash: &str| subject.index.revision_number(subject.daemon_set, hash);
+        let failing = revisions.all.iter().find(|revision| revision.object.hash() == hash);
+        let works = failing.and_then(|failing| revisions.works_besides(failing));
         let revision = FailingRevision {
-            number: number(&hash),
-            current: subject.current_hash == Some(hash.as_str()),
-            available_revision: most_available(observations, &hash).and_then(number),
+            number: failing.map(Revision::number),
+            current: failing.is_some_and(|failing| failing.is_current),
+            available_revision: works.map(|(revision, _)| revision.number()),
             changes: Vec::new(),
             hash,
         };
@@ -83,16 +86,6 @@ pub(super) fn of(subject: &Subject<'_>, observations: &[Observation<'_>]) -> Vec
         cause.revision = Some(revision);
     }
     causes
-}
-
-/// Returns the hash of the revision that has the most available pods, other than the failing one.
-fn most_available<'a>(observations: &[Observation<'a>], failing: &str) -> Option<&'a str> {
-    let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
-    let available = observations.iter().filter(|observation| observation.failing.is_none());
-    for hash in available.filter_map(|observation| observation.revision).filter(|hash| *hash != failing) {
-        *pods.entry(hash).or_default() += 1;
-    }
-    pods.into_iter().max_by_key(|(_, pods)| *pods).map(|(hash, _)| hash)
 }
 
 fn fixes(subject: &Subject<'_>, revision: &FailingRevision) -> Vec<Fix> {
@@ -373,7 +366,7 @@ mod tests {
     fn a_bad_revision_is_told_with_what_changed_and_how_to_go_back() {
         let old =
             json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
-        let mut world = world().revision("hash1", 1);
+        let mut world = world().revision_of_image("hash1", 1, "agent:1");
         for number in 0..16 {
             world = world.node(&format!("old-{number}"), json!({}));
             world = world.pod(&format!("agent-old-{number}"), &format!("old-{number}"), old.clone());

@@ -2,12 +2,14 @@
 //!
 //! Each index is built in one pass, so that an analysis stays linear in the size of the snapshot.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use jiff::Timestamp;
 
+use super::revisions::Revisions;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::event::Event;
@@ -27,8 +29,9 @@ pub struct Index<'a> {
     numbers: HashMap<&'a str, usize>,
     owned: HashMap<&'a str, Vec<&'a Pod>>,
     orphans: HashMap<&'a str, Vec<&'a Pod>>,
-    /// By the owner's UID, newest first.
-    revisions: HashMap<&'a str, Vec<&'a ControllerRevision>>,
+    /// By namespace.
+    controller_revisions: HashMap<&'a str, Vec<&'a ControllerRevision>>,
+    revisions: RefCell<HashMap<*const DaemonSet, Rc<Revisions<'a>>>>,
     bound: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
     events: OnceCell<HashMap<ObjectKey<'a>, Vec<&'a Event>>>,
 }
@@ -74,17 +77,12 @@ impl<'a> Index<'a> {
             }
         }
 
-        let mut revisions: HashMap<&str, Vec<&ControllerRevision>> = HashMap::new();
+        let mut controller_revisions: HashMap<&str, Vec<&ControllerRevision>> = HashMap::new();
         for revision in &snapshot.controller_revisions {
-            if let Some(owner) = revision.metadata.controller() {
-                revisions.entry(&owner.uid).or_default().push(revision);
-            }
+            controller_revisions.entry(&revision.metadata.namespace).or_default().push(revision);
         }
-        for revisions in revisions.values_mut() {
-            revisions.sort_by_key(|revision| Reverse((revision.revision, revision.metadata.name.as_str())));
-        }
-        let (bound, events) = (OnceCell::new(), OnceCell::new());
-        Index { snapshot, nodes, numbers, owned, orphans, revisions, bound, events }
+        let (bound, events, revisions) = (OnceCell::new(), OnceCell::new(), RefCell::default());
+        Index { snapshot, nodes, numbers, owned, orphans, controller_revisions, revisions, bound, events }
     }
 
     /// Returns the DaemonSets, by namespace and name.
@@ -102,12 +100,17 @@ impl<'a> Index<'a> {
         self.numbers.get(name).map(|number| self.nodes[*number])
     }
 
-    /// Returns the pods that the controller counts as a DaemonSet's, by target node.
-    pub fn pods_of(&self, daemon_set: &DaemonSet) -> DaemonSetPods<'a> {
+    /// Returns the pods that a DaemonSet controls, and those that it may adopt.
+    fn possible_pods_of(&self, daemon_set: &DaemonSet) -> impl Iterator<Item = &'a Pod> {
         let owned = self.owned.get(daemon_set.metadata.uid.as_str());
         let orphans = self.orphans.get(daemon_set.metadata.namespace.as_str());
+        owned.into_iter().chain(orphans).flatten().copied()
+    }
+
+    /// Returns the pods that the controller counts as a DaemonSet's, by target node.
+    pub fn pods_of(&self, daemon_set: &DaemonSet) -> DaemonSetPods<'a> {
         let mut pods = DaemonSetPods::default();
-        for pod in owned.into_iter().chain(orphans).flatten().copied() {
+        for pod in self.possible_pods_of(daemon_set) {
             if !daemon_pods::is_counted(daemon_set, pod) {
                 continue;
             }
@@ -146,38 +149,26 @@ impl<'a> Index<'a> {
         nodes
     }
 
-    /// Returns the revision of the DaemonSet's live template; `None` if the controller has not created it yet.
-    pub fn current_revision(&self, daemon_set: &DaemonSet) -> Option<&'a ControllerRevision> {
-        let owned = self.revisions.get(daemon_set.metadata.uid.as_str())?;
-        let live = daemon_set.template();
-        let is_live =
-            |revision: &&ControllerRevision| revision.template().is_ok_and(|template| template.same_meaning(&live));
-        // Having observed a generation, the controller has given the highest number to the revision of its template. It is
-        // compared all the same, since the revisions may have been read before that. Where templates cannot be compared, or
-        // the API server has defaults that are not known here, pods tell.
-        let has_pods = |revision: &ControllerRevision| {
-            let owned = self.owned.get(daemon_set.metadata.uid.as_str()).into_iter().flatten();
-            owned
-                .into_iter()
-                .any(|pod| pod.revision_hash() == revision.hash() && daemon_pods::is_updated(daemon_set, None, pod))
+    /// Returns the revisions of a DaemonSet, which are found once.
+    pub fn revisions(&self, daemon_set: &'a DaemonSet) -> Rc<Revisions<'a>> {
+        let find = || {
+            let in_namespace = self.controller_revisions.get(daemon_set.metadata.namespace.as_str());
+            let in_namespace = in_namespace.into_iter().flatten().copied();
+            Rc::new(Revisions::among(daemon_set, in_namespace, self.possible_pods_of(daemon_set), self.now()))
         };
-        let newest = owned.first().copied().filter(|newest| {
-            daemon_set.is_observed() && (newest.template().is_err() || is_live(newest) || has_pods(newest))
-        });
-        newest.or_else(|| owned.iter().copied().find(is_live))
+        Rc::clone(self.revisions.borrow_mut().entry(std::ptr::from_ref(daemon_set)).or_insert_with(find))
+    }
+
+    /// Returns the revision of the DaemonSet's live template; `None` if the controller has not created it yet.
+    pub fn current_revision(&self, daemon_set: &'a DaemonSet) -> Option<&'a ControllerRevision> {
+        self.revisions(daemon_set).current().map(|revision| revision.object)
     }
 
     /// Returns whether the controller has observed a template whose revision is not among those that were read.
-    pub fn awaits_revision(&self, daemon_set: &DaemonSet) -> bool {
-        let has_others = self.revisions.get(daemon_set.metadata.uid.as_str()).is_some_and(|owned| !owned.is_empty());
+    pub fn awaits_revision(&self, daemon_set: &'a DaemonSet) -> bool {
+        let revisions = self.revisions(daemon_set);
         let is_known = self.knows(Kind::ControllerRevisions, &daemon_set.metadata.namespace);
-        daemon_set.is_observed() && has_others && is_known && self.current_revision(daemon_set).is_none()
-    }
-
-    /// Returns the number of the revision with a hash.
-    pub fn revision_number(&self, daemon_set: &DaemonSet, hash: &str) -> Option<i64> {
-        let owned = self.revisions.get(daemon_set.metadata.uid.as_str())?;
-        owned.iter().find(|revision| revision.hash() == hash).map(|revision| revision.revision)
+        daemon_set.is_observed() && !revisions.all.is_empty() && is_known && revisions.current().is_none()
     }
 
     /// Returns the pods that are bound to a node, ended ones among them.

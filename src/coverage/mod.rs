@@ -16,6 +16,7 @@ pub mod needed_pods;
 mod node_class;
 mod node_map;
 pub mod options;
+pub mod revisions;
 mod status_counters;
 mod tally;
 #[cfg(test)]

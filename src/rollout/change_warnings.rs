@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::difference::difference;
-use super::revisions::controller_of;
+use crate::coverage::revisions::controller_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;

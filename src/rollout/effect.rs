@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::revisions::{Revision, Revisions};
 use crate::coverage::creation_is_refused;
 use crate::coverage::index::Index;
+use crate::coverage::revisions::{Revision, Revisions};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
@@ -31,6 +31,7 @@ pub(super) fn effect(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Sn
 /// Computes what it means that a DaemonSet becomes `after`, with another template; `hash` is that of its revision, empty
 /// if there is none yet. `None` for an Advanced DaemonSet, whose controller is not simulated.
 pub(super) fn template_effect(
+    before: &DaemonSet,
     after: &DaemonSet,
     hash: &str,
     is_same_template: bool,
@@ -45,7 +46,7 @@ pub(super) fn template_effect(
         false => {
             let index = Index::new(snapshot);
             let nodes = index.nodes_with_pods(after);
-            let creation_is_refused = is_same_template && creation_is_refused(&index, after);
+            let creation_is_refused = is_same_template && creation_is_refused(&index, before);
             Observation { nodes, current_hash: hash, creation_is_refused, now: snapshot.now }.effect(after, after)
         }
     };
@@ -66,7 +67,7 @@ struct Observation<'a> {
 
 impl<'a> Observation<'a> {
     /// Returns `None` if anything that the controller sees could not be read, or if it is not Kubernetes' own controller.
-    fn of(daemon_set: &DaemonSet, snapshot: &'a Snapshot) -> Option<Self> {
+    fn of(daemon_set: &'a DaemonSet, snapshot: &'a Snapshot) -> Option<Self> {
         let namespace = &daemon_set.metadata.namespace;
         if daemon_set.flavor() == Flavor::Advanced || KINDS.iter().any(|kind| snapshot.gap(*kind, namespace).is_some())
         {
@@ -215,12 +216,12 @@ fn count(number: usize) -> i64 {
 mod tests {
     use serde_json::{Value, json};
 
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::model::int_or_percent::IntOrPercent;
     use crate::plan::SpecFields;
     use crate::report::plan::Effect;
     use crate::rollout::restart::restart;
-    use crate::rollout::revisions::Revisions;
     use crate::rollout::set::{Request, set};
     use crate::rollout::undo::undo;
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::difference::change_summary::in_a_few_words;
 use super::difference::difference;
-use super::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
 use crate::coverage::gaps;
+use crate::coverage::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
@@ -189,10 +189,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{changes_between, histories, manifest_with};
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, world};
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::history::HistoryReport;
-    use crate::rollout::revisions::Revisions;
 
     /// A DaemonSet of `agent:2` and the revisions of these images, with their numbers.
     fn with_revisions(images: &[(i64, &str)]) -> World {

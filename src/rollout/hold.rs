@@ -8,8 +8,8 @@ use super::effect::effect;
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use super::revisions::Revisions;
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
+use crate::coverage::revisions::Revisions;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -167,10 +167,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Refusal, pause, resume};
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, world};
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
-    use crate::rollout::revisions::Revisions;
 
     /// Four nodes with an old available pod each; on the first there is a new one beside it that is not ready.
     fn rollout(rolling_update: &Value) -> World {

@@ -1,6 +1,6 @@
 //! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
-//! [`fleet`] has a row for each DaemonSet; [`history`] lists [`revisions`]; [`undo`], [`restart`], [`set`] and
+//! [`fleet`] has a row for each DaemonSet; [`history`] lists revisions; [`undo`], [`restart`], [`set`] and
 //! [`hold`] plan a change, compute its [`effect`] and collect what may go wrong with it ([`change_warnings`]), `apply`
 //! carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when the controller has acted.
 //! [`partition`] stages a rollout node by node.
@@ -25,7 +25,6 @@ pub(crate) mod partition;
 pub mod planned;
 pub(crate) mod replacement_warnings;
 pub(crate) mod restart;
-pub mod revisions;
 pub mod set;
 #[cfg(feature = "live")]
 pub(crate) mod standstill;

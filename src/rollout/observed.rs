@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::revisions::Revisions;
+use crate::coverage::revisions::Revisions;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
-use crate::model::template::Template;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
 
 /// A change that the API server has applied.
@@ -14,7 +13,6 @@ pub(crate) struct AppliedChange<'a> {
     plan: &'a ChangePlan,
     uid: String,
     generation: i64,
-    template: Template,
     /// The name of the ControllerRevision that the template was taken from.
     target: Option<String>,
 }
@@ -27,7 +25,6 @@ impl<'a> AppliedChange<'a> {
             plan,
             uid: before.daemon_set.metadata.uid.clone(),
             generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0),
-            template: Template::new(object.pointer("/spec/template").cloned().unwrap_or_default()),
             target: target.map(|target| target.object.metadata.name.clone()),
         }
     }
@@ -46,10 +43,9 @@ impl<'a> AppliedChange<'a> {
             return Some(Outcome { stage: Stage::Observed, changed_again, ..self.plan.outcome.clone() });
         }
         let after = Revisions::of(daemon_set, snapshot);
-        // The newest revision has the template, unless the DaemonSet was changed again.
+        // The newest revision is that of the template, unless the DaemonSet was changed again.
         let newest = after.all.first()?;
-        let has_template = newest.template.as_ref().is_ok_and(|template| template.same_meaning(&self.template));
-        if !has_template && daemon_set.metadata.generation == self.generation {
+        if !newest.is_current && daemon_set.metadata.generation == self.generation {
             return None;
         }
         let is_retained = |number: i64| after.number(number).is_some();
@@ -69,12 +65,12 @@ mod tests {
     use serde_json::json;
 
     use super::AppliedChange;
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{CURRENT, World, world};
     use crate::model::snapshot::Snapshot;
     use crate::plan::{SpecFields, StrategyType};
     use crate::report::plan::{Outcome, Stage};
     use crate::rollout::planned::Planned;
-    use crate::rollout::revisions::Revisions;
     use crate::rollout::set::{Request, set};
     use crate::rollout::undo::undo;
 

@@ -1,11 +1,11 @@
 //! Warnings before pods are replaced: that their template fails, that the API server refuses new pods, and which pods
 //! would not be recreated.
 
-use super::revisions::{Revisions, name_of};
 use super::status;
 use super::status::situation::Situation;
 use crate::coverage::creation_refusal;
 use crate::coverage::index::Index;
+use crate::coverage::revisions::{Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
@@ -154,10 +154,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Replacement, replacement_warnings};
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, at, world};
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::restart::restart;
-    use crate::rollout::revisions::Revisions;
     use crate::rollout::undo::undo;
 
     fn old() -> Value {

@@ -6,7 +6,7 @@ use super::effect::template_effect;
 use super::pace_warnings::template_at_once;
 use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use super::revisions::Revisions;
+use crate::coverage::revisions::Revisions;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::Plan;
@@ -25,7 +25,7 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
         let after = with_template(daemon_set, template);
         let replacement = Replacement::of_template(&after, "", true);
         warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
-        effect = template_effect(&after, "", true, snapshot);
+        effect = template_effect(daemon_set, &after, "", true, snapshot);
         warnings.extend(effect.as_ref().and_then(template_at_once));
     }
     let report = ChangePlan {

@@ -7,8 +7,8 @@ use super::effect::effect;
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use super::revisions::Revisions;
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
+use crate::coverage::revisions::Revisions;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -204,13 +204,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Refusal, Request, set};
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, world};
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::plan::{SpecFields, StrategyType};
     use crate::report::plan::{ChangePlan, WarningCode};
-    use crate::rollout::revisions::Revisions;
 
     fn unavailable(amount: &str) -> Request {
         request(SpecFields { max_unavailable: Some(amount.parse().unwrap()), ..SpecFields::default() })

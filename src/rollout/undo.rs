@@ -6,7 +6,7 @@ use super::effect::template_effect;
 use super::pace_warnings::template_at_once;
 use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use super::revisions::{Revision, Revisions};
+use crate::coverage::revisions::{Revision, Revisions};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::Plan;
 use crate::report::plan::{ChangePlan, PlanKind, WarningCode};
@@ -39,7 +39,7 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
             }
         }
         None => {
-            let (target, template) = revisions.default_target().ok_or(NoTarget::NoOther(revisions.all.len()))?;
+            let (target, template) = revisions.target().ok_or(NoTarget::NoOther(revisions.all.len()))?;
             (target, template, Some(why(revisions, target)))
         }
     };
@@ -59,7 +59,7 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
         let after = with_template(daemon_set, template);
         let replacement = Replacement::of_template(&after, target.object.hash(), false);
         warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
-        effect = template_effect(&after, target.object.hash(), false, snapshot);
+        effect = template_effect(daemon_set, &after, target.object.hash(), false, snapshot);
         warnings.extend(effect.as_ref().and_then(template_at_once));
     }
     let report = ChangePlan {
@@ -94,10 +94,10 @@ mod tests {
     use serde_json::json;
 
     use super::undo;
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{CURRENT, World, world};
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
-    use crate::rollout::revisions::Revisions;
 
     fn undone(world: World, to_revision: Option<i64>) -> ChangePlan {
         let snapshot = world.finish();

@@ -1,11 +1,11 @@
 //! Undo on random templates: it gets to the template of the revision, and a second undo gets back.
 
+use kubectl_ds::coverage::revisions::Revisions;
 use kubectl_ds::model::controller_revision::ControllerRevision;
 use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::snapshot::Snapshot;
 use kubectl_ds::model::template::Template;
 use kubectl_ds::rollout::planned::Planned;
-use kubectl_ds::rollout::revisions::Revisions;
 use kubectl_ds::rollout::undo::undo;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -31,7 +31,7 @@ pub struct Creations {
 
 impl Creations {
     /// Reads the events about a DaemonSet.
-    pub fn new(index: &Index, daemon_set: &DaemonSet) -> Self {
+    pub fn new<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Self {
         let events = index.events_about("DaemonSet", &daemon_set.metadata);
         let last =
             |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
@@ -44,7 +44,7 @@ impl Creations {
 /// revision was rolled out.
 ///
 /// On many nodes client-go's spam filter drops events about created pods, so the pods count, too.
-pub(crate) fn creation_is_refused(index: &Index, daemon_set: &DaemonSet) -> bool {
+pub(crate) fn creation_is_refused<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> bool {
     let events = index.events_about("DaemonSet", &daemon_set.metadata);
     let last = |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
     let began = index.current_revision(daemon_set).and_then(ControllerRevision::rollout_began_at);
@@ -55,13 +55,18 @@ pub(crate) fn creation_is_refused(index: &Index, daemon_set: &DaemonSet) -> bool
 }
 
 /// Returns why the API server refuses a DaemonSet's pods at present.
-pub(crate) fn creation_refusal(index: &Index, daemon_set: &DaemonSet) -> Option<Reason> {
+pub(crate) fn creation_refusal<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Option<Reason> {
     let refusal = || Some(Creations::new(index, daemon_set).refusals.first()?.reason());
     creation_is_refused(index, daemon_set).then(refusal).flatten()
 }
 
 /// Finds why the API server refused pods, newest refusal first.
-fn refusals(index: &Index, daemon_set: &DaemonSet, events: &[&Event], created: Option<Timestamp>) -> Vec<Finding> {
+fn refusals<'a>(
+    index: &Index<'a>,
+    daemon_set: &'a DaemonSet,
+    events: &[&Event],
+    created: Option<Timestamp>,
+) -> Vec<Finding> {
     let changed = index.current_revision(daemon_set).and_then(|revision| revision.metadata.creation_timestamp.get());
     let mut findings: Vec<Finding> = Vec::new();
     for event in events.iter().filter(|event| event.reason == "FailedCreate") {

@@ -22,7 +22,7 @@ fn not_observed(message: Sentence) -> Finding {
 }
 
 /// Finds what keeps the controller from acting on a DaemonSet.
-pub fn concerns(index: &Index, daemon_set: &DaemonSet) -> Vec<Finding> {
+pub fn concerns<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Vec<Finding> {
     [daemon_set_deleting(index, daemon_set), selecting_all(daemon_set), controller_not_observed(index, daemon_set)]
         .into_iter()
         .flatten()
@@ -71,7 +71,7 @@ fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
 }
 
 /// Finds that the controller has not observed the current spec.
-fn controller_not_observed(index: &Index, daemon_set: &DaemonSet) -> Option<Finding> {
+fn controller_not_observed<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Option<Finding> {
     let snapshot = index.snapshot;
     if daemon_set.metadata.is_terminating() {
         // It is no longer reconciled.

@@ -13,6 +13,7 @@ use super::next_step::{Look, Loss, Step, loss, next_step};
 use super::plan::{Amount, Planned, Request, plan};
 use super::template::NewTemplate;
 use super::{Stage, allowed, kept};
+use crate::coverage::revisions::Revisions;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
@@ -20,7 +21,6 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::plan::Plan;
 use crate::report::partition::GateFailure;
-use crate::rollout::revisions::Revisions;
 
 /// The seconds of one tick.
 const TICK: i64 = 5;

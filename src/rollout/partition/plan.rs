@@ -9,6 +9,7 @@ use super::template::{NewTemplate, not_applied, template};
 use super::{Gates, PROGRESS_DEADLINE, Stage, allowed, is_node_ready, is_skipped, kept};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::index::Index;
+use crate::coverage::revisions::{Revisions, name_of};
 use crate::coverage::strategy;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, live_strategy};
@@ -27,7 +28,6 @@ use crate::rollout::hold::{holder, who_puts_back};
 use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
 use crate::rollout::planned::{patch_of, with_template};
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
-use crate::rollout::revisions::{Revisions, name_of};
 use crate::rollout::status::situation::{RolloutNode, Situation};
 
 /// What is requested.
@@ -398,12 +398,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Amount, NewTemplate, Planned, Refusal, Request, after_stages, plan};
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, at, world};
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::WarningCode;
-    use crate::rollout::revisions::Revisions;
 
     fn request(keep: i64) -> Request {
         Request::new(Amount::Keep(IntOrPercent::Int(keep)), NewTemplate::Live, "run 1".to_owned())

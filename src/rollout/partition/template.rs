@@ -3,13 +3,13 @@
 use serde_json::{Map, Value};
 
 use super::plan::Refusal;
+use crate::coverage::revisions::{Revisions, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
 use crate::plan::Plan;
 use crate::report::change::Change;
 use crate::rollout::difference::object;
-use crate::rollout::revisions::{Revisions, name_of};
 
 /// The template that is rolled out.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,9 +106,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{NewTemplate, Refusal, not_applied, template};
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{merge, world};
     use crate::model::daemon_set::DaemonSet;
-    use crate::rollout::revisions::Revisions;
 
     /// A manifest of the DaemonSet, with another image.
     fn manifest(change: impl Fn(&mut Value)) -> NewTemplate {

@@ -71,6 +71,7 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::{again, way_out};
+    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::world;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::report::history::DaemonSetName;
@@ -78,7 +79,6 @@ mod tests {
     use crate::rollout::partition::NodeLabel;
     use crate::rollout::partition::plan::{Amount, Request, plan};
     use crate::rollout::partition::template::NewTemplate;
-    use crate::rollout::revisions::Revisions;
 
     #[test]
     fn the_same_stage_again_has_the_same_gates() {

@@ -3,11 +3,16 @@
 use serde_json::{Value, json};
 
 use super::{rollout_status, rollout_status_with_map};
+use crate::coverage::options::Options;
+use crate::coverage::revisions::Revisions;
 use crate::coverage::test_support::{World, at, world};
+use crate::coverage::walk::coverage;
 use crate::model::snapshot::Snapshot;
 use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutStatus, SuspectKind, Verdict};
+use crate::rollout::history::histories;
+use crate::rollout::undo::undo;
 
 fn status(world: World) -> RolloutStatus {
     rollout_status(&world.finish(), None).daemon_sets.remove(0)
@@ -622,8 +627,6 @@ fn a_way_out_is_the_revision_that_works_on_most_nodes() {
     let world = with_states(with_images(&revisions), &["new crashing", "old"]);
     let world = world.node("a", json!({})).pod("agent-a", "a", oldest.clone());
     let snapshot = world.node("b", json!({})).pod("agent-b", "b", oldest).finish();
-    #[cfg(feature = "live")]
-    assert_eq!(super::proven_revision(&snapshot.daemon_sets[0], &snapshot), Some(1));
     let failing = rollout_status(&snapshot, None).daemon_sets.remove(0);
     assert_eq!(failing.verdict, Verdict::Blocked);
     assert_eq!(commands(&failing), ["kubectl ds undo --to-revision 1 -n default agent"]);
@@ -766,4 +769,56 @@ fn the_unavailable_pods_that_a_new_spec_replaces_at_once_are_counted() {
     // One may be unavailable anyway.
     assert_eq!(at_once(world(), &nodes), None);
     assert_eq!(at_once(world(), &["new crashing", "old crashing", "old crashing"]), Some(2));
+}
+
+/// Coverage, status, the default of `undo`, and the way back of `partition` name the same revision to return to.
+#[test]
+fn of_two_old_revisions_that_are_available_on_as_many_nodes_the_newer_one_is_returned_to() {
+    for hashes in [["hash0", "hash1"], ["hash1", "hash0"]] {
+        let [older, newer] = hashes;
+        let revisions = [(older, 1, "agent:0"), (newer, 2, "agent:1"), ("hash2", 3, "agent:2")];
+        let mut world = with_states(with_images(&revisions), &["new crashing"; 8]);
+        for number in 0..10 {
+            let labels = json!({"controller-revision-hash": hashes[number % 2], "pod-template-generation": "0"});
+            let node = format!("old-{number}");
+            world = world.node(&node, json!({}));
+            world = world.pod(&format!("agent-{number}"), &node, json!({"metadata": {"labels": labels}}));
+        }
+        let snapshot = world.finish();
+        let roll_back = "kubectl ds undo --to-revision 2 -n default agent";
+        assert_eq!(commands(&rollout_status(&snapshot, None).daemon_sets[0]), [roll_back]);
+        let coverage = coverage(&snapshot, &Options::default());
+        let fixes = coverage.daemon_sets[0].common_causes[0].fixes.iter().filter_map(|fix| fix.command.as_ref());
+        let fixes: Vec<String> = fixes.map(ToString::to_string).collect();
+        assert!(fixes[0].contains("--diff 2..3") && fixes[1].contains("undo -n default --to-revision 2"), "{fixes:?}");
+        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        assert_eq!(undo(&revisions, None, &snapshot).unwrap().report.to_revision, Some(2));
+    }
+}
+
+/// An API server of a later release may add to the live template what the controller's revision lacks.
+#[test]
+fn a_revision_that_lacks_a_default_of_the_live_template_is_current_for_every_command() {
+    let later = json!({"fieldOfALaterRelease": "Default"});
+    for is_known_by_its_pods in [true, false] {
+        let mut world = with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]).template(later.clone());
+        world = world.node("a", json!({}));
+        if is_known_by_its_pods {
+            world = world.pod("agent-a", "a", json!({}));
+        } else {
+            let generation = ("deprecated.daemonset.template.generation".to_owned(), "2".to_owned());
+            world.snapshot.controller_revisions.last_mut().unwrap().annotations.extend([generation]);
+            world = world.pod("agent-a", "a", old());
+        }
+        let snapshot = world.finish();
+        let status = rollout_status(&snapshot, None).daemon_sets.remove(0);
+        let verdict = if is_known_by_its_pods { Verdict::Complete } else { Verdict::Progressing };
+        assert_eq!((status.verdict, status.revision.map(|revision| revision.number)), (verdict, Some(2)));
+        let history = histories(&snapshot).remove(0);
+        assert_eq!((history.revisions[0].current, history.notes.as_slice()), (true, &[][..]));
+        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        let plan = undo(&revisions, None, &snapshot).unwrap().report;
+        assert_eq!((plan.from_revision, plan.to_revision), (Some(2), Some(1)));
+        assert_eq!(revisions.back(1).map(|revision| revision.number()), Some(1));
+    }
 }

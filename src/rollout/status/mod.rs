@@ -25,9 +25,9 @@ use std::collections::BTreeMap;
 
 use super::difference::change_summary::in_a_few_words;
 use super::difference::difference;
-use super::revisions::{Revision, Revisions};
 use crate::coverage::gaps;
 use crate::coverage::index::Index;
+use crate::coverage::revisions::{Revision, Revisions};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::pod::Pod;
@@ -65,15 +65,6 @@ fn report(snapshot: &Snapshot, requested: Option<i64>, map_label: Option<&str>) 
     }
 }
 
-/// Returns the number of the revision to go back to: the one, other than the current one, that is available on most nodes.
-#[cfg(feature = "live")]
-pub(crate) fn proven_revision(daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<i64> {
-    let index = Index::new(snapshot);
-    let revisions = Revisions::of(daemon_set, snapshot);
-    let (revision, _) = way_out::proven(&Situation::new(&index, daemon_set), &revisions)?;
-    Some(revision.number())
-}
-
 /// A current revision that is likely to blame for failing pods.
 pub(in crate::rollout) struct FailingRevision {
     /// On how many nodes its pods fail.
@@ -90,7 +81,7 @@ pub(in crate::rollout) fn failing_revision(
     revisions: &Revisions<'_>,
 ) -> Option<FailingRevision> {
     let suspect = suspect::suspect(situation).filter(|suspect| suspect.what == SuspectKind::Revision)?;
-    let works = way_out::proven(situation, revisions).map(|(revision, _)| revision.number());
+    let works = revisions.proven().map(|(revision, _)| revision.number());
     Some(FailingRevision { failing: suspect.failing, old_available: suspect.old_available, works })
 }
 
@@ -112,10 +103,10 @@ fn status<'a>(
     map_label: Option<&str>,
 ) -> RolloutStatus {
     let situation = Situation::new(index, daemon_set);
-    let revisions = Revisions::of(daemon_set, index.snapshot);
+    let revisions = &*situation.revisions;
     let step = situation.next_step();
     let verdict = verdict::verdict(&situation, &step);
-    let outdated = outdated(&situation, &revisions);
+    let outdated = outdated(&situation, revisions);
     let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
     let is_known = verdict != Verdict::Unknown;
     let replaces = verdict != Verdict::Deleting && is_known;
@@ -128,7 +119,7 @@ fn status<'a>(
         verdict,
         strategy: situation.coverage.strategy.clone(),
         hold: held::hold(&situation),
-        revision: revision(&situation, &revisions, &outdated),
+        revision: revision(&situation, revisions, &outdated),
         requested: requested.map(|number| {
             let is_current = situation.current.is_some_and(|revision| revision.revision == number);
             let namespace = &daemon_set.metadata.namespace;
@@ -148,10 +139,10 @@ fn status<'a>(
             .unwrap_or_default(),
         next: if replaces { next(&step, in_place) } else { NextActions::default() },
         eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation, &step)).flatten(),
-        way_out: way_out::way_out(&situation, &revisions, verdict, &step, suspect.as_ref()),
+        way_out: way_out::way_out(&situation, revisions, verdict, &step, suspect.as_ref()),
         // Counters are not held against nodes and pods that were not read.
         status_differences: if is_known { situation.coverage.status.differences.clone() } else { Vec::new() },
-        counted_by_generation: if is_known { counted_by_generation(&situation, &revisions) } else { Vec::new() },
+        counted_by_generation: if is_known { counted_by_generation(&situation, revisions) } else { Vec::new() },
         other_troubles: if replaces { causes::other_troubles(&situation, &causes) } else { Vec::new() },
         map: map_label.filter(|_| situation.is_known).map(|label| node_map::node_map(&situation, label)),
         causes,

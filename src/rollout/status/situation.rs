@@ -1,12 +1,14 @@
 //! One DaemonSet at one moment: every node with its pods by revision, and why it is not available.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::next_step::{self, NextStep};
 use crate::coverage::index::Index;
 use crate::coverage::options::{Detail, Options};
+use crate::coverage::revisions::Revisions;
 use crate::coverage::walk::daemon_set_coverage;
 use crate::coverage::{PROGRESS_DEADLINE, creation_is_refused, expired_lease, fits_without_terminating};
 use crate::model::controller_revision::ControllerRevision;
@@ -33,6 +35,7 @@ const REACTION: i64 = 10;
 pub(in crate::rollout) struct Situation<'a> {
     pub(in crate::rollout) index: &'a Index<'a>,
     pub(in crate::rollout) daemon_set: &'a DaemonSet,
+    pub(in crate::rollout) revisions: Rc<Revisions<'a>>,
     /// The revision of the live template, if it is known.
     pub(in crate::rollout) current: Option<&'a ControllerRevision>,
     /// What coverage says.
@@ -79,7 +82,8 @@ impl<'a> Situation<'a> {
     pub(in crate::rollout) fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
         let options = Options { detail: Detail::Nodes, ..Options::default() };
         let coverage = daemon_set_coverage(index, daemon_set, &options);
-        let current = index.current_revision(daemon_set);
+        let revisions = index.revisions(daemon_set);
+        let current = revisions.current().map(|revision| revision.object);
         let node_pods = index.nodes_with_pods(daemon_set);
         let namespace = &daemon_set.metadata.namespace;
         let knows_pods = index.knows(Kind::Nodes, "") && index.knows(Kind::Pods, namespace);
@@ -89,6 +93,7 @@ impl<'a> Situation<'a> {
         let mut situation = Situation {
             index,
             daemon_set,
+            revisions,
             current,
             nodes: Vec::new(),
             is_known,

@@ -7,19 +7,18 @@ use super::next_step::NextStep;
 use super::simulation;
 use super::situation::{RolloutNode, Situation};
 use super::suspect::{failing, is_about_the_pod};
+use crate::coverage::revisions::{Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::Pod;
-use crate::model::template::Template;
 use crate::plan::{SpecFields, StrategyType};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::planned::Planned;
-use crate::rollout::revisions::{Revision, Revisions, name_of};
 use crate::rollout::set;
 use crate::scheduling::daemon_pods::PILE;
 
@@ -205,14 +204,14 @@ fn raise_budget(situation: &Situation<'_>, revisions: &Revisions<'_>, step: &Nex
     set_fields(situation, revisions, fields, |_| true, format!("to continue despite {unavailable}"))
 }
 
-/// Suggests to roll back to the revision of most available old pods; if there are none, as `undo` does by default.
+/// Suggests to roll back as `undo` does by default.
 fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bool) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
     // Another revision helps only if pods fail for a reason that is not their node's.
     if failing(situation).is_empty() || (situation.creation_is_refused && !revision_fails) {
         return None;
     }
-    let (target, template) = proven(situation, revisions).or_else(|| revisions.default_target())?;
+    let (target, template) = revisions.target()?;
     let mut object = daemon_set.object.clone();
     *object.pointer_mut("/spec/template")? = template.value().clone();
     let mut changed = DaemonSet::from_object(object).ok()?;
@@ -228,25 +227,6 @@ fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bo
         advice: "to roll back".to_owned(),
         command: on(daemon_set, &["ds", "undo", "--to-revision", &number]),
     })
-}
-
-/// Returns the revision whose old pods are available on most nodes: it works, unlike one that nothing may ever have run.
-pub(super) fn proven<'r, 'a>(
-    situation: &Situation<'_>,
-    revisions: &'r Revisions<'a>,
-) -> Option<(&'r Revision<'a>, &'r Template)> {
-    let available = |hash: &str| {
-        let old = situation.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
-        old.filter(|pod| pod.revision_hash() == hash).count()
-    };
-    let others = revisions.all.iter().filter_map(|revision| {
-        let template = revision.template.as_ref().ok().filter(|template| !template.same_meaning(&revisions.live))?;
-        Some((revision, template))
-    });
-    let others = others.map(|(revision, template)| (available(revision.object.hash()), revision, template));
-    let proven = others.filter(|(pods, ..)| *pods > 0);
-    let (_, revision, template) = proven.max_by_key(|(pods, revision, _)| (*pods, revision.number()))?;
-    Some((revision, template))
 }
 
 fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet {

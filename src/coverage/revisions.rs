@@ -1,12 +1,19 @@
-//! The revisions of a DaemonSet: which belong to it, which one is current, and how users refer to them.
+//! The revisions of a DaemonSet: which belong to it, which one is current, which one to return to, and how users refer to
+//! them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+use jiff::Timestamp;
 
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
-use crate::model::metadata::OwnerReference;
+use crate::model::metadata::{OwnerReference, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::report::history::{DaemonSetName, SkippedRevision};
+use crate::scheduling::daemon_pods;
 
 /// The revisions of one DaemonSet.
 #[derive(Debug)]
@@ -28,8 +35,10 @@ pub struct Revision<'a> {
     pub object: &'a ControllerRevision,
     /// Its template, or why it cannot be read.
     pub template: Result<Template, String>,
-    /// Whether it is the newest revision that is equivalent to the live template.
+    /// Whether it is the revision of the live template.
     pub is_current: bool,
+    /// On how many nodes one of its pods is available.
+    pub available: usize,
 }
 
 impl Revision<'_> {
@@ -61,23 +70,30 @@ pub enum Unknown {
 
 impl<'a> Revisions<'a> {
     /// Finds the revisions of a DaemonSet in a snapshot.
+    pub fn of(daemon_set: &'a DaemonSet, snapshot: &'a Snapshot) -> Self {
+        Revisions::among(daemon_set, &snapshot.controller_revisions, &snapshot.pods, snapshot.now)
+    }
+
+    /// Finds the revisions of a DaemonSet among objects that may be those of others.
     ///
     /// As `controlledHistories` of pkg/controller/daemon/update.go, release 1.36.3, does, it takes those that the
     /// DaemonSet controls, and those without a controller that it is about to adopt.
-    pub fn of(daemon_set: &'a DaemonSet, snapshot: &'a Snapshot) -> Self {
+    pub(super) fn among<'p>(
+        daemon_set: &'a DaemonSet,
+        objects: impl IntoIterator<Item = &'a ControllerRevision>,
+        pods: impl IntoIterator<Item = &'p Pod>,
+        now: Timestamp,
+    ) -> Self {
         let live = daemon_set.template();
         let (mut all, mut skipped) = (Vec::new(), Vec::new());
         let in_namespace =
             |revision: &&ControllerRevision| revision.metadata.namespace == daemon_set.metadata.namespace;
-        for object in snapshot.controller_revisions.iter().filter(in_namespace) {
+        for object in objects.into_iter().filter(in_namespace) {
             let matches = daemon_set.spec.selector.matches(&object.metadata.labels);
+            let is_adopted = matches && !daemon_set.metadata.is_terminating() && !object.metadata.is_terminating();
             match object.metadata.controller() {
-                Some(owner) if owner.uid == daemon_set.metadata.uid => {
-                    all.push(Revision { object, template: object.template(), is_current: false });
-                }
-                None if matches && !daemon_set.metadata.is_terminating() && !object.metadata.is_terminating() => {
-                    all.push(Revision { object, template: object.template(), is_current: false });
-                }
+                Some(owner) if owner.uid == daemon_set.metadata.uid => all.push(object),
+                None if is_adopted => all.push(object),
                 owner if matches => {
                     let reason =
                         owner.map_or_else(|| "it has no owner".to_owned(), |owner| belongs_to(owner, daemon_set));
@@ -86,15 +102,26 @@ impl<'a> Revisions<'a> {
                 _ => {}
             }
         }
-        all.sort_by(|one, other| {
-            (other.number(), &one.object.metadata.name).cmp(&(one.number(), &other.object.metadata.name))
-        });
+        all.sort_by_key(|object| Reverse((object.revision, object.metadata.name.as_str())));
         skipped.sort_by(|one, other| one.name.cmp(&other.name));
-        let is_live = |revision: &&mut Revision<'_>| {
-            revision.template.as_ref().is_ok_and(|template| template.same_meaning(&live))
-        };
-        if let Some(current) = all.iter_mut().find(is_live) {
-            current.is_current = true;
+        let pods: Vec<&Pod> = pods.into_iter().filter(|pod| daemon_pods::is_counted(daemon_set, pod)).collect();
+        let mut nodes: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
+        for pod in pods.iter().filter(|pod| !pod.metadata.is_terminating() && !pod.revision_hash().is_empty()) {
+            if daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now) {
+                nodes.entry(pod.revision_hash()).or_default().insert(daemon_pods::target_node(pod));
+            }
+        }
+        let mut all: Vec<Revision<'a>> = all
+            .into_iter()
+            .map(|object| Revision {
+                object,
+                template: object.template(),
+                is_current: false,
+                available: nodes.get(object.hash()).map_or(0, BTreeSet::len),
+            })
+            .collect();
+        if let Some(current) = current(daemon_set, &live, &all, &pods) {
+            all[current].is_current = true;
         }
         Revisions { daemon_set, live, all, skipped }
     }
@@ -105,7 +132,7 @@ impl<'a> Revisions<'a> {
     }
 
     /// Returns the revision that a pod was created from; `None` if it no longer exists.
-    pub(super) fn of_pod(&self, pod: &Pod) -> Option<&Revision<'a>> {
+    pub(crate) fn of_pod(&self, pod: &Pod) -> Option<&Revision<'a>> {
         let hash = Some(pod.revision_hash()).filter(|hash| !hash.is_empty())?;
         self.all.iter().find(|revision| revision.object.hash() == hash)
     }
@@ -123,13 +150,32 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// Returns the default revision to roll back to: the newest readable one whose template is not equivalent
-    /// to the live one.
-    pub fn default_target(&self) -> Option<(&Revision<'a>, &Template)> {
-        self.all.iter().find_map(|revision| {
-            let template = revision.template.as_ref().ok()?;
-            (!template.same_meaning(&self.live)).then_some((revision, template))
-        })
+    /// Returns the revision to return to: the one that is [proven](Self::proven); if no pod proves one, the newest other one.
+    pub fn target(&self) -> Option<(&Revision<'a>, &Template)> {
+        self.proven().or_else(|| self.others().next())
+    }
+
+    /// Returns the revision whose pods are available on most nodes, other than the current one: it works, unlike one that
+    /// nothing may ever have run. Of those alike it is the newest.
+    pub fn proven(&self) -> Option<(&Revision<'a>, &Template)> {
+        most_available(self.others())
+    }
+
+    /// Returns the revision whose pods are available on most nodes, other than one that fails.
+    pub(super) fn works_besides(&self, failing: &Revision<'a>) -> Option<(&Revision<'a>, &Template)> {
+        match failing.is_current {
+            true => self.proven(),
+            false => most_available(self.readable().filter(|(revision, _)| revision.object != failing.object)),
+        }
+    }
+
+    /// Returns the revisions with a template that differs in meaning from the live one, the newest first.
+    fn others(&self) -> impl Iterator<Item = (&Revision<'a>, &Template)> {
+        self.readable().filter(|(revision, template)| !revision.is_current && !template.same_meaning(&self.live))
+    }
+
+    fn readable(&self) -> impl Iterator<Item = (&Revision<'a>, &Template)> {
+        self.all.iter().filter_map(|revision| Some((revision, revision.template.as_ref().ok()?)))
     }
 
     /// Returns the template at an address, and its revision if it has one.
@@ -148,6 +194,41 @@ impl<'a> Revisions<'a> {
             Ok(template) => Ok((Some(revision), template)),
             Err(problem) => Err(Unknown::Unreadable(revision.number(), problem.clone())),
         }
+    }
+}
+
+fn most_available<'r, 'a: 'r>(
+    revisions: impl Iterator<Item = (&'r Revision<'a>, &'r Template)>,
+) -> Option<(&'r Revision<'a>, &'r Template)> {
+    let available = revisions.filter(|(revision, _)| revision.available > 0);
+    available.max_by_key(|(revision, _)| (revision.available, revision.number()))
+}
+
+/// Returns which of the revisions, the newest first, is that of the live template; `None` if the controller has not created
+/// it yet.
+///
+/// Having observed a generation, the controller has given the highest number to the revision of its template
+/// (`constructHistory`, pkg/controller/daemon/update.go, release 1.36.3). The revisions may have been read before that, so
+/// something must confirm it: the template, the generation of the template that a revision has from the DaemonSet's
+/// annotations when it is created, or updated pods. A template that cannot be read, or that lacks a default which is not known
+/// here, would not.
+fn current(daemon_set: &DaemonSet, live: &Template, all: &[Revision<'_>], pods: &[&Pod]) -> Option<usize> {
+    let is_live =
+        |revision: &Revision<'_>| revision.template.as_ref().is_ok_and(|template| template.same_meaning(live));
+    let was_created_for_it = |revision: &Revision<'_>| {
+        let generation = daemon_set.annotations.get(TEMPLATE_GENERATION_ANNOTATION);
+        generation.is_some() && revision.object.annotations.get(TEMPLATE_GENERATION_ANNOTATION) == generation
+    };
+    let has_updated_pods = |revision: &Revision<'_>| {
+        let hash = revision.object.hash();
+        pods.iter().any(|pod| pod.revision_hash() == hash && daemon_pods::is_updated(daemon_set, None, pod))
+    };
+    let is_confirmed = |revision: &Revision<'_>| {
+        revision.template.is_err() || is_live(revision) || was_created_for_it(revision) || has_updated_pods(revision)
+    };
+    match all.first() {
+        Some(newest) if daemon_set.is_observed() && is_confirmed(newest) => Some(0),
+        _ => all.iter().position(is_live),
     }
 }
 

@@ -1,15 +1,11 @@
 //! Reads the files of an archive one after the other, without unpacking it.
 
-use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
-
-use zip::result::ZipError;
+use std::io::{self, Read};
+use std::path::Path;
 
 use super::error::ClusterError;
 use super::file::{Contents, is_dump_name};
-use super::text::{self, Text};
+use super::text::Text;
 
 const TAR_BLOCK: usize = 512;
 
@@ -19,7 +15,7 @@ const TAR_BLOCK: usize = 512;
 ///
 /// Fails if the archive is truncated or broken.
 pub(super) fn add_tar(contents: &mut Contents, name: &str, reader: impl Read) -> Result<(), ClusterError> {
-    let broken = |error: io::Error| broken(name, "tar", &error);
+    let broken = |error: io::Error| broken(name, &error);
     let mut archive = tar::Archive::new(Zeros { reader, trailing: 0 });
     for entry in archive.entries().map_err(broken)? {
         let entry = entry.map_err(broken)?;
@@ -55,29 +51,8 @@ impl<R: Read> Read for Zeros<R> {
     }
 }
 
-/// Adds the files of a zip archive.
-///
-/// # Errors
-///
-/// Fails if the archive is truncated or broken.
-pub(super) fn add_zip(contents: &mut Contents, path: &Path) -> Result<(), ClusterError> {
-    let name = path.display().to_string();
-    let broken = |error: ZipError| broken(&name, "zip", &error);
-    // A zip archive has its directory at the end.
-    let file = File::open(path).map_err(|error| text::io_error(&name, &error))?;
-    let mut archive = zip::ZipArchive::new(BufReader::new(file)).map_err(broken)?;
-    for index in 0..archive.len() {
-        let entry = archive.by_index(index).map_err(broken)?;
-        if entry.is_file() {
-            let path = PathBuf::from(entry.name().map_err(broken)?.as_ref());
-            add_entry(contents, &name, &path, entry);
-        }
-    }
-    Ok(())
-}
-
-fn broken(name: &str, format: &str, error: &dyn Display) -> ClusterError {
-    ClusterError::file(name, format!("the {format} archive is truncated or broken: {error}"))
+fn broken(name: &str, error: &io::Error) -> ClusterError {
+    ClusterError::file(name, format!("the tar archive is truncated or broken: {error}"))
         .hint("copy the file again, or make the archive again")
 }
 

@@ -55,16 +55,11 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Adds the input that a dump consists of, with the path of a file.
-    fn add_input(&mut self, name: &str, input: Input<'_>, path: Option<&Path>) -> Result<(), ClusterError> {
-        match (input, path) {
-            (Input::Text(text), _) => Ok(dump_reader::read(&mut self.objects, text, None)?),
-            (Input::Tar(reader), _) => archive::add_tar(self, name, reader),
-            (Input::Zip, Some(path)) => archive::add_zip(self, path),
-            (Input::Zip, None) => {
-                Err(ClusterError::file(name, "is a zip archive, which cannot be read from standard input")
-                    .hint("pass its path"))
-            }
+    /// Adds the input that a dump consists of.
+    fn add_input(&mut self, name: &str, input: Input<'_>) -> Result<(), ClusterError> {
+        match input {
+            Input::Text(text) => Ok(dump_reader::read(&mut self.objects, text, None)?),
+            Input::Tar(reader) => archive::add_tar(self, name, reader),
         }
     }
 
@@ -207,15 +202,15 @@ impl Dump {
         contents.objects.complete = complete;
         let path = Path::new(&self.path);
         if self.path == "-" {
-            contents.add_input(self.name(), Input::new(self.name(), stdin)?, None)?;
+            contents.add_input(self.name(), Input::new(self.name(), stdin)?)?;
         } else if self.path == DEMO {
-            contents.add_input(self.name(), Input::new(self.name(), DEMO_BYTES)?, None)?;
+            contents.add_input(self.name(), Input::new(self.name(), DEMO_BYTES)?)?;
         } else if path.is_dir() {
             for file in files_of(path)? {
                 contents.add_file(Text::open(&file), &file);
             }
         } else {
-            contents.add_input(self.name(), Input::open(path)?, Some(path))?;
+            contents.add_input(self.name(), Input::open(path)?)?;
         }
         if contents.objects.is_full() {
             return Err(ClusterError::file(self.name(), dump_reader::TOO_MANY_OBJECTS));

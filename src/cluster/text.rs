@@ -71,7 +71,6 @@ impl From<TextError> for ClusterError {
 pub(super) enum Input<'a> {
     Text(Text<'a>),
     Tar(Box<dyn Read + 'a>),
-    Zip,
 }
 
 impl<'a> Input<'a> {
@@ -95,9 +94,6 @@ impl<'a> Input<'a> {
         if is_tar(&text.head) {
             let rest = io::Cursor::new(text.head).chain(text.reader);
             return Ok(Input::Tar(Box::new(rest.take(UNPACKED_LIMIT))));
-        }
-        if is_zip(&text.head) {
-            return Ok(Input::Zip);
         }
         text.checked().map(Input::Text)
     }
@@ -266,15 +262,11 @@ fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(257..262) == Some(b"ustar")
 }
 
-fn is_zip(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"PK\x03\x04")
-}
-
 /// Names what bytes are, where they begin like something well known that is no text.
 fn foreign_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let unpack_first = "unpack it, and pass the directory or the file in it";
     Some(match bytes {
-        _ if is_zip(bytes) => ("a zip archive", unpack_first),
+        [b'P', b'K', 3, 4, ..] => ("a zip archive", unpack_first),
         _ if is_tar(bytes) => ("a tar archive", unpack_first),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => ("compressed with zstd", unpack_first),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => ("compressed with xz", unpack_first),

@@ -7,7 +7,7 @@ use super::coverage::what_to_do;
 use super::effect;
 use super::list::age;
 use super::style;
-use super::text::{some_of, wrap};
+use super::text::wrap;
 use super::view::View;
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
@@ -76,7 +76,7 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
         format!("{} pods stay as they are", pods.len())
     };
     let start = format!("{stay} until deleted, on ");
-    let nodes = some_of(&nodes, view.width.saturating_sub(start.len()));
+    let nodes = view.names(&nodes, start.len());
     writeln!(out, "{}", style::moving(format!("{start}{nodes}")))?;
     writeln!(out)
 }

@@ -232,10 +232,10 @@ pub fn rows_of(
 /// Writes a group's code, its number of nodes, and the first of them.
 fn head(group: &ReasonGroup, code_style: fn(String) -> String, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let code = code_style(format!("{:<CODE_WIDTH$}", group.code.name()));
-    let room = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(CODE_WIDTH + COUNT_WIDTH));
-    let mut which = some_of(&group.nodes, room);
+    const BEFORE: usize = CODE_WIDTH + COUNT_WIDTH;
+    let mut which = view.names(&group.nodes, BEFORE);
     if which.ends_with(" more") {
-        which = format!("{} (--nodes)", some_of(&group.nodes, room.saturating_sub(" (--nodes)".len())));
+        which = format!("{} (--nodes)", view.names(&group.nodes, BEFORE + " (--nodes)".len()));
     }
     writeln!(out, "{code}{:>5}    {}", group.count, view.show(&which))
 }

@@ -130,7 +130,6 @@ pub(super) fn named(what: &str, names: &[String], view: &View, out: &mut dyn Wri
     }
     let what = if names.len() == 1 { what.replacen("have", "has", 1) } else { what.to_owned() };
     let lead = format!("{} {what}: ", count(names.len(), "DaemonSet"));
-    let width = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(lead.len()));
-    let text = format!("{lead}{}", some_of(names, width));
+    let text = format!("{lead}{}", view.names(names, lead.len()));
     writeln!(out, "{}", view.show(&text))
 }

@@ -136,9 +136,9 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
     remarks.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
     if !is_settled {
         remarks.extend(next(rollout, view));
-        remarks.extend(outdated(rollout));
+        remarks.extend(outdated(rollout, view));
     }
-    remarks.extend(by_generation(rollout));
+    remarks.extend(by_generation(rollout, view));
     remarks.extend(other_troubles(rollout));
     if !remarks.is_empty() {
         writeln!(out)?;
@@ -317,7 +317,7 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
         let code = format!("{:<24}", cause.code.name());
         let code = if cause.passing { style::moving(code) } else { style::trouble(code) };
         let since = cause.since.map_or_else(|| "?".to_owned(), |since| ago(since, now));
-        let which = some_of(&cause.nodes, view.width.saturating_sub(BEFORE_NAMES));
+        let which = view.names(&cause.nodes, BEFORE_NAMES);
         writeln!(out, "{code}{:>5}   {since:>6}   {}", cause.nodes.len(), view.show(&which))?;
         let message = format!("{}{}", cause.message, compared(rollout, cause));
         for line in wrap(&view.show(&message), view.width.saturating_sub(4)) {
@@ -403,7 +403,7 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
 }
 
 /// Returns the warning about pods that count as updated and are not.
-fn by_generation(rollout: &RolloutStatus) -> Option<String> {
+fn by_generation(rollout: &RolloutStatus, view: &View) -> Option<String> {
     let nodes = &rollout.counted_by_generation;
     let verb = if nodes.len() == 1 { "was" } else { "were" };
     let restart = Command::kubectl(&["ds", "restart"]).namespace(&rollout.namespace).name(&rollout.name);
@@ -412,7 +412,7 @@ fn by_generation(rollout: &RolloutStatus) -> Option<String> {
             "Warning: {} on {} {verb} created from another template and may run another image; the controller counts {} \
              as updated because the label pod-template-generation matches. To replace {0}: {restart}",
             if nodes.len() == 1 { "the pod" } else { "the pods" },
-            some_of(nodes, 60),
+            view.names(nodes, 20),
             if nodes.len() == 1 { "it" } else { "them" },
         )
     })
@@ -436,13 +436,12 @@ fn next(rollout: &RolloutStatus, view: &View) -> Option<String> {
     if rollout.verdict != Verdict::Progressing {
         return None;
     }
-    let width = view.width.saturating_sub(40);
     let mut parts = Vec::new();
     if !create_on.is_empty() {
-        parts.push(format!("create pods on {} ({})", count(create_on.len(), "node"), some_of(create_on, width)));
+        parts.push(format!("create pods on {} ({})", count(create_on.len(), "node"), view.names(create_on, 40)));
     }
     if !delete.is_empty() {
-        parts.push(format!("{delete_verb} {} ({})", count(delete.len(), "pod"), some_of(delete, width)));
+        parts.push(format!("{delete_verb} {} ({})", count(delete.len(), "pod"), view.names(delete, 40)));
     }
     match (replace, candidates.len()) {
         (0, 0) => {}
@@ -451,19 +450,19 @@ fn next(rollout: &RolloutStatus, view: &View) -> Option<String> {
             parts.push(format!("{replace_verb} {left} more, {allowed} at a time, as pods become available"));
         }
         (0, _) => {}
-        (now, left) => parts.push(format!("{replace_verb} {now} of {left} ({})", some_of(candidates, width))),
+        (now, left) => parts.push(format!("{replace_verb} {now} of {left} ({})", view.names(candidates, 40))),
     }
     (!parts.is_empty()).then(|| format!("Next: {}", parts.join("; ")))
 }
 
 /// Returns which nodes are outdated, if the strategy does not replace their pods.
-fn outdated(rollout: &RolloutStatus) -> Option<String> {
+fn outdated(rollout: &RolloutStatus, view: &View) -> Option<String> {
     if rollout.verdict != Verdict::Paused {
         return None;
     }
     let lists = rollout.outdated.iter().map(|old| {
         let revision = old.revision.map_or("a deleted revision".to_owned(), |number| format!("revision {number}"));
-        format!("still on {revision}: {}", some_of(&old.nodes, 60))
+        format!("still on {revision}: {}", view.names(&old.nodes, 20))
     });
     Some(lists.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }

@@ -147,7 +147,8 @@ pub fn write_with<Row>(
             let Some(cell) = cells.last_mut().filter(|cell| !cell.is_empty()) else { continue };
             *cell = match last.shape {
                 Shape::Sentence => cut(cell, room, view.ascii),
-                Shape::Fitted => cut(&(last.cell)(row, room), room, view.ascii),
+                // In a pipe nothing is cut, but lists of names shorten themselves there, too.
+                Shape::Fitted => cut(&(last.cell)(row, room.min(view.names_room(0))), room, view.ascii),
                 Shape::Prose => {
                     let lines: Vec<_> = cell.split('\n').flat_map(|line| wrap(line, room)).collect();
                     lines.join("\n").replace(TIED, " ")

@@ -1,5 +1,6 @@
 //! The width of the terminal, which characters it can show, and which flags suggested commands need.
 
+use super::text::some_of;
 use crate::report::fix::Command;
 
 /// What a renderer must know about the terminal.
@@ -9,6 +10,8 @@ pub struct View {
     pub width: usize,
     /// The width in columns that nothing may exceed; `None` for pipes: their output is not truncated.
     pub limit: Option<usize>,
+    /// Whether lists of names are complete, however long they are.
+    pub all_names: bool,
     /// Whether only ASCII characters can be shown.
     pub ascii: bool,
     /// The flags that lead a suggested command to the same cluster, as the same user.
@@ -24,13 +27,30 @@ const LEAST_WIDTH: usize = 40;
 impl View {
     /// Creates a view with a width in columns, if known.
     pub fn new(width: Option<usize>, ascii: bool) -> Self {
-        View { width: width.unwrap_or(WIDTH_OF_A_PIPE).max(LEAST_WIDTH), limit: width, ascii, connection_flags: &[] }
+        View {
+            width: width.unwrap_or(WIDTH_OF_A_PIPE).max(LEAST_WIDTH),
+            limit: width,
+            all_names: false,
+            ascii,
+            connection_flags: &[],
+        }
     }
 
-    /// Returns the same view without a limit, for wide tables.
+    /// Returns the same view without a limit, for wide tables and lists of all names.
     #[must_use]
     pub fn unlimited(self) -> Self {
-        View { limit: None, ..self }
+        View { limit: None, all_names: true, ..self }
+    }
+
+    /// Returns how many columns of a line a list of names may take after `taken` others. A pipe gets no longer lists
+    /// than a terminal: thousands of names are for `-o wide` and JSON.
+    pub fn names_room(&self, taken: usize) -> usize {
+        if self.all_names { usize::MAX } else { self.width.saturating_sub(taken) }
+    }
+
+    /// Lists as many names as there is room for after `taken` columns, at least one, and the number of the others.
+    pub fn names(&self, names: &[String], taken: usize) -> String {
+        some_of(names, self.names_room(taken))
     }
 
     /// Returns the arrow before a fix.

@@ -6,7 +6,7 @@ use super::change::write_warnings;
 use super::coverage::{incomplete, rows_of, what_to_do};
 use super::style;
 use super::table::{self, Column};
-use super::text::{count, some_of, wrap};
+use super::text::{count, wrap};
 use super::view::View;
 use crate::report::coverage::ReasonGroup;
 use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, WhatIfReport};
@@ -172,7 +172,7 @@ fn row(
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let which = view.show(&some_of(nodes, view.width.saturating_sub(22)));
+    let which = view.show(&view.names(nodes, 22));
     let line = format!("{heading:<14}{:>5}   {which}", nodes.len());
     writeln!(out, "{}", styled(line.trim_end().to_owned()))
 }

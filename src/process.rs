@@ -137,13 +137,26 @@ impl Signals {
     }
 }
 
-/// Tells whether SIGHUP is ignored, as under `nohup`, where the system shows it.
+/// Tells whether SIGHUP is ignored, as under `nohup`.
 #[cfg(unix)]
 fn hang_up_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     // SIGHUP is signal 1, the lowest bit.
-    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.map_or_else(|| child_survives_hang_up(&[]), |mask| mask & 1 == 1)
+}
+
+/// Tells whether a child ignores SIGHUP, which it does if this process does: a system without `/proc`, such as macOS,
+/// shows it in no other way that is safe in Rust's sense.
+#[cfg(unix)]
+fn child_survives_hang_up(through: &[&str]) -> bool {
+    let words: Vec<&str> = through.iter().copied().chain(["/bin/sh", "-c", "kill -HUP $$"]).collect();
+    let [program, arguments @ ..] = words.as_slice() else { return false };
+    let null = std::process::Stdio::null;
+    let child =
+        std::process::Command::new(program).args(arguments).stdin(null()).stdout(null()).stderr(null()).status();
+    child.is_ok_and(|status| status.success())
 }
 
 /// Listens for Ctrl-C.
@@ -161,5 +174,18 @@ impl Signals {
             Ok(()) => interrupt.request_unless_held(),
             Err(_) => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::{child_survives_hang_up, hang_up_is_ignored};
+
+    #[test]
+    fn a_child_shows_whether_sighup_is_ignored() {
+        // These tests may have been started by `nohup`.
+        assert_eq!(child_survives_hang_up(&[]), hang_up_is_ignored());
+        let ignoring = ["/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh"];
+        assert!(child_survives_hang_up(&ignoring));
     }
 }

@@ -86,7 +86,7 @@ pub fn run(arguments: &CompletionArgs, io: &Io<'_>, out: &mut dyn Write) -> Resu
 
 fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let search: Vec<&Path> = io.variable("PATH").unwrap_or_default().split(PATH_SEPARATOR).map(Path::new).collect();
-    let found = search.iter().copied().find(|directory| directory.join("kubectl-ds").is_file());
+    let found = search.iter().copied().find(|directory| directory.join(PROGRAM).is_file());
     let Some(directory) = directory.or(found) else {
         let error = CommandError::new("kubectl-ds is not in PATH");
         return Err(error.hint("name a directory of PATH: `kubectl ds completion --install DIR`").into());
@@ -115,6 +115,9 @@ fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> R
 }
 
 const PATH_SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
+
+/// The file name of this program.
+const PROGRAM: &str = if cfg!(windows) { "kubectl-ds.exe" } else { "kubectl-ds" };
 
 #[cfg(unix)]
 fn make_executable(path: &Path) -> std::io::Result<()> {

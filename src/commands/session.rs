@@ -435,6 +435,9 @@ fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The columns of a terminal that does not tell its size.
+const COLUMNS_OF_A_TERMINAL: usize = 80;
+
 /// Waits for work to be done, and shows on a terminal how far it has come.
 async fn show_progress<T>(
     work: impl Future<Output = Result<T, ClusterError>>,
@@ -448,11 +451,15 @@ async fn show_progress<T>(
     // Operations under 500 ms show no progress.
     let start = Instant::now() + Duration::from_millis(500);
     let mut ticks = tokio::time::interval_at(start, Duration::from_millis(100));
+    let (terminal_size, ascii) = (io.terminal_size, !io.unicode);
     let mut line = ProgressLine::new(io.err);
     loop {
         tokio::select! {
             result = &mut work => return result,
-            _ = ticks.tick() => line.draw(progress),
+            _ = ticks.tick() => {
+                let columns = terminal_size().map_or(COLUMNS_OF_A_TERMINAL, |(columns, _)| columns);
+                line.draw(progress, columns, ascii);
+            }
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::text::cut;
+
 /// What has been read so far; shared between clones.
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Arc<Mutex<BTreeMap<&'static str, (usize, u64)>>>);
@@ -41,10 +43,12 @@ impl<'a> ProgressLine<'a> {
         ProgressLine { err, is_drawn: false }
     }
 
-    /// Draws the line. Progress that cannot be drawn is no reason to stop.
-    pub(crate) fn draw(&mut self, progress: &Progress) {
+    /// Draws the line, cut before the last of the columns: one that wraps would leave rows behind. Progress that cannot
+    /// be drawn is no reason to stop.
+    pub(crate) fn draw(&mut self, progress: &Progress, columns: usize, ascii: bool) {
         self.is_drawn = true;
-        let _ = write!(self.err, "{CLEAR}{}", progress.line()).and_then(|()| self.err.flush());
+        let line = cut(&progress.line(), columns.saturating_sub(1), ascii);
+        let _ = write!(self.err, "{CLEAR}{line}").and_then(|()| self.err.flush());
     }
 }
 
@@ -58,7 +62,7 @@ impl Drop for ProgressLine<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::Progress;
+    use super::{Progress, ProgressLine};
 
     #[test]
     fn the_line_says_what_has_been_read() {
@@ -67,5 +71,21 @@ mod tests {
         progress.clone().set("pods", 1_200, 24_000_000);
         progress.set("nodes", 5_000, 63_000_000);
         assert_eq!(progress.line(), "read 5000 nodes, 1200 pods (87 MB)");
+    }
+
+    #[test]
+    fn the_line_never_wraps() {
+        let progress = Progress::default();
+        progress.set("nodes", 5_000, 63_000_000);
+        progress.set("pods", 1_200, 24_000_000);
+        for (columns, expected) in
+            [(35, "read 5000 nodes, 1200 pods (87 MB)"), (34, "read 5000 nodes, 1200 pods (87 M…"), (10, "read 500…")]
+        {
+            let mut err = Vec::new();
+            let mut line = ProgressLine::new(&mut err);
+            line.draw(&progress, columns, false);
+            drop(line);
+            assert_eq!(String::from_utf8(err).unwrap(), format!("\r\x1b[K{expected}\r\x1b[K"));
+        }
     }
 }

@@ -27,13 +27,13 @@ pub(super) const TOO_MANY_OBJECTS: &str =
 /// # Errors
 ///
 /// Fails if the text is neither JSON nor YAML, is broken or truncated, or has too many objects.
-pub(super) fn read(objects: &mut Objects, mut text: Text<'_>, folder: Option<&str>) -> Result<(), TextError> {
+pub(super) fn read(objects: &mut Objects, text: &mut Text<'_>, folder: Option<&str>) -> Result<(), TextError> {
     let format = text.format().map_err(TextError::Foreign)?;
     let name = text.name().to_owned();
     let mut reader = Reader { objects, name: &name, folder, document: Document::default() };
     let result = match format {
-        Format::Json => reader.read_json(&mut text),
-        Format::Yaml => reader.read_yaml(&mut text),
+        Format::Json => reader.read_json(text),
+        Format::Yaml => reader.read_yaml(text),
     };
     if result.is_err() {
         // Other files of a directory or archive count, but the rest of the list is missing.
@@ -374,7 +374,7 @@ mod tests {
                 format!("kind: {kind}List\napiVersion: {api_version}\nitems:\n- {}\n", items.replace("},{", "}\n- {")),
             ] {
                 let mut objects = Objects { kept, ..Objects::default() };
-                let result = read(&mut objects, Text::new("x", text.as_bytes()).unwrap(), None);
+                let result = read(&mut objects, &mut Text::new("x", text.as_bytes()).unwrap(), None);
                 let expected = "x: has too many objects: more than 2,000,000, or 200 MB of DaemonSets and revisions";
                 let error = result.map_err(|error| ClusterError::from(error).to_string()).err();
                 assert_eq!(error.as_deref(), is_full.then_some(expected), "{kind} {kept} {text:.20}");

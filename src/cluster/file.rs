@@ -27,6 +27,9 @@ const DEMO_BYTES: &[u8] = include_bytes!("../../tests/fixtures/demo.json.gz");
 /// How many unreadable objects are named.
 const NAMED: usize = 20;
 
+/// How many unreadable files of a directory or archive are named.
+const MOST_WARNINGS: usize = 50;
+
 /// Where a dump is, and the point in time that ages in it are counted from.
 #[derive(Debug, Clone)]
 pub struct Dump {
@@ -52,13 +55,17 @@ pub(super) struct Contents {
     warnings: Vec<String>,
     /// How many JSON and YAML files of a directory or archive have no Kubernetes objects.
     foreign_files: usize,
+    /// How many files cannot be read, beside those that have a warning.
+    other_unreadable_files: usize,
+    /// How many bytes were read of the files of a directory or archive, unpacked.
+    pub(super) length: u64,
 }
 
 impl Contents {
     /// Adds the input that a dump consists of.
     fn add_input(&mut self, name: &str, input: Input<'_>) -> Result<(), ClusterError> {
         match input {
-            Input::Text(text) => Ok(dump_reader::read(&mut self.objects, text, None)?),
+            Input::Text(mut text) => Ok(dump_reader::read(&mut self.objects, &mut text, None)?),
             Input::Tar(reader) => archive::add_tar(self, name, reader),
         }
     }
@@ -66,9 +73,11 @@ impl Contents {
     /// Adds a file of a directory or archive. Only a file that looks like Kubernetes objects gets a warning.
     pub(super) fn add_file(&mut self, text: Result<Text<'_>, TextError>, path: &Path) {
         let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-        let result = text.and_then(|text| {
+        let result = text.and_then(|mut text| {
             let has_objects = text.mentions_objects();
-            dump_reader::read(&mut self.objects, text, folder).map_err(|error| match error {
+            let result = dump_reader::read(&mut self.objects, &mut text, folder);
+            self.length = self.length.saturating_add(text.length());
+            result.map_err(|error| match error {
                 TextError::Unreadable(error) if !has_objects => TextError::Foreign(error),
                 error => error,
             })
@@ -76,7 +85,10 @@ impl Contents {
         match result {
             Ok(()) => {}
             Err(TextError::Foreign(_)) => self.foreign_files += 1,
-            Err(TextError::Unreadable(error)) => self.warnings.push(error.to_string()),
+            Err(TextError::Unreadable(error)) if self.warnings.len() < MOST_WARNINGS => {
+                self.warnings.push(error.to_string());
+            }
+            Err(TextError::Unreadable(_)) => self.other_unreadable_files += 1,
         }
     }
 }
@@ -154,7 +166,7 @@ impl Dump {
             Wanted::Coverage(CoverageScope { node: Some(node), .. }) => Complete::Node(node.clone()),
             Wanted::Coverage(_) | Wanted::History(_) | Wanted::Change => Complete::None,
         };
-        let Contents { mut objects, mut warnings, foreign_files } = self.collect(stdin, complete)?;
+        let Contents { mut objects, mut warnings, foreign_files, .. } = self.collect(stdin, complete)?;
         self.check_namespace(&objects, query.namespace.as_deref())?;
         if let Some(unreadable) = objects.unreadable.iter().find(|unreadable| unreadable.is_requested(query)) {
             return Err(unreadable.error());
@@ -211,6 +223,9 @@ impl Dump {
             }
         } else {
             contents.add_input(self.name(), Input::open(path)?)?;
+        }
+        if let more @ 1.. = contents.other_unreadable_files {
+            contents.warnings.push(format!("{}: {more} more files cannot be read", self.name()));
         }
         if contents.objects.is_full() {
             return Err(ClusterError::file(self.name(), dump_reader::TOO_MANY_OBJECTS));

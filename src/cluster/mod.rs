@@ -22,6 +22,7 @@ mod redact;
 mod replace_file;
 mod suggestions;
 pub mod text;
+mod unpack;
 pub mod write_dump;
 pub mod yaml;
 mod yaml_document;

@@ -1,19 +1,15 @@
-//! From bytes to text: unpacks gzip, and says what a file is that holds no text of Kubernetes.
+//! From bytes to text: unpacks gzip and UTF-16, and says what a file is that holds no text of Kubernetes.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::str::Utf8Error;
 
-use flate2::read::MultiGzDecoder;
-
 use super::error::ClusterError;
+use super::unpack::{Gunzip, UNPACKED_LIMIT, Utf16, is_utf16};
 
 /// How a path names standard input.
 pub const STANDARD_INPUT: &str = "standard input";
-
-/// The most bytes a compressed file may unpack to: more than a dump of any cluster has.
-const UNPACKED_LIMIT: u64 = 16 << 30;
 
 /// The most bytes of a manifest.
 const MANIFEST_LIMIT: usize = 64 << 20;
@@ -134,16 +130,27 @@ impl<'a> Text<'a> {
         read.map_err(|error| TextError::Unreadable(io_error(name, &error)))?;
         let gzipped = start == GZIP_MAGIC;
         let reader = io::Cursor::new(start).chain(reader);
-        let reader: Box<dyn Read + 'a> = if gzipped { Box::new(MultiGzDecoder::new(reader)) } else { Box::new(reader) };
+        let reader: Box<dyn Read + 'a> = if gzipped { Box::new(Gunzip::new(reader)) } else { Box::new(reader) };
         let mut text =
             Text { name: name.to_owned(), reader, head: Vec::new(), buffer: vec![0; CHUNK], gzipped, length: 0 };
-        while text.head.len() < HEAD
-            && let Some(chunk) = text.read_chunk().map_err(TextError::Unreadable)?
-        {
-            let chunk = chunk.to_vec();
-            text.head.extend(chunk);
+        text.read_head()?;
+        if is_utf16(&text.head) {
+            let head = std::mem::take(&mut text.head);
+            text.length = 0;
+            text.reader = Box::new(Utf16::new(io::Cursor::new(head).chain(text.reader)));
+            text.read_head()?;
         }
         Ok(text)
+    }
+
+    fn read_head(&mut self) -> Result<(), TextError> {
+        while self.head.len() < HEAD
+            && let Some(chunk) = self.read_chunk().map_err(TextError::Unreadable)?
+        {
+            let chunk = chunk.to_vec();
+            self.head.extend(chunk);
+        }
+        Ok(())
     }
 
     /// Checks that it is text.
@@ -156,6 +163,11 @@ impl<'a> Text<'a> {
             self.head.drain(..BYTE_ORDER_MARK.len());
         }
         Ok(self)
+    }
+
+    /// Returns how many bytes were read so far, unpacked.
+    pub(super) fn length(&self) -> u64 {
+        self.length
     }
 
     /// Returns how errors call the text.
@@ -201,15 +213,14 @@ impl<'a> Text<'a> {
             }
         };
         self.length += read as u64;
-        if self.gzipped && self.length > UNPACKED_LIMIT {
-            return Err(ClusterError::file(&self.name, "unpacks to more than 16 GiB")
-                .hint("unpack it, and give its parts in a directory"));
-        }
         Ok((read > 0).then_some(&self.buffer[..read]))
     }
 
     fn read_error(&self, error: &io::Error) -> ClusterError {
         match error.kind() {
+            io::ErrorKind::FileTooLarge => {
+                ClusterError::file(&self.name, error.to_string()).hint("unpack it, and give its parts in a directory")
+            }
             io::ErrorKind::UnexpectedEof if self.gzipped => {
                 ClusterError::file(&self.name, "the gzip data ends too early: the file is truncated")
                     .hint("copy the file again, or make the dump again")
@@ -271,9 +282,6 @@ fn foreign_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => ("compressed with zstd", unpack_first),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => ("compressed with xz", unpack_first),
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => ("compressed with bzip2", unpack_first),
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            ("UTF-16 text", "PowerShell's > writes it; use `| Out-File -Encoding utf8` instead")
-        }
         [b'k', b'8', b's', 0, ..] => ("Kubernetes protobuf", "ask for JSON: `kubectl get … -o json`"),
         [0x7f, b'E', b'L', b'F', ..] => ("a program", "give a dump that `kubectl ds snapshot` wrote"),
         _ => return None,
@@ -332,6 +340,9 @@ mod tests {
         assert_eq!(read("x", gzip(b"{}").as_slice()).unwrap(), "{}");
         assert_eq!(read("x", b"{}".as_slice()).unwrap(), "{}");
         assert_eq!(read("x", b"{".as_slice()).unwrap(), "{");
+        let utf16: Vec<u8> = "\u{feff}kind: ä".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(read("x", &utf16).unwrap(), "kind: ä");
+        assert_eq!(read("x", &gzip(&utf16)).unwrap(), "kind: ä");
         let two_members = [gzip(b"a: 1\n"), gzip(b"b: 2\n")].concat();
         assert_eq!(read("x", two_members.as_slice()).unwrap(), "a: 1\nb: 2\n");
     }
@@ -345,7 +356,6 @@ mod tests {
         for (bytes, message) in [
             (tar, "x: is a tar archive, not JSON or YAML"),
             (b"PK\x03\x04...".to_vec(), "x: is a zip archive, not JSON or YAML"),
-            (b"\xff\xfek\0i\0".to_vec(), "x: is UTF-16 text, not JSON or YAML"),
             (b"k8s\0....".to_vec(), "x: is Kubernetes protobuf, not JSON or YAML"),
             (b"a: b\nc: \xff\n".to_vec(), "x: line 2 is not UTF-8: it has the byte 0xff"),
             (cut, "x: the gzip data ends too early: the file is truncated"),

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
-use serde_saphyr::{Error, SnippetMode, UserMessageFormatter};
+use serde_saphyr::{DuplicateKeyPolicy, Error, SnippetMode, UserMessageFormatter};
 
 /// One document of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,22 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
     documents
 }
 
+/// Returns the first document of a text, which holds nothing if two markers follow each other.
+#[cfg(feature = "live")]
+fn first_document(text: &str) -> Document<'_> {
+    let (mut is_begun, mut position) = (false, 0);
+    for line in text.split_inclusive('\n') {
+        let content = line.trim();
+        let marks = |marker: &str| line.strip_prefix(marker).is_some_and(|rest| rest.trim_start().len() < rest.len());
+        if is_begun && (marks("---") || content == "---" || (content == "..." && line.starts_with('.'))) {
+            break;
+        }
+        is_begun |= !(content.is_empty() || content.starts_with(['#', '%']));
+        position += line.len();
+    }
+    Document { text: &text[..position], lines_before: 0 }
+}
+
 /// How much a document may unfold to.
 #[derive(Debug)]
 struct Allowance {
@@ -72,6 +88,8 @@ impl Allowance {
 /// it is long, or the seed refuses it.
 fn read<'a, T>(
     document: Document<'a>,
+    duplicate_keys: DuplicateKeyPolicy,
+    message: fn(&Error, Document<'_>) -> String,
     visit: impl for<'e> FnOnce(serde_saphyr::Deserializer<'a, 'e>, &Allowance) -> Result<T, Error>,
 ) -> Result<T, String> {
     let allowance = Allowance { left: Cell::new(4 * document.text.len() + (1 << 20)) };
@@ -86,6 +104,7 @@ fn read<'a, T>(
         emit_comments: false,
         // `defaultMode: 0644` is 420 to kubectl.
         legacy_octal_numbers: true,
+        duplicate_keys: duplicate_keys,
         with_snippet: false,
     };
     serde_saphyr::with_deserializer_from_str_with_options(document.text, options, |deserializer| {
@@ -96,12 +115,27 @@ fn read<'a, T>(
             let line = error.location().map_or(0, |location| location.line()) + document.lines_before as u64;
             return format!("its aliases unfold to far more than its size (line {line}): it looks like a YAML bomb");
         }
-        error.render_with_options(serde_saphyr::render_options! {
-            formatter: &UserMessageFormatter,
-            snippets: SnippetMode::Off,
-            line_offset: document.lines_before as u64,
-        })
+        message(&error, document)
     })
+}
+
+fn describe(error: &Error, document: Document<'_>) -> String {
+    error.render_with_options(serde_saphyr::render_options! {
+        formatter: &UserMessageFormatter,
+        snippets: SnippetMode::Off,
+        line_offset: document.lines_before as u64,
+    })
+}
+
+/// Describes an error without any text of the document, which may be a secret.
+#[cfg(feature = "live")]
+fn describe_place(error: &Error, document: Document<'_>) -> String {
+    match (error.without_snippet(), error.location()) {
+        // What the parser says of the syntax quotes nothing.
+        (Error::ExternalMessage { .. }, _) => describe(error, document),
+        (_, Some(location)) => format!("invalid YAML at line {}, column {}", location.line(), location.column()),
+        (_, None) => "invalid YAML".to_owned(),
+    }
 }
 
 fn is_bomb(error: &Error) -> bool {
@@ -203,10 +237,27 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
 ///
 /// Fails with a fragment that names the line, where the text is no YAML or unfolds without end.
 pub fn value(document: Document<'_>) -> Result<Value, String> {
-    read(document, |deserializer, allowance| {
-        let value = ValueSeed(allowance).deserialize(deserializer)?;
-        if allowance.is_spent() { Err(Error::custom("the allowance is spent")) } else { Ok(value) }
-    })
+    read(document, DuplicateKeyPolicy::Error, describe, deserialize)
+}
+
+fn deserialize(deserializer: serde_saphyr::Deserializer<'_, '_>, allowance: &Allowance) -> Result<Value, Error> {
+    let value = ValueSeed(allowance).deserialize(deserializer)?;
+    if allowance.is_spent() { Err(Error::custom("the allowance is spent")) } else { Ok(value) }
+}
+
+/// Reads the first document of a file with credentials as `sigs.k8s.io/yaml` does: of two values of a key the last
+/// counts, and other documents are ignored.
+///
+/// # Errors
+///
+/// Fails with a fragment that names the line, and has no text of the file.
+#[cfg(feature = "live")]
+pub fn first_value(text: &str) -> Result<Value, String> {
+    let document = first_document(text);
+    if documents(document.text).is_empty() {
+        return Ok(Value::Null);
+    }
+    read(document, DuplicateKeyPolicy::LastWins, describe_place, deserialize)
 }
 
 #[cfg(test)]

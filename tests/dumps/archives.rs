@@ -1,9 +1,10 @@
 //! Archives, which are read like the directory that was packed.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Cursor, Read, Write};
 
 use flate2::{Compression, write::GzEncoder};
+use kubectl_ds::error::CommandError;
 use serde_json::{Value, json};
 
 use super::folders::typed_list;
@@ -99,6 +100,88 @@ fn an_archive_gives_the_snapshot_of_the_directory_that_was_packed() {
         }
         assert_eq!(read(gzip(&tar(&files))).unwrap().snapshot, expected.snapshot);
     }
+}
+
+/// Appends an entry that describes the next one, full of a letter.
+fn description(kind: tar::EntryType, length: u64, size: u64) -> impl Read {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_path("x").unwrap();
+    header.set_cksum();
+    let padding = size.next_multiple_of(512) - size;
+    Cursor::new(*header.as_bytes())
+        .chain(io::repeat(b'a').take(length.min(size)))
+        .chain(io::repeat(0).take(if length < size { 0 } else { padding }))
+}
+
+#[test]
+fn an_archive_does_not_choose_how_much_memory_its_names_take() {
+    let files = tar(&must_gather());
+    for kind in [
+        tar::EntryType::GNULongName,
+        tar::EntryType::GNULongLink,
+        tar::EntryType::XHeader,
+        tar::EntryType::XGlobalHeader,
+    ] {
+        let archive = |size| description(kind, size, size).chain(files.as_slice());
+        let error = match kind {
+            // It is an entry of its own, which nobody reads.
+            tar::EntryType::XGlobalHeader => None,
+            _ => Some(
+                "standard input: the tar archive is truncated or broken: a file has a name or attributes of more than 1 MiB\n\
+                hint: copy the file again, or make the archive again",
+            ),
+        };
+        let found = open("-", &mut archive(1 << 30), None).map_err(|error| CommandError::from(error).to_string());
+        assert_eq!(found.err().as_deref(), error, "{kind:?}");
+        assert!(open("-", &mut archive(9_000), None).is_ok(), "{kind:?}");
+    }
+    // Its size is one thing, and its data another.
+    let error = open("-", &mut description(tar::EntryType::GNULongName, 100, u64::MAX / 2), None).unwrap_err();
+    assert!(error.to_string().starts_with("standard input: the tar archive is truncated or broken: "), "{error}");
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::best());
+    io::copy(&mut description(tar::EntryType::XHeader, 256 << 20, 256 << 20), &mut compressed).unwrap();
+    let compressed = compressed.finish().unwrap();
+    assert!(compressed.len() < 1 << 20);
+    assert!(complaint(&compressed).contains(" more than 1 MiB"));
+}
+
+#[test]
+fn a_gzip_bomb_is_refused_wherever_it_is() {
+    let bomb = |before: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(before.as_bytes()).unwrap();
+        io::copy(&mut io::repeat(b' ').take(120 << 20), &mut encoder).unwrap();
+        encoder.finish().unwrap()
+    };
+    let problem = "unpacks to more than 200 times its size: it looks like a gzip bomb";
+    let hint = "hint: unpack it, and give its parts in a directory";
+    let bomb = bomb("{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [");
+    assert_eq!(complaint(&bomb), format!("standard input: {problem}\n{hint}"));
+    let files = vec![("dump.json.gz", bomb), ("nodes.json", typed_list("NodeList", "v1", &[node("a")]).into_bytes())];
+    let reading = read(tar(&files)).unwrap();
+    assert_eq!(reading.warnings[0], format!("standard input: dump.json.gz: {problem}"));
+    assert_eq!(reading.snapshot.nodes.len(), 1);
+    let mut archive = GzEncoder::new(Vec::new(), Compression::best());
+    archive.write_all(&tar(&files)[..1024]).unwrap();
+    io::copy(&mut io::repeat(0).take(120 << 20), &mut archive).unwrap();
+    assert_eq!(complaint(archive.finish().unwrap()), format!("standard input: {problem}"));
+}
+
+#[test]
+fn only_some_unreadable_files_are_named() {
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut add = |name: &str, text: &str| {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        archive.append_data(&mut header, name, text.as_bytes()).unwrap();
+    };
+    (0..60).for_each(|number| add(&format!("{number}.json"), "{\"kind\""));
+    add("nodes.json", &typed_list("NodeList", "v1", &[node("a")]));
+    let warnings = read(archive.into_inner().unwrap()).unwrap().warnings;
+    assert!(warnings[49].starts_with("standard input: 49.json: "), "{}", warnings[49]);
+    assert_eq!(warnings[50], "standard input: 10 more files cannot be read");
 }
 
 #[test]

@@ -55,6 +55,8 @@ fn plugin_script(status: Value) -> String {
 /// What a row changes: the kubeconfig, flags and environment variables.
 struct Setup {
     kubeconfig: Value,
+    /// How the kubeconfig is written as bytes.
+    write: fn(&str) -> Vec<u8>,
     flags: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -62,6 +64,11 @@ struct Setup {
 impl Setup {
     fn cluster(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.kubeconfig["clusters"][0]["cluster"][key] = value.into();
+        self
+    }
+
+    fn written(mut self, write: fn(&str) -> Vec<u8>) -> Self {
+        self.write = write;
         self
     }
 
@@ -230,6 +237,18 @@ fn rows() -> Vec<Row> {
                 "client-key": fixture("client-version-1.key"),
             }))
         }),
+        differs(
+            "an RSA client key of 1024 bits",
+            |_, setup| {
+                setup.user(json!({
+                    "client-certificate": fixture("client-rsa-1024.crt"),
+                    "client-key": fixture("client-rsa-1024.key"),
+                }))
+            },
+            "works",
+            "fails with a hint",
+            "the TLS library does not accept it, since such keys can be broken",
+        ),
         same("`--client-certificate` and `--client-key`", |_, setup| {
             setup.user(json!({})).flags(&[
                 "--client-certificate",
@@ -310,6 +329,46 @@ fn rows() -> Vec<Row> {
         }),
         same("a kubeconfig of another kind", |_, setup| setup.top("kind", "Pod")),
         same("a kubeconfig of another version", |_, setup| setup.top("apiVersion", "v2")),
+        same("a kubeconfig in UTF-16", |_, setup| {
+            setup.written(|text| format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect())
+        }),
+        same("a kubeconfig in UTF-16, the high byte first", |_, setup| {
+            setup.written(|text| format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_be_bytes).collect())
+        }),
+        same("a kubeconfig in UTF-16 without a byte order mark", |_, setup| {
+            setup.written(|text| text.encode_utf16().flat_map(u16::to_le_bytes).collect())
+        }),
+        same("a kubeconfig with a byte order mark", |_, setup| {
+            setup.written(|text| format!("\u{feff}{text}").into_bytes())
+        }),
+        same("a kubeconfig that is not UTF-8", |_, setup| {
+            setup.written(|text| [text.as_bytes(), b"\n# \xff\n"].concat())
+        }),
+        same("an empty kubeconfig, and a server by flag", |place, setup| {
+            let server = format!("https://{}", place.server.address);
+            setup.written(|_| Vec::new()).flags(&["--server", &server, "--token=t", "--insecure-skip-tls-verify"])
+        }),
+        same("two values of a key in a kubeconfig", |_, setup| {
+            setup.written(|text| text.replace(r#""token":"#, r#""token":"first","token":"#).into_bytes())
+        }),
+        same("two values of a list in a kubeconfig", |_, setup| {
+            setup.written(|text| {
+                text.replacen('{', r#"{"current-context":"no","users":[{"name":"person"}],"#, 1).into_bytes()
+            })
+        }),
+        same("a kubeconfig of two documents", |_, setup| {
+            setup.written(|text| format!("# One\n---\n{text}\n---\n{}\n", text.replace("mine", "other")).into_bytes())
+        }),
+        same("a kubeconfig whose second document is broken", |_, setup| {
+            setup.written(|text| format!("{text}\n--- # Two\n{{[\n").into_bytes())
+        }),
+        same("a kubeconfig whose first document is empty", |_, setup| {
+            setup.written(|text| format!("---\n# One\n---\n{text}\n").into_bytes()).flags(&["--context=here"])
+        }),
+        same("a kubeconfig that ends before the end of its file", |_, setup| {
+            setup.written(|text| format!("{text}\n...\nnot: read\n").into_bytes())
+        }),
+        same("a broken kubeconfig", |_, setup| setup.written(|text| text.replacen("{", "{[", 1).into_bytes())),
         same("two clusters of one name", |_, setup| setup.add("clusters", json!({"name": "mock", "cluster": {}}))),
         same("odd entries that are not used", |_, setup| {
             setup
@@ -466,8 +525,9 @@ fn observe(row: &Row, program: &Path, arguments: &[&str]) -> String {
         ("PATH", "/usr/bin:/bin".to_owned()),
     ];
     let environment = environment.map(|(name, value)| (name.to_owned(), value)).into();
-    let setup = (row.setup)(&place, Setup { kubeconfig, flags: Vec::new(), environment });
-    place.write("config", &setup.kubeconfig.to_string());
+    let write = |text: &str| text.as_bytes().to_vec();
+    let setup = (row.setup)(&place, Setup { kubeconfig, write, flags: Vec::new(), environment });
+    fs::write(place.path("config"), (setup.write)(&setup.kubeconfig.to_string())).unwrap();
     let output = Command::new(program)
         .args(arguments)
         .args(&setup.flags)
@@ -565,6 +625,12 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "works",
         "fails with a hint",
         "the TLS library does not support it; the one that does adds 30 ms to each run",
+    ),
+    (
+        "a server certificate with an RSA key of less than 2048 bits",
+        "works",
+        "fails with a hint",
+        "the TLS library does not accept it, since such keys can be broken",
     ),
     ("a server certificate of X.509 version 1", "works", "fails with a hint", "the TLS library does not support it"),
     (

@@ -382,6 +382,25 @@ users:
         assert!(error.starts_with(&format!("error loading config file {:?}: ", path.display().to_string())), "{error}");
         assert!(error.contains("line "), "{error}");
         assert!(!error.contains("secret-text"), "{error}");
+        // Each of these is an error of another kind, or none.
+        for text in [
+            "{secret-text: 1, secret-text: 2, clusters: 1}",
+            "users: [{name: a, user: {token: {secret-text: 1, secret-text: 2}}}]",
+            "users: [{name: a, user: {token: !secret-text x}}]",
+            "users: [{name: a, user: {token: *secret-text}}]",
+            "users: &secret-text [*secret-text]",
+            "secret-text",
+            "kind: 1\n<<: secret-text",
+            "\"secret-text\\q\": 1",
+            "!<secret-text",
+            "%secret-text",
+            "secret-text: secret-text: x",
+            "- secret-text\nsecret-text: x",
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = load(&options(&folder, &["broken"])).unwrap_err().to_string();
+            assert!(!error.contains("secret-text"), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::cluster::error::ClusterError;
+use crate::cluster::unpack::decode;
+use crate::cluster::yaml;
 
 /// The clusters, users and contexts of one file, or of several merged.
 #[derive(Debug, Default)]
@@ -145,12 +147,7 @@ pub(super) fn read_all(paths: &[PathBuf], must_exist: bool) -> Result<Kubeconfig
 }
 
 fn parse(text: &[u8]) -> Result<Kubeconfig, String> {
-    let mut value: Value = match serde_saphyr::from_slice(text) {
-        Ok(value) => value,
-        Err(_) if text.iter().all(u8::is_ascii_whitespace) => Value::Null,
-        // The first line has the position; the others repeat the file's text, which may hold a secret.
-        Err(error) => return Err(error.without_snippet().to_string().lines().next().unwrap_or_default().to_owned()),
-    };
+    let mut value = yaml::first_value(&decode(text).map_err(|error| error.to_string())?)?;
     if value.is_null() {
         return Ok(Kubeconfig::default());
     }

@@ -123,7 +123,7 @@ pub(super) fn identity(certificate: &[u8], key: &[u8]) -> Result<Identity, Strin
     let chain = certificates(certificate).map_err(|problem| format!("client certificate: {problem}"))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client key: {error}"))?;
     let key = provider().key_provider.load_private_key(key).map_err(|error| {
-        format!("client key: {error}; RSA, P-256, P-384 and Ed25519 keys are supported, P-521 keys are not")
+        format!("client key: {error}; P-256, P-384, Ed25519 and RSA keys of at least 2048 bits are supported, P-521 keys are not")
     })?;
     let identity = CertifiedKey::new(chain, key);
     match identity.keys_match() {

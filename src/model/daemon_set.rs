@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::int_or_percent::IntOrPercent;
 use super::metadata::{ObjectMeta, TEMPLATE_GENERATION_ANNOTATION};
-use super::pod::{Container, PodSpec};
+use super::pod::PodSpec;
 use super::selector::LabelSelector;
 use super::template::Template;
 
@@ -188,7 +188,7 @@ impl DaemonSet {
         let Slim { metadata, mut spec, status } =
             serde_path_to_error::deserialize(&slim).map_err(serde_json::Error::custom)?;
         let annotations = annotations(&slim);
-        spec.apply_defaults();
+        spec.template.spec.apply_defaults();
         Ok(DaemonSet { metadata, annotations, spec, status, object })
     }
 
@@ -218,38 +218,6 @@ impl DaemonSet {
     /// 1.36.3.
     pub fn template_generation(&self) -> Option<i64> {
         self.annotations.get(TEMPLATE_GENERATION_ANNOTATION)?.parse().ok()
-    }
-}
-
-impl DaemonSetSpec {
-    /// Sets the API's defaults for the slim fields. Idempotent.
-    ///
-    /// Ported from `SetDefaults_PodSpec` and `SetDefaults_Pod`, pkg/apis/core/v1/defaults.go, release 1.36.3.
-    fn apply_defaults(&mut self) {
-        let PodSpec { scheduler_name, host_network, containers, init_containers, .. } = &mut self.template.spec;
-        if scheduler_name.is_empty() {
-            *scheduler_name = "default-scheduler".to_owned();
-        }
-        for container in containers.iter_mut().chain(init_containers) {
-            container.apply_defaults(*host_network);
-        }
-    }
-}
-
-impl Container {
-    /// Sets the defaults that the API server sets: protocols, the node's ports, requests from limits.
-    fn apply_defaults(&mut self, host_network: bool) {
-        for port in &mut self.ports {
-            if port.protocol.is_empty() {
-                port.protocol = "TCP".to_owned();
-            }
-            if host_network && port.host_port == 0 {
-                port.host_port = port.container_port;
-            }
-        }
-        for (resource, limit) in &self.resources.limits {
-            self.resources.requests.entry(resource.clone()).or_insert_with(|| limit.clone());
-        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 #[macro_use]
 pub(crate) mod wire;
+pub(crate) mod amounts;
 pub mod controller_revision;
 pub mod daemon_set;
 pub mod event;
@@ -15,6 +16,7 @@ pub mod int_or_percent;
 pub mod metadata;
 pub mod node;
 pub mod pod;
+mod pod_defaults;
 pub mod pod_disruption_budget;
 pub mod quantity;
 pub mod selector;

@@ -21,6 +21,11 @@ impl Quantity {
         Quantity { text: text.into() }
     }
 
+    /// Returns an amount of billionths.
+    pub(super) fn from_nanos(nanos: i128) -> Self {
+        Quantity::new(decimal(nanos))
+    }
+
     /// Returns whole units, with fractions rounded up: `Quantity.Value` in Go.
     ///
     /// Text that is no quantity counts as 0, since the API server lets none through.
@@ -62,7 +67,7 @@ impl Quantity {
         let nanos = self.nanos()?;
         let milli = NANOS / 1_000;
         let rounded = div_ceil(nanos.abs(), milli) * milli * nanos.signum();
-        Some(Quantity::new(decimal(rounded)))
+        Some(Quantity::from_nanos(rounded))
     }
 
     /// Returns the one spelling that all spellings of this amount have in common, or `None` if the text is no

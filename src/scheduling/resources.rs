@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::amounts::{Exact, add, exact, greatest, is_hugepages, is_pod_level};
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, ResourceList};
 use crate::model::quantity::Quantity;
@@ -14,9 +15,6 @@ use crate::model::selector::is_label_key;
 ///
 /// Only resources that the scheduler counts are there, and only if their amount is not 0.
 pub type Amounts = BTreeMap<String, i64>;
-
-/// Amounts by resource name, in billionths of a unit, before rounding.
-type Exact<'a> = BTreeMap<&'a str, i128>;
 
 /// Returns the requests of a pod that is not scheduled yet.
 ///
@@ -126,7 +124,7 @@ pub fn fits(requests: &Amounts, node: &Node, usage: &NodeUsage) -> Vec<Insuffici
 /// pkg/scheduler/util/utils.go, release 1.36.3.
 pub fn is_counted(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory" | "ephemeral-storage")
-        || resource.starts_with("hugepages-")
+        || is_hugepages(resource)
         || resource.starts_with("attachable-volumes-")
         || resource.contains("kubernetes.io/")
         || is_extended(resource)
@@ -147,7 +145,7 @@ pub fn amount(resource: &str, quantity: &Quantity) -> i64 {
 
 /// Writes an amount as people read it: `600m` and `4` for cpu, `1.5Gi` for bytes, `2` for the rest.
 pub fn format_amount(resource: &str, amount: i64) -> String {
-    let bytes = matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
+    let bytes = matches!(resource, "memory" | "ephemeral-storage") || is_hugepages(resource);
     match resource {
         "cpu" if amount % 1_000 == 0 => (amount / 1_000).to_string(),
         "cpu" => format!("{amount}m"),
@@ -172,47 +170,23 @@ fn format_bytes(bytes: i64) -> String {
 
 /// Adds up a pod's requests; for a `bound` pod its status counts too.
 ///
-/// Ported from `PodRequests` and `AggregateContainerRequests`,
-/// k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
+/// Ported from `PodRequests`, k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
 fn exact_requests<'a>(spec: &'a PodSpec, bound: Option<&'a Pod>) -> Exact<'a> {
-    let mut requests = Exact::new();
-    for container in &spec.containers {
-        add(&mut requests, &effective_requests(container, bound));
-    }
-    let mut sidecars = Exact::new();
-    let mut starting = Exact::new();
-    for container in &spec.init_containers {
-        if container.is_sidecar() {
-            let effective = effective_requests(container, bound);
-            add(&mut requests, &effective);
-            add(&mut sidecars, &effective);
-            greatest(&mut starting, &sidecars);
-        } else {
-            let mut while_it_runs = exact(&container.resources.requests);
-            add(&mut while_it_runs, &sidecars);
-            greatest(&mut starting, &while_it_runs);
-        }
-    }
-    greatest(&mut requests, &starting);
-
+    let mut requests = spec
+        .aggregate(|container| effective_requests(container, bound), |container| exact(&container.resources.requests));
     if let Some(resources) = &spec.resources {
         let effective = bound.and_then(|pod| {
             let actuated = &pod.status.resources.as_ref()?.requests;
             Some(greatest_of(pod, &resources.requests, actuated, &pod.status.allocated_resources))
         });
         let wanted = exact(&resources.requests);
-        for (resource, amount) in wanted.iter().filter(|(resource, _)| counts_for_whole_pod(resource)) {
+        for (resource, amount) in wanted.iter().filter(|(resource, _)| is_pod_level(resource)) {
             let amount = effective.as_ref().map_or(*amount, |effective| *effective.get(resource).unwrap_or(&0));
             requests.insert(resource, amount);
         }
     }
     add(&mut requests, &exact(&spec.overhead));
     requests
-}
-
-/// Ported from `IsSupportedPodLevelResource`, k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
-fn counts_for_whole_pod(resource: &str) -> bool {
-    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
 /// The resources of a container or sidecar: the maximum of its requests and what is allocated to it.
@@ -246,22 +220,6 @@ fn greatest_of<'a>(
         greatest(&mut result, &exact(wanted));
     }
     result
-}
-
-fn exact(list: &ResourceList) -> Exact<'_> {
-    list.iter().map(|(resource, quantity)| (resource.as_str(), quantity.nanos().unwrap_or(0))).collect()
-}
-
-fn add<'a>(sum: &mut Exact<'a>, more: &Exact<'a>) {
-    for (resource, amount) in more {
-        *sum.entry(resource).or_default() += amount;
-    }
-}
-
-fn greatest<'a>(result: &mut Exact<'a>, other: &Exact<'a>) {
-    for (resource, amount) in other {
-        result.entry(resource).and_modify(|greatest| *greatest = *amount.max(greatest)).or_insert(*amount);
-    }
 }
 
 fn rounded(exact: &Exact<'_>) -> Amounts {

@@ -305,11 +305,16 @@ fn pod_with_resources(random: &mut Random, bound: bool) -> Value {
     if random.percent(20) {
         pod["spec"]["overhead"] = resource_list(random, 30);
     }
-    if random.percent(25) {
-        pod["spec"]["resources"] = json!({"requests": resource_list(random, 50)});
-        if random.percent(30) {
-            pod["spec"]["resources"]["limits"] = resource_list(random, 50);
+    if random.percent(35) {
+        pod["spec"]["resources"] = json!({});
+        for (amounts, percent) in [("requests", 65), ("limits", 50)] {
+            if random.percent(percent) {
+                pod["spec"]["resources"][amounts] = resource_list(random, 30);
+            }
         }
+    }
+    if random.percent(10) {
+        pod["spec"]["hostNetwork"] = true.into();
     }
     if bound {
         pod["spec"]["nodeName"] = "n1".into();

@@ -57,7 +57,7 @@ pub struct Eligibility {
     pub surge: Vec<i64>,
 }
 
-/// Whether a pod finds room on a node.
+/// Whether a pod finds room on a node after the API server has set its defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Room {
@@ -248,7 +248,8 @@ fn eligibility(case: &Value, pool: &[Node]) -> Result<Eligibility, serde_json::E
 }
 
 fn room(case: &Value) -> Result<Room, serde_json::Error> {
-    let pod = Pod::deserialize(&case["pod"])?;
+    let mut pod = Pod::deserialize(&case["pod"])?;
+    pod.spec.apply_defaults();
     let node = Node::deserialize(&case["node"])?;
     let pods = Vec::<Pod>::deserialize(&case["pods"])?;
     let placed: Vec<&Pod> = pods.iter().filter(|pod| !pod.spec.node_name.is_empty() && !pod.is_terminal()).collect();

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controller/daemon/util"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
@@ -53,6 +54,8 @@ func (task *roomCase) solve() (*roomAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The API server sets a pod's defaults before it stores it.
+	legacyscheme.Scheme.Default(task.Pod)
 	result := &roomAnswer{Insufficient: []insufficient{}, Pods: []amounts{}, Targets: []*string{}}
 	info := framework.NewNodeInfo()
 	for _, pod := range task.Pods {

@@ -1,0 +1,71 @@
+//! Exact sums of the resources of a pod's containers.
+
+use std::collections::BTreeMap;
+
+use super::pod::{Container, PodSpec, ResourceList};
+
+/// Amounts by resource name, in billionths of a unit, before rounding.
+pub type Exact<'a> = BTreeMap<&'a str, i128>;
+
+impl PodSpec {
+    /// Returns the most that the containers take at a time: all that run, or those that start before them. `running` is
+    /// what a container or sidecar takes, `starting` what any other init container does.
+    ///
+    /// Ported from `AggregateContainerRequests` and `AggregateContainerLimits`,
+    /// k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
+    pub fn aggregate<'a>(
+        &'a self,
+        running: impl Fn(&'a Container) -> Exact<'a>,
+        starting: impl Fn(&'a Container) -> Exact<'a>,
+    ) -> Exact<'a> {
+        let (mut all_running, mut sidecars, mut while_starting) = (Exact::new(), Exact::new(), Exact::new());
+        for container in &self.containers {
+            add(&mut all_running, &running(container));
+        }
+        for container in &self.init_containers {
+            if container.is_sidecar() {
+                let amounts = running(container);
+                add(&mut all_running, &amounts);
+                add(&mut sidecars, &amounts);
+                greatest(&mut while_starting, &sidecars);
+            } else {
+                let mut amounts = starting(container);
+                add(&mut amounts, &sidecars);
+                greatest(&mut while_starting, &amounts);
+            }
+        }
+        greatest(&mut all_running, &while_starting);
+        all_running
+    }
+}
+
+/// Returns exact amounts; text that is no quantity counts as 0.
+pub fn exact(list: &ResourceList) -> Exact<'_> {
+    list.iter().map(|(resource, quantity)| (resource.as_str(), quantity.nanos().unwrap_or(0))).collect()
+}
+
+/// Adds amounts to a sum.
+pub fn add<'a>(sum: &mut Exact<'a>, more: &Exact<'a>) {
+    for (resource, amount) in more {
+        *sum.entry(resource).or_default() += amount;
+    }
+}
+
+/// Raises each amount to another that is greater.
+pub fn greatest<'a>(result: &mut Exact<'a>, other: &Exact<'a>) {
+    for (resource, amount) in other {
+        result.entry(resource).and_modify(|greatest| *greatest = *amount.max(greatest)).or_insert(*amount);
+    }
+}
+
+/// Returns whether a resource can be set for a whole pod.
+///
+/// Ported from `IsSupportedPodLevelResource`, k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
+pub fn is_pod_level(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory") || is_hugepages(resource)
+}
+
+/// Returns whether a resource is huge pages of some size.
+pub fn is_hugepages(resource: &str) -> bool {
+    resource.starts_with("hugepages-")
+}

@@ -1,0 +1,135 @@
+//! The API server's defaults for pods: those that it sets in the pod of a template, and not in the template itself.
+
+use super::amounts::{Exact, exact, is_hugepages, is_pod_level};
+use super::pod::{Container, PodSpec, ResourceList, ResourceRequirements};
+use super::quantity::Quantity;
+
+impl PodSpec {
+    /// Sets the defaults of the slim fields. Idempotent.
+    ///
+    /// Ported from `SetDefaults_PodSpec` and `SetDefaults_Pod`, pkg/apis/core/v1/defaults.go, release 1.36.3.
+    pub fn apply_defaults(&mut self) {
+        let PodSpec { scheduler_name, host_network, containers, init_containers, .. } = self;
+        if scheduler_name.is_empty() {
+            *scheduler_name = "default-scheduler".to_owned();
+        }
+        for container in containers.iter_mut().chain(init_containers) {
+            container.apply_defaults(*host_network);
+        }
+        self.apply_pod_level_defaults();
+        let containers = self.containers.iter_mut().chain(&mut self.init_containers);
+        for resources in containers.map(|container| &mut container.resources).chain(&mut self.resources) {
+            round_up(&mut resources.limits);
+            round_up(&mut resources.requests);
+        }
+        round_up(&mut self.overhead);
+    }
+
+    /// Sets the requests and limits of the whole pod that follow from its other ones and from its containers.
+    ///
+    /// Ported from `defaultHugePagePodLimits` and `defaultPodRequests`, pkg/apis/core/v1/defaults.go, release 1.36.3.
+    fn apply_pod_level_defaults(&mut self) {
+        let Some(ResourceRequirements { mut limits, mut requests }) = self.resources.clone() else { return };
+        if limits.is_empty() && requests.is_empty() {
+            return;
+        }
+        for (resource, amount) in self.aggregate(limits_of, limits_of) {
+            if is_hugepages(resource) && !requests.contains_key(resource) {
+                limits.entry(resource.to_owned()).or_insert_with(|| Quantity::from_nanos(amount));
+            }
+        }
+        if !limits.is_empty() {
+            for (resource, amount) in self.aggregate(requests_of, requests_of) {
+                if is_pod_level(resource) && !is_hugepages(resource) {
+                    requests.entry(resource.to_owned()).or_insert_with(|| Quantity::from_nanos(amount));
+                }
+            }
+            set_missing(&mut requests, limits.iter().filter(|(resource, _)| is_pod_level(resource)));
+        }
+        self.resources = Some(ResourceRequirements { limits, requests });
+    }
+}
+
+impl Container {
+    /// Sets the protocols, the node's ports, and requests from limits.
+    fn apply_defaults(&mut self, host_network: bool) {
+        for port in &mut self.ports {
+            if port.protocol.is_empty() {
+                port.protocol = "TCP".to_owned();
+            }
+            if host_network && port.host_port == 0 {
+                port.host_port = port.container_port;
+            }
+        }
+        set_missing(&mut self.resources.requests, self.resources.limits.iter());
+    }
+}
+
+fn limits_of(container: &Container) -> Exact<'_> {
+    exact(&container.resources.limits)
+}
+
+fn requests_of(container: &Container) -> Exact<'_> {
+    exact(&container.resources.requests)
+}
+
+fn set_missing<'a>(amounts: &mut ResourceList, from: impl Iterator<Item = (&'a String, &'a Quantity)>) {
+    for (resource, amount) in from {
+        amounts.entry(resource.clone()).or_insert_with(|| amount.clone());
+    }
+}
+
+/// Rounds amounts that are finer than a thousandth.
+///
+/// Ported from `SetDefaults_ResourceList`, pkg/apis/core/v1/defaults.go, release 1.36.3.
+fn round_up(amounts: &mut ResourceList) {
+    for amount in amounts.values_mut() {
+        if let Some(rounded) = amount.round_up_to_milli().filter(|rounded| rounded.nanos() != amount.nanos()) {
+            *amount = rounded;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::PodSpec;
+
+    /// Returns the requests and limits of a whole pod after its defaults are set.
+    fn defaulted(resources: Value, containers: Value) -> Value {
+        let mut spec: PodSpec = from_value(json!({"resources": resources, "containers": containers})).unwrap();
+        spec.apply_defaults();
+        json!(spec.resources)
+    }
+
+    #[test]
+    fn limits_of_a_whole_pod_are_its_requests_unless_containers_request_something() {
+        for (resources, container, expected) in [
+            (json!({"limits": {"memory": "8Gi"}}), json!({}), json!({"memory": "8Gi"})),
+            (json!({"limits": {"memory": "8Gi"}}), json!({"requests": {"memory": "1Gi"}}), json!({"memory": "1Gi"})),
+            (json!({"limits": {"memory": "8Gi"}}), json!({"limits": {"cpu": "2"}}), json!({"cpu": "2", "memory": "8Gi"})),
+            (json!({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}), json!({}), json!({"cpu": "1"})),
+            (json!({"requests": {"cpu": "1"}}), json!({"requests": {"memory": "1Gi"}}), json!({"cpu": "1"})),
+        ] {
+            let requests = &defaulted(resources.clone(), json!([{"name": "agent", "resources": container}]))["requests"];
+            let canonical = |amounts: &Value| -> Vec<(String, Option<i128>)> {
+                let amounts: super::ResourceList = from_value(amounts.clone()).unwrap();
+                amounts.into_iter().map(|(resource, amount)| (resource, amount.nanos())).collect()
+            };
+            assert_eq!(canonical(requests), canonical(&expected), "{resources} {container}");
+        }
+    }
+
+    #[test]
+    fn huge_pages_of_containers_become_those_of_the_whole_pod() {
+        let containers = json!([{"name": "agent", "resources": {"limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}}},
+            {"name": "sidecar", "resources": {"limits": {"hugepages-2Mi": "2Mi"}}}]);
+        let resources = defaulted(json!({"requests": {"cpu": "1"}}), containers.clone());
+        assert_eq!(resources["limits"]["hugepages-2Mi"], "6291456");
+        assert_eq!(resources["requests"]["hugepages-2Mi"], "6291456");
+        assert_eq!(resources["requests"]["memory"], "1073741824", "{resources}");
+        let resources = defaulted(json!({"requests": {"hugepages-2Mi": "8Mi"}}), containers);
+        assert_eq!(resources["limits"].get("hugepages-2Mi"), None);
+    }
+}

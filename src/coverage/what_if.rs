@@ -13,7 +13,7 @@ use super::verdict::fit::{Room, port_conflicts};
 use super::verdict::unscheduled_pod;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::node::Node;
-use crate::model::pod::{Pod, PodSpec};
+use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::Incomplete;
 use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, WhatIfReport};
@@ -38,7 +38,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
         nodes_total: index.nodes.len(),
         eligible_now: 0,
         eligible_then: 0,
-        template_changes: proposal.live.map(|live| !live.template().same_meaning(&proposed.template())),
+        template_changes: proposal.template_changes,
         on_delete: proposed.spec.update_strategy == UpdateStrategy::OnDelete,
         warnings: Vec::new(),
         keeps: Vec::new(),
@@ -144,10 +144,12 @@ struct Proposal<'a> {
     index: &'a Index<'a>,
     proposed: &'a DaemonSet,
     pod: DaemonPod,
-    spec: PodSpec,
+    new_pod: Pod,
     requests: Amounts,
     live: Option<&'a DaemonSet>,
     live_pod: Option<DaemonPod>,
+    /// Whether its template means something else than the live one, so that the pods are replaced.
+    template_changes: Option<bool>,
     refused: Option<Finding>,
 }
 
@@ -157,16 +159,17 @@ impl<'a> Proposal<'a> {
             live.metadata.namespace == proposed.metadata.namespace && live.metadata.name == proposed.metadata.name
         };
         let live = index.snapshot.daemon_sets.iter().find(same);
-        let spec = admission::admitted(index.snapshot, proposed);
+        let new_pod = admission::admitted(index.snapshot, proposed);
         Proposal {
             index,
             proposed,
             pod: DaemonPod::new(&proposed.spec.template),
-            requests: template_requests(&spec),
+            requests: template_requests(&new_pod.spec),
             refused: refused(index.snapshot, proposed),
-            spec,
+            new_pod,
             live,
             live_pod: live.map(|live| DaemonPod::new(&live.spec.template)),
+            template_changes: live.map(|live| !live.template().same_meaning(&proposed.template())),
         }
     }
 
@@ -185,17 +188,20 @@ impl<'a> Proposal<'a> {
         if let Some(refused) = &self.refused {
             return Ok(Some(refused.clone()));
         }
-        let injected =
-            unscheduled_pod::injected_node_selector(self.index.snapshot, self.proposed, node, &self.spec.node_selector);
+        let injected = unscheduled_pod::injected_node_selector(
+            self.index.snapshot,
+            self.proposed,
+            node,
+            &self.new_pod.spec.node_selector,
+        );
         if injected.is_some() {
             return Ok(injected);
         }
         let own = |pod: &Pod| self.live.is_some_and(|live| daemon_pods::claim(live, pod).is_claimed());
-        let changed = self.live.is_some_and(|live| live.spec.template.spec != self.proposed.spec.template.spec);
         // While surging, the old pod keeps its resources and ports until the new one is available.
-        let beside = allows_surge(self.proposed) && changed && runs_now;
-        let room = Room::without(self.index, node, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;
-        let ports = port_conflicts(&room.pods, &self.spec, beside, own);
+        let beside = allows_surge(self.proposed) && self.template_changes == Some(true) && runs_now;
+        let room = Room::without(self.index, node, &self.new_pod, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;
+        let ports = port_conflicts(&room.pods, &self.new_pod.spec, beside, own);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
         Ok(ports.into_iter().chain(shortages).next())
     }
@@ -328,6 +334,32 @@ mod tests {
         then.spec.update_strategy =
             serde_json::from_value(json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})).unwrap();
         assert_eq!(codes(&what_if(&snapshot, &then)), [(ReasonCode::InsufficientResource, vec!["a"])]);
+    }
+
+    #[test]
+    fn a_variable_alone_brings_a_second_pod_that_needs_the_same_host_port() {
+        let surging = |variable: Option<&str>| {
+            let env: Vec<_> = variable.map(|value| json!({"name": "LEVEL", "value": value})).into_iter().collect();
+            let ports = json!([{"containerPort": 9100, "hostPort": 9100}]);
+            let template = json!({"containers": [{"name": "agent", "image": "agent:2", "ports": ports, "env": env}]});
+            let strategy = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+            world().template(template).daemon_set(json!({"spec": {"updateStrategy": strategy}}))
+        };
+        let ports = json!({"spec": {"containers": [{"name": "agent", "ports": [{"hostPort": 9100}]}]}});
+        let live = surging(None).node("a", json!({})).pod("agent-a", "a", ports).finish();
+        let codes_after = |variable| -> Vec<ReasonCode> {
+            let report = what_if(&live, &surging(variable).finish().daemon_sets[0]);
+            report.does_not_fit.iter().map(|group| group.code).collect()
+        };
+        assert_eq!(codes_after(None), []);
+        assert_eq!(codes_after(Some("debug")), [ReasonCode::SurgeHostPortDeadlock]);
+    }
+
+    #[test]
+    fn limits_of_the_whole_pod_count_as_its_requests() {
+        let snapshot = world().node("a", json!({"status": {"allocatable": {"memory": "4Gi"}}})).finish();
+        let report = what_if(&snapshot, &proposed(json!({"resources": {"limits": {"memory": "8Gi"}}})));
+        assert_eq!(codes(&report), [(ReasonCode::NeverFits, vec!["a"])]);
     }
 
     #[test]

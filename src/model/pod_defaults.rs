@@ -108,11 +108,16 @@ mod tests {
         for (resources, container, expected) in [
             (json!({"limits": {"memory": "8Gi"}}), json!({}), json!({"memory": "8Gi"})),
             (json!({"limits": {"memory": "8Gi"}}), json!({"requests": {"memory": "1Gi"}}), json!({"memory": "1Gi"})),
-            (json!({"limits": {"memory": "8Gi"}}), json!({"limits": {"cpu": "2"}}), json!({"cpu": "2", "memory": "8Gi"})),
+            (
+                json!({"limits": {"memory": "8Gi"}}),
+                json!({"limits": {"cpu": "2"}}),
+                json!({"cpu": "2", "memory": "8Gi"}),
+            ),
             (json!({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}), json!({}), json!({"cpu": "1"})),
             (json!({"requests": {"cpu": "1"}}), json!({"requests": {"memory": "1Gi"}}), json!({"cpu": "1"})),
         ] {
-            let requests = &defaulted(resources.clone(), json!([{"name": "agent", "resources": container}]))["requests"];
+            let requests =
+                &defaulted(resources.clone(), json!([{"name": "agent", "resources": container}]))["requests"];
             let canonical = |amounts: &Value| -> Vec<(String, Option<i128>)> {
                 let amounts: super::ResourceList = from_value(amounts.clone()).unwrap();
                 amounts.into_iter().map(|(resource, amount)| (resource, amount.nanos())).collect()

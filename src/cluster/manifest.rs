@@ -70,7 +70,17 @@ impl Manifest {
             minor.trim_end_matches('+').parse().ok()
         };
         let is_later = kubelets.chain(server_version).filter_map(minor).any(|minor| minor > MINOR);
-        self.validate_for(is_later)
+        let (daemon_set, warnings) = self.validate_for(is_later)?;
+        let same_name =
+            |live: &&DaemonSet| (&*live.metadata.namespace, self.name()) == (self.namespace(), &*live.metadata.name);
+        let live = snapshot.daemon_sets.iter().find(same_name).filter(|live| live.flavor() == daemon_set.flavor());
+        // `ValidateDaemonSetSpecUpdate`, pkg/apis/apps/validation/validation.go, release 1.36.3.
+        if let Some(live) = live.filter(|live| live.spec.selector != daemon_set.spec.selector) {
+            let (old, new) = (&live.spec.selector, &daemon_set.spec.selector);
+            let problem = format!("spec.selector: Invalid value: {new}: field is immutable; the live one is {old}");
+            return Err(self.invalid(&[problem]));
+        }
+        Ok((daemon_set, warnings))
     }
 
     /// Validates the DaemonSet for a release that may have fields which Kubernetes 1.36 does not have.

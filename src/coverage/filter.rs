@@ -34,11 +34,12 @@ impl Filter {
     }
 
     fn keeps_daemon_set(&self, daemon_set: &mut DaemonSetCoverage) -> bool {
-        let needs_attention = daemon_set.needs_attention();
+        let (needs_attention, is_nowhere) = (daemon_set.needs_attention(), daemon_set.has_no_eligible_node());
         let DaemonSetCoverage { groups, not_eligible_groups, concerns, nodes, .. } = daemon_set;
         let keeps_group = |group: &ReasonGroup| self.keeps_reason(group.code);
         groups.retain(keeps_group);
-        not_eligible_groups.retain(|group| !self.problems && keeps_group(group));
+        // That no node is eligible is a problem, and these are its causes.
+        not_eligible_groups.retain(|group| (!self.problems || is_nowhere) && keeps_group(group));
         concerns.retain(|concern| self.keeps_reason(concern.code));
         nodes.retain(|node| self.keeps_node(node));
         if !self.states.is_empty() {
@@ -129,7 +130,7 @@ mod tests {
             fine().template(json!({"volumes": volumes})).node("b", json!({"spec": {"taints": taints}}))
         };
         let nowhere = || tainted(world(), "c");
-        let rows: [(&str, World, Filter, Option<&[ReasonCode]>); 12] = [
+        let rows: [(&str, World, Filter, Option<&[ReasonCode]>); 14] = [
             ("all", mixed(), filter(&[], &[], false), Some(&[CrashLooping, Unexplained, UntoleratedNoSchedule])),
             ("its problems", mixed(), filter(&[], &[], true), Some(&[CrashLooping, Unexplained])),
             ("a reason", mixed(), filter(&[CrashLooping], &[], false), Some(&[CrashLooping])),
@@ -144,7 +145,14 @@ mod tests {
             ("no problem", fine(), filter(&[], &[], true), None),
             ("a concern", plugin(), filter(&[NotReadyNotTolerated], &[], true), Some(&[NotReadyNotTolerated])),
             ("another than its concern", plugin(), filter(&[CrashLooping], &[], true), None),
-            ("no eligible node is a problem", nowhere(), filter(&[], &[], true), Some(&[])),
+            ("no eligible node is a problem", nowhere(), filter(&[], &[], true), Some(&[UntoleratedNoSchedule])),
+            (
+                "why none is, a problem",
+                nowhere(),
+                filter(&[UntoleratedNoSchedule], &[], true),
+                Some(&[UntoleratedNoSchedule]),
+            ),
+            ("another problem than why none is", nowhere(), filter(&[CrashLooping], &[], true), None),
             ("why none is", nowhere(), filter(&[UntoleratedNoSchedule], &[], false), Some(&[UntoleratedNoSchedule])),
             ("not why none is", nowhere(), filter(&[CrashLooping], &[], false), None),
         ];

@@ -33,6 +33,7 @@ pub struct Index<'a> {
     controller_revisions: HashMap<&'a str, Vec<&'a ControllerRevision>>,
     revisions: RefCell<HashMap<*const DaemonSet, Rc<Revisions<'a>>>>,
     bound: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
+    nominated: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
     events: OnceCell<HashMap<ObjectKey<'a>, Vec<&'a Event>>>,
 }
 
@@ -81,8 +82,9 @@ impl<'a> Index<'a> {
         for revision in &snapshot.controller_revisions {
             controller_revisions.entry(&revision.metadata.namespace).or_default().push(revision);
         }
-        let (bound, events, revisions) = (OnceCell::new(), OnceCell::new(), RefCell::default());
-        Index { snapshot, nodes, numbers, owned, orphans, controller_revisions, revisions, bound, events }
+        let (bound, nominated, events) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let revisions = RefCell::default();
+        Index { snapshot, nodes, numbers, owned, orphans, controller_revisions, revisions, bound, nominated, events }
     }
 
     /// Returns the DaemonSets, by namespace and name.
@@ -173,16 +175,27 @@ impl<'a> Index<'a> {
 
     /// Returns the pods that are bound to a node, ended ones among them.
     pub fn bound_to(&self, node: &str) -> &[&'a Pod] {
-        let bound = self.bound.get_or_init(|| {
-            let mut bound: HashMap<&str, Vec<&Pod>> = HashMap::new();
-            for pod in &self.snapshot.pods {
-                if !pod.spec.node_name.is_empty() {
-                    bound.entry(&pod.spec.node_name).or_default().push(pod);
-                }
-            }
-            bound
-        });
+        let bound = self.bound.get_or_init(|| self.pods_by_node(|pod| &pod.spec.node_name));
         bound.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the pods that are not bound yet and for which the scheduler keeps room on a node.
+    pub fn nominated_for(&self, node: &str) -> &[&'a Pod] {
+        let nominated = self.nominated.get_or_init(|| {
+            self.pods_by_node(|pod| if pod.spec.node_name.is_empty() { &pod.status.nominated_node_name } else { "" })
+        });
+        nominated.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    fn pods_by_node(&self, node_of: impl Fn(&'a Pod) -> &'a str) -> HashMap<&'a str, Vec<&'a Pod>> {
+        let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
+        for pod in &self.snapshot.pods {
+            let node = node_of(pod);
+            if !node.is_empty() {
+                by_node.entry(node).or_default().push(pod);
+            }
+        }
+        by_node
     }
 
     /// Returns the events about an object, newest first; those about a former object of the same name

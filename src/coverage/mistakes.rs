@@ -29,14 +29,17 @@ pub(super) fn collect(mistakes: &mut Vec<Mistake>, node: &str, findings: &[Findi
 }
 
 /// Returns the likely mistakes that are news although they only exclude nodes: all of them if no node is eligible,
-/// and those of a plugin that its nodes wait for.
+/// those of a plugin that its nodes wait for, and the removal of a node that is stuck.
 pub(super) fn warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<Reason> {
     let none_eligible = counts.eligible == Some(0);
     mistakes
         .into_iter()
         .filter(|mistake| {
             none_eligible
-                || matches!(mistake.finding.code, ReasonCode::NotReadyNotTolerated | ReasonCode::NetworkUnavailable)
+                || matches!(
+                    mistake.finding.code,
+                    ReasonCode::NotReadyNotTolerated | ReasonCode::NetworkUnavailable | ReasonCode::NodeRemovalStuck
+                )
         })
         .map(|Mistake { node, finding }| {
             let Reason { code, message, fix } = finding.reason();

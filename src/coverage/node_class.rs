@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::verdict::node_removal::is_by_autoscaler;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 
@@ -28,8 +29,9 @@ impl<'a> NodeClasses<'a> {
     /// Returns a number that two nodes share only if the findings about them are the same; `None` if that is not
     /// known in advance.
     pub fn of(&self, node: &Node) -> Option<u64> {
-        // The findings tell for how long a node has not been ready.
-        if self.by_name || node.condition("Ready").is_some_and(|ready| ready.status != "True") {
+        // The findings tell for how long a node has not been ready, or has been removed.
+        let is_removed = node.spec.taints.iter().any(|taint| is_by_autoscaler(&taint.key));
+        if self.by_name || is_removed || node.condition("Ready").is_some_and(|ready| ready.status != "True") {
             return None;
         }
         let mut hasher = DefaultHasher::new();

@@ -53,6 +53,8 @@ named_values! {
         NodeNotReadyTaint,
         /// A network or kubelet plugin does not tolerate the taint of nodes that are not ready, which may be waiting for it.
         NotReadyNotTolerated,
+        /// An autoscaler has been removing the node for more than 15 minutes, and its taint excludes the node.
+        NodeRemovalStuck,
         /// The network of the node is not up, and the pods do not use the host network.
         NetworkUnavailable,
         /// Only an `Lt` or `Gt` toleration would tolerate a taint, which depends on a feature gate.
@@ -187,6 +189,7 @@ impl ReasonCode {
     pub fn class(self) -> Class {
         match self {
             ReasonCode::NodeNotReadyTaint
+            | ReasonCode::NodeRemovalStuck
             | ReasonCode::NetworkUnavailable
             | ReasonCode::Evicted
             | ReasonCode::NodeUnreachable

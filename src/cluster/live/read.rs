@@ -22,6 +22,9 @@ use crate::model::snapshot::{
 /// The most nodes to read, or to read the pods of, one by one; beyond that a whole list costs less.
 const NODE_BY_NODE: usize = 20;
 
+/// Selects the pods that are not bound, among them those that the scheduler has nominated for a node.
+const UNBOUND: &str = "spec.nodeName=";
+
 /// The namespace and name of the lease that the controller manager holds.
 pub(super) const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manager");
 
@@ -127,7 +130,8 @@ impl Reader<'_> {
         let mut pods = all.collect(&self.live.tally, |pod| matcher.keep_pod(pod, foreign)).await?.items;
         match &scope.node {
             Some(node) => {
-                let unbound = self.own_pods(daemon_sets, matcher, "spec.nodeName=").await?;
+                let list = List { field_selector: UNBOUND.to_owned(), ..List::of(Kind::Pods) };
+                let unbound = self.live.list(list, |pod| matcher.keep_pod(pod, foreign)).await?;
                 add_missing(&mut pods, unbound, |pod| &pod.metadata);
                 Ok((pods, PodsComplete::On(BTreeSet::from([node.clone()]))))
             }
@@ -273,7 +277,7 @@ pub(super) async fn pods_on(
     let keep = |pod| matcher.keep_pod(pod, ForeignPods::ForArithmetic);
     let one_by_one = wanted.len() <= NODE_BY_NODE;
     let selectors: Vec<String> = if one_by_one {
-        wanted.iter().map(|node| format!("spec.nodeName={node}")).collect()
+        wanted.iter().map(|node| format!("spec.nodeName={node}")).chain([UNBOUND.to_owned()]).collect()
     } else {
         vec![String::new()]
     };

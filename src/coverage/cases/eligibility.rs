@@ -92,7 +92,7 @@ pub(super) fn cases() -> Vec<Case> {
             ]))),
             (NotEligible, R::AffinityTermMismatch),
             &["3"],
-            "kubectl edit ds -n default agent",
+            "",
         ),
         case(
             "term_that_is_no_integer_never_matches",
@@ -249,12 +249,19 @@ pub(super) fn cases() -> Vec<Case> {
             "",
         ),
         case(
+            "node_that_its_autoscaler_has_been_removing_for_days",
+            tainted("ToBeDeletedByClusterAutoscaler", "1771588800", "NoSchedule"),
+            (NotEligible, R::NodeRemovalStuck),
+            &["9d"],
+            "kubectl describe node n",
+        ),
+        case(
             "only_term_fails_on_two_requirements",
             plain().template(required(json!([
                 {"matchExpressions": [{"key": "disk", "operator": "Exists"}, zone("In", json!(["a"]))]}]))),
             (NotEligible, R::AffinityTermMismatch),
             &["requires disk and zone in (a)"],
-            "kubectl edit ds -n default agent",
+            "",
         ),
         case(
             "label_of_the_affinity_is_there_under_its_former_prefix",

@@ -1,14 +1,14 @@
-//! What admission adds to a pod that does not exist yet: requests, overhead and selectors.
+//! What admission adds to a pod that does not exist yet: requests, overhead, selectors and its priority.
 
 use std::collections::BTreeMap;
 
 use crate::model::daemon_set::DaemonSet;
-use crate::model::pod::PodSpec;
+use crate::model::pod::{Pod, PodSpec};
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::{LimitRange, RuntimeClass, Snapshot};
 
-/// Returns the spec that a pod of the DaemonSet would have, as far as is known.
-pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> PodSpec {
+/// Returns the pod that a DaemonSet would get, as far as is known, without a name and a node.
+pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {
     let mut spec = daemon_set.spec.template.spec.clone();
     for limits in &snapshot.limit_ranges {
         if limits.metadata.namespace == daemon_set.metadata.namespace {
@@ -18,7 +18,20 @@ pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> PodSpec {
     if let Some(class) = runtime_class(snapshot, &spec) {
         apply_runtime_class(&mut spec, class);
     }
-    spec
+    spec.priority = priority(snapshot, &spec.priority_class_name);
+    Pod { spec, ..Pod::default() }
+}
+
+/// Returns the priority of a class, or if none is named that of all other pods; `None` if the class is not known.
+///
+/// Ported from `admitPod`, plugin/pkg/admission/priority/admission.go, release 1.36.3.
+fn priority(snapshot: &Snapshot, class: &str) -> Option<i32> {
+    let classes = &snapshot.priority_classes;
+    if class.is_empty() {
+        let default = classes.iter().filter(|class| class.global_default).map(|class| class.value).min();
+        return Some(default.unwrap_or(0));
+    }
+    classes.iter().find(|known| known.metadata.name == class).map(|class| class.value)
 }
 
 /// Returns the runtime class that a pod spec names, if it is known.
@@ -94,7 +107,7 @@ mod tests {
             }))
             .unwrap(),
         );
-        let spec = admitted(&snapshot, &snapshot.daemon_sets[0]);
+        let spec = admitted(&snapshot, &snapshot.daemon_sets[0]).spec;
         assert_eq!(template_requests(&spec)["cpu"], 350);
         assert_eq!(spec.node_selector["kata"], "yes");
         let tolerated: Vec<&str> = spec.tolerations.iter().map(|toleration| toleration.key.as_str()).collect();
@@ -112,6 +125,6 @@ mod tests {
             }))
             .unwrap(),
         );
-        assert!(template_requests(&admitted(&snapshot, &snapshot.daemon_sets[0])).is_empty());
+        assert!(template_requests(&admitted(&snapshot, &snapshot.daemon_sets[0]).spec).is_empty());
     }
 }

@@ -13,7 +13,7 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::{AffinityOutcome, FailingRequirement, TermOutcome};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::host_ports;
-use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests, template_requests};
+use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::{Eligibility, LabelCheck};
 use crate::scheduling::taints::TaintOutcome;
@@ -191,17 +191,17 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
         return Vec::new();
     }
     let own = |pod: &Pod| daemon_pods::claim(subject.daemon_set, pod).is_claimed();
-    let (spec, requests, mut checks) = match waiting {
-        Some(pod) => (pod.spec.clone(), pod_requests(pod), waiting_pod(subject, node, pod, last)),
+    let new;
+    let (pod, mut checks) = match waiting {
+        Some(pod) => (pod, waiting_pod(subject, node, pod, last)),
         None => {
-            let spec = admission::admitted(subject.index.snapshot, subject.daemon_set);
-            let requests = template_requests(&spec);
-            (spec, requests, Vec::new())
+            new = admission::admitted(subject.index.snapshot, subject.daemon_set);
+            (&new, Vec::new())
         }
     };
-    let room = Room::of(subject.index, node);
-    checks.extend(ports(subject, &spec, room.as_ref(), own));
-    checks.extend(resources(node, &requests, room.as_ref()));
+    let room = Room::of(subject.index, node, pod);
+    checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
+    checks.extend(resources(node, &pod_requests(pod), room.as_ref()));
     checks
 }
 

@@ -6,6 +6,7 @@ use super::finding::{Finding, describe_node, edit};
 use super::near_miss;
 use super::node_health;
 use super::node_plugin::NodePlugin;
+use super::node_removal;
 use super::sentence::Sentence;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
@@ -93,15 +94,7 @@ fn node_selector_value_mismatch(daemon_set: &DaemonSet, check: &LabelCheck, actu
 /// There is no command: exclusion is usually intentional, and a label may steer other workloads too.
 fn node_label_advice(key: &str, change: &str) -> String {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    let is_discovered = feature_discovery(domain).is_some();
-    let is_reserved = ["kubernetes.io", "k8s.io"]
-        .iter()
-        .any(|reserved| domain.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
-    if is_reserved
-        && !is_discovered
-        && !domain.starts_with("node-role.")
-        && !domain.ends_with("node-restriction.kubernetes.io")
-    {
+    if KUBELET_LABELS.contains(&key) {
         return format!(
             "if the node should run these pods, change the template: label {key} is set by the kubelet or the cloud \
              provider"
@@ -119,6 +112,24 @@ fn node_label_advice(key: &str, change: &str) -> String {
     }
     format!("if the node should run these pods, {change}")
 }
+
+/// The labels that the kubelet and the cloud controller manager set, and no others of their domains, which people use, too.
+///
+/// `kubeletLabels` of k8s.io/kubelet/pkg/apis/well_known_labels.go, release 1.36, and the label of Windows' build.
+const KUBELET_LABELS: [&str; 12] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "node.kubernetes.io/instance-type",
+    "node.kubernetes.io/windows-build",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "beta.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+];
 
 /// The domains of labels that autoscalers and managed node pools set.
 const NODE_POOL_DOMAINS: [&str; 5] =
@@ -196,7 +207,7 @@ fn affinity_term_mismatch(daemon_set: &DaemonSet, node: &Node, terms: &[TermOutc
     } else {
         "no term of the required node affinity matches; the closest requires "
     });
-    let mut has_near_key = false;
+    let mut has_near_miss = false;
     for (position, requirement) in failing.iter().enumerate() {
         if position > 0 {
             message = message.words(" and ");
@@ -204,21 +215,24 @@ fn affinity_term_mismatch(daemon_set: &DaemonSet, node: &Node, terms: &[TermOutc
         message = message.words(requirement_text(requirement));
         if let Some(actual) = requirement.actual.as_ref().filter(|_| !requirement.field) {
             message = message.words("; the node has ").value(quote_empty(actual));
+            has_near_miss |= requirement.operator == "In"
+                && requirement.values.iter().any(|it| near_miss::is_near_value(it, actual));
         } else if let Some((near, _)) = near_miss::near_key(&requirement.key, &node.metadata.labels) {
             message = message.words(format!("; the node has label {near}"));
-            has_near_key = true;
+            has_near_miss = true;
         }
     }
+    let finding = |advice: String| Finding::new(ReasonCode::AffinityTermMismatch, message, advice);
+    if has_near_miss {
+        let finding = finding("check the node affinity for a mistake".to_owned());
+        return Some(finding.with_command(edit(daemon_set)).likely_mistake_if(true));
+    }
     let advice = match failing.as_slice() {
-        [only] if !has_near_key => label_change(only).map(|change| node_label_advice(&only.key, &change)),
+        [only] => label_change(only).map(|change| node_label_advice(&only.key, &change)),
         _ => None,
     };
-    Some(match advice {
-        Some(advice) => Finding::new(ReasonCode::AffinityTermMismatch, message, advice),
-        None => Finding::new(ReasonCode::AffinityTermMismatch, message, "check the node affinity for a mistake")
-            .with_command(edit(daemon_set))
-            .likely_mistake_if(has_near_key),
-    })
+    let change = || "if the node should run these pods, change the node affinity or the node's labels".to_owned();
+    Some(finding(advice.unwrap_or_else(change)))
 }
 
 /// Writes a requirement as selectors are written.
@@ -256,6 +270,7 @@ pub fn untolerated(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome:
     let taint = &outcome.taint;
     match (taint.key.as_str(), taint.effect.as_str()) {
         _ if outcome.depends_on_gate => comparison_operator_unknown(taint),
+        (key, _) if node_removal::is_by_autoscaler(key) => node_removal::finding(now, node, taint),
         ("node.kubernetes.io/not-ready" | "node.kubernetes.io/unreachable", "NoSchedule") => {
             node_not_ready_taint(daemon_set, now, node, taint)
         }
@@ -352,9 +367,6 @@ fn taint_advice(taint: &Taint) -> String {
             "wait for the cloud controller manager to initialize the node; if it does not, check its pods".to_owned()
         }
         "node.cloudprovider.kubernetes.io/shutdown" => "start the machine, or remove it".to_owned(),
-        "ToBeDeletedByClusterAutoscaler" | "karpenter.sh/disrupted" => {
-            "no action needed: the autoscaler is removing the node".to_owned()
-        }
         "karpenter.sh/unregistered" => "wait for the node to register".to_owned(),
         _ => format!("if the node should run these pods, add to the template's tolerations: {}", toleration_for(taint)),
     }
@@ -411,6 +423,9 @@ mod tests {
             ("example.com.node-restriction.kubernetes.io/team", people),
             ("kubernetes.io/arch", "kubelet"),
             ("topology.kubernetes.io/zone", "kubelet"),
+            ("node.kubernetes.io/instance-type", "kubelet"),
+            ("ovn.kubernetes.io/bgp", people),
+            ("node.kubernetes.io/exclude-from-external-load-balancers", people),
             ("karpenter.sh/nodepool", "pool"),
             ("nvidia.com/gpu.present", "NVIDIA"),
             ("amd.com/gpu.family", "AMD"),
@@ -438,6 +453,28 @@ mod tests {
             let taint = json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
             let advice = &reasons(json!({}), taint)[0].fix.advice;
             assert_eq!(advice.contains(&format!("key: {key}")), tolerate, "{key}: {advice}");
+        }
+    }
+
+    #[test]
+    fn a_node_affinity_is_checked_for_a_mistake_only_if_it_nearly_matches() {
+        let required = |key: &str, value: &str| {
+            let terms = json!([{"matchExpressions": [{"key": key, "operator": "In", "values": [value]},
+                {"key": "pool", "operator": "Exists"}]}]);
+            let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+            json!({"affinity": {"nodeAffinity": required}})
+        };
+        let labels = json!({"metadata": {"labels": {"example.com/storage": "nvme", "nvidia.com/gpu": "true"}}});
+        for (key, value, is_near) in [
+            ("example.com/storage", "ssd", false),
+            ("example.com/storage", "NVMe", true),
+            ("example.com/stroage", "nvme", true),
+            ("gpu.intel.com/gpu", "true", false),
+        ] {
+            let Reason { code, fix, .. } = reasons(required(key, value), labels.clone()).remove(0);
+            assert_eq!(code, ReasonCode::AffinityTermMismatch);
+            assert_eq!(fix.advice.contains("mistake"), is_near, "{key}={value}: {}", fix.advice);
+            assert_eq!(fix.command.is_some(), is_near);
         }
     }
 

@@ -18,7 +18,7 @@ pub struct Finding {
     pub advice: Sentence,
     /// A command for it that is safe to paste.
     pub command: Option<Command>,
-    /// Whether the DaemonSet likely has a mistake in it, so that even an ineligible node is news.
+    /// Whether even an ineligible node is news: the DaemonSet likely has a mistake in it, or the node's removal is stuck.
     pub likely_mistake: bool,
 }
 

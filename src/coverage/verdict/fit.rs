@@ -14,7 +14,7 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::ports::{conflicts, host_ports};
 use crate::scheduling::resources::{Amounts, Insufficient, NodeUsage, fits, pod_requests};
 
-/// The pods that use resources of a node: bound, and neither succeeded nor failed.
+/// The pods that use resources of a node: bound, or nominated for it, and neither succeeded nor failed.
 pub struct Room<'a> {
     /// The node.
     pub node: &'a Node,
@@ -24,18 +24,24 @@ pub struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Returns the pods of a node, or `None` if not all of them were read.
-    pub fn of(index: &'a Index<'_>, node: &'a Node) -> Option<Self> {
-        Room::without(index, node, |_| false)
+    /// Returns what a node has for a pod that is not bound, or `None` if not all pods of the node were read.
+    pub fn of(index: &'a Index<'_>, node: &'a Node, pod: &Pod) -> Option<Self> {
+        Room::without(index, node, pod, |_| false)
     }
 
-    /// Returns the pods of a node without those that leave.
-    pub fn without(index: &'a Index<'_>, node: &'a Node, leaves: impl Fn(&Pod) -> bool) -> Option<Self> {
-        if !index.snapshot.knows_all_pods_on(&node.metadata.name) {
+    /// Returns the same without the pods that leave.
+    ///
+    /// Nominated pods count as in `addGENominatedPods`, pkg/scheduler/framework/runtime/framework.go, release 1.36.3.
+    pub fn without(index: &'a Index<'_>, node: &'a Node, pod: &Pod, leaves: impl Fn(&Pod) -> bool) -> Option<Self> {
+        let name = &node.metadata.name;
+        if !index.snapshot.knows_all_pods_on(name) {
             return None;
         }
-        let bound = index.bound_to(&node.metadata.name);
-        let pods: Vec<&Pod> = bound.iter().copied().filter(|pod| !pod.is_terminal() && !leaves(pod)).collect();
+        let priority = |pod: &Pod| pod.spec.priority.unwrap_or(0);
+        let goes_first = |other: &&Pod| priority(other) >= priority(pod) && other.metadata.uid != pod.metadata.uid;
+        let nominated = index.nominated_for(name).iter().copied().filter(goes_first);
+        let all = index.bound_to(name).iter().copied().chain(nominated);
+        let pods: Vec<&Pod> = all.filter(|pod| !pod.is_terminal() && !leaves(pod)).collect();
         let usage = NodeUsage::of(pods.iter().copied());
         Some(Room { node, pods, usage })
     }
@@ -96,7 +102,7 @@ impl<'a> Room<'a> {
 /// Returns whether a pod that is not bound fits on a node as soon as the terminating pods have left it; `None` if not all
 /// pods of the node were read.
 pub(crate) fn fits_without_terminating(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
-    let room = Room::without(index, node, |other| other.metadata.is_terminating())?;
+    let room = Room::without(index, node, pod, |other| other.metadata.is_terminating())?;
     let has_conflicts = !port_conflicts(&room.pods, &pod.spec, false, |_| false).is_empty();
     Some(!has_conflicts && room.shortages(&pod_requests(pod)).is_empty())
 }

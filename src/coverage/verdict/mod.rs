@@ -20,6 +20,7 @@ pub mod missing_pod;
 pub mod near_miss;
 pub mod node_health;
 pub mod node_plugin;
+pub mod node_removal;
 pub mod pod_story;
 pub mod scheduler_message;
 pub mod sentence;
@@ -109,10 +110,13 @@ fn not_eligible(subject: &Subject, node: &Node, pods: &[&Pod], decision: Decisio
         findings.push(pod_on_ineligible_node(subject, first, &why));
         NodeState::ToBeDeleted
     };
-    // A node that is not ready is the cause; that its pod is misscheduled follows from it.
+    // A node that is not ready or being removed is the cause; that its pod is misscheduled follows from it.
     let is_node_trouble = |finding: &Finding| {
         use ReasonCode as R;
-        matches!(finding.code, R::NodeNotReadyTaint | R::NotReadyNotTolerated | R::NetworkUnavailable)
+        matches!(
+            finding.code,
+            R::NodeNotReadyTaint | R::NotReadyNotTolerated | R::NetworkUnavailable | R::NodeRemovalStuck
+        )
     };
     if why.iter().all(is_node_trouble) {
         findings.splice(0..0, why);
@@ -123,11 +127,19 @@ fn not_eligible(subject: &Subject, node: &Node, pods: &[&Pod], decision: Decisio
     (state, findings)
 }
 
-/// Finds a pod that keeps running and would not be recreated, so deleting it is never advised.
+/// Finds a pod that may stay and would not be recreated, so deleting one that runs is never advised.
 fn misscheduled(pod: &Pod, why: &[Finding]) -> Finding {
-    let mut message =
-        Sentence::from("pod ").name(&pod.metadata.name, "there").words(" is running but would not be recreated: ");
-    let mut advice = Sentence::from("no action needed, but do not delete the pod");
+    let message = Sentence::from("pod ").name(&pod.metadata.name, "there");
+    let (mut message, advice) = if pod.is_terminal() {
+        (message.words(" has ended, and the controller deletes it without recreating it: "), "no action needed")
+    } else if pod.spec.node_name.is_empty() {
+        (message.words(" is not scheduled and would not be recreated: "), "no action needed: no pod should run there")
+    } else if pod.status.phase == "Pending" {
+        (message.words(" is starting but would not be recreated: "), "no action needed, but do not delete the pod")
+    } else {
+        (message.words(" is running but would not be recreated: "), "no action needed, but do not delete the pod")
+    };
+    let mut advice = Sentence::from(advice);
     if let Some(first) = why.first() {
         message = message.then(first.message.clone());
         advice = advice.words("; ").then(first.advice.clone());

@@ -32,19 +32,22 @@ fn other_prefix(key: &str) -> Option<&'static str> {
 }
 
 /// Returns the label of the node that was likely meant by a key that it does not have: the same label
-/// under another prefix, or one that differs in case or by a typo.
+/// under its other prefix, or one that differs in case or by a typo.
 pub fn near_key<'a>(key: &str, labels: &'a BTreeMap<String, String>) -> Option<(&'a str, &'a str)> {
     let other = other_prefix(key);
     let same = labels.iter().find(|(label, _)| Some(label.as_str()) == other);
-    // The same name under any prefix comes before a typo, which could be chance.
-    let wanted = last_part(key);
-    let prefix = || labels.iter().find(|(label, _)| wanted.len() > 2 && last_part(label) == wanted);
-    let typo = || labels.iter().find(|(label, _)| is_typo(key, label));
-    same.or_else(prefix).or_else(typo).map(|(label, value)| (label.as_str(), value.as_str()))
+    let typo = || labels.iter().find(|(label, _)| is_key_typo(key, label));
+    same.or_else(typo).map(|(label, value)| (label.as_str(), value.as_str()))
 }
 
-fn last_part(key: &str) -> &str {
-    key.rsplit('/').next().unwrap_or_default()
+/// Returns whether two keys differ by a typo in the prefix or in the name: a long prefix does not make `gpu` out of `cpu`.
+fn is_key_typo(a: &str, b: &str) -> bool {
+    let ((a_prefix, a_name), (b_prefix, b_name)) = (parts(a), parts(b));
+    (a_prefix == b_prefix && is_typo(a_name, b_name)) || (a_name == b_name && is_typo(a_prefix, b_prefix))
+}
+
+fn parts(key: &str) -> (&str, &str) {
+    key.rsplit_once('/').unwrap_or(("", key))
 }
 
 /// Returns whether one value was likely meant by another: they differ in case, or by a typo.
@@ -77,7 +80,7 @@ fn is_typo(a: &str, b: &str) -> bool {
     }
     // Names that differ in a number, such as zone-1 and zone-2, differ on purpose.
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    digits(a) == digits(b) && osa_distance(a, b) <= allowed
+    digits(a) == digits(b) && osa_distance(&a.to_lowercase(), &b.to_lowercase()) <= allowed
 }
 
 /// Returns a toleration that was likely meant for a taint, and what is wrong with it.
@@ -105,7 +108,7 @@ pub fn near_toleration<'a>(taint: &Taint, tolerations: &'a [Toleration]) -> Opti
 }
 
 fn is_near_key(a: &str, b: &str) -> bool {
-    is_typo(a, b) || other_prefix(a) == Some(b)
+    is_key_typo(a, b) || other_prefix(a) == Some(b)
 }
 
 #[cfg(test)]
@@ -184,10 +187,15 @@ mod tests {
     }
 
     #[test]
-    fn a_name_under_another_prefix_is_meant_unless_it_is_short() {
-        let node = labels(&[("storage.example.org/tier", "gold"), ("b.example.org/az", "1")]);
-        assert_eq!(near_key("example.com/tier", &node), Some(("storage.example.org/tier", "gold")));
-        assert_eq!(near_key("a.example.com/az", &node), None);
+    fn a_label_that_only_resembles_the_wanted_one_is_another() {
+        let node = labels(&[
+            ("storage.example.org/tier", "gold"),
+            ("nvidia.com/gpu", "true"),
+            ("intel.feature.node.kubernetes.io/cpu", "true"),
+        ]);
+        assert_eq!(near_key("example.com/tier", &node), None);
+        assert_eq!(near_key("intel.feature.node.kubernetes.io/gpu", &node), None);
+        assert!(near_key("intel.faeture.node.kubernetes.io/cpu", &node).is_some());
     }
 
     #[test]

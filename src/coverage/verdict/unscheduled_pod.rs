@@ -68,9 +68,9 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     if !subject.nodes_known {
         return Vec::new();
     }
-    let mut findings = untolerated_by_the_pod(node, pod);
+    let mut findings = untolerated_by_the_pod(subject, node, pod);
     findings.extend(injected_node_selector(subject.index.snapshot, subject.daemon_set, node, &pod.spec.node_selector));
-    let room = Room::of(subject.index, node);
+    let room = Room::of(subject.index, node, pod);
     // Not all pods of the node may be known, but those of the DaemonSet are.
     let others = room.as_ref().map_or_else(|| subject.index.bound_to(&node.metadata.name), |room| &room.pods);
     let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
@@ -164,25 +164,23 @@ fn waiting_for_preemption(subject: &Subject, node: &Node, pod: &Pod) -> Option<F
     Some(Finding::new(ReasonCode::WaitingForPreemption, message, "wait for their grace period"))
 }
 
-/// Finds taints that the pod does not tolerate, although the template now does.
-fn untolerated_by_the_pod(node: &Node, pod: &Pod) -> Vec<Finding> {
-    node.spec
-        .taints
-        .iter()
-        .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
-        .filter(|taint| !pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint)))
-        .map(|taint| {
-            let code = if taint.effect == "NoExecute" {
+/// Finds taints that the pod does not tolerate, and whether its template does by now.
+fn untolerated_by_the_pod(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
+    let outcomes = subject.daemon_pod.explain(node).taints.into_iter();
+    outcomes
+        .filter(|outcome| !pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, &outcome.taint)))
+        .map(|outcome| {
+            let code = if outcome.taint.effect == "NoExecute" {
                 ReasonCode::UntoleratedNoExecute
             } else {
                 ReasonCode::UntoleratedNoSchedule
             };
-            Finding::new(
-                code,
-                format!("the pod does not tolerate taint {}, although the template does", taint_text(taint)),
-                "delete the pending pod: it is recreated from the current template",
-            )
-            .with_command(delete_pod(pod))
+            let message = format!("the pod does not tolerate taint {}", taint_text(&outcome.taint));
+            if outcome.is_untolerated() {
+                return Finding::new(code, message, "no action needed: the node is not eligible");
+            }
+            let advice = "delete the pending pod: it is recreated from the current template";
+            Finding::new(code, format!("{message}, although the template does"), advice).with_command(delete_pod(pod))
         })
         .collect()
 }
@@ -386,6 +384,45 @@ mod tests {
                 );
             let codes: Vec<R> = world.only_node().reasons.iter().map(|reason| reason.code).collect();
             assert_eq!(codes, [code]);
+        }
+    }
+
+    #[test]
+    fn a_pod_on_a_node_that_is_not_eligible_tolerates_no_less_than_its_template() {
+        let taints = json!([{"key": "dedicated", "effect": "NoSchedule"}]);
+        let world = world().node("n", json!({"spec": {"taints": taints}})).pending_pod(
+            "agent-x",
+            "n",
+            &says("node(s) had untolerated taint(s)"),
+            json!({"spec": {"tolerations": []}}),
+        );
+        let node = world.only_node();
+        let reason = &node.reasons[0];
+        assert_eq!(reason.code, R::Misscheduled);
+        assert!(reason.message.contains("is not scheduled"), "{}", reason.message);
+        assert!(!reason.fix.advice.contains("do not delete"), "{}", reason.fix.advice);
+        let checks = node.explanation.unwrap().scheduling;
+        let untolerated = checks.iter().find(|check| check.code == Some(R::UntoleratedNoSchedule)).unwrap();
+        assert!(!untolerated.detail.contains("although the template does"), "{}", untolerated.detail);
+    }
+
+    /// The scheduler leaves room for pods that it has nominated for a node, unless their priority is lower.
+    #[test]
+    fn room_that_is_kept_for_a_nominated_pod_is_taken() {
+        for (priority, kept) in [(0, true), (100, true), (-1, false)] {
+            let asks = |cpu: &str| json!([{"name": "agent", "resources": {"requests": {"cpu": cpu}}}]);
+            let nominated = json!({"spec": {"nodeName": null, "priority": priority, "containers": asks("3")},
+                "status": {"phase": "Pending", "nominatedNodeName": "n"}});
+            let world = world().node("n", json!({})).other_pod("other-x", "n", nominated).pending_pod(
+                "agent-x",
+                "n",
+                &says("Insufficient cpu"),
+                json!({"spec": {"containers": asks("2")}}),
+            );
+            let reason = world.only_node().reasons.remove(0);
+            assert_eq!(reason.code, R::InsufficientResource);
+            assert_eq!(!reason.message.contains("no longer true"), kept, "{priority}: {}", reason.message);
+            assert_eq!(reason.message.contains("default/other"), kept, "{priority}: {}", reason.message);
         }
     }
 

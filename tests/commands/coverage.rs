@@ -1,5 +1,7 @@
 //! `coverage`.
 
+use serde_json::json;
+
 use super::{NOW, SHOP, end, kubectl_ds, on_shop};
 
 #[test]
@@ -38,4 +40,54 @@ fn color_only_adds_to_the_text() {
     let mut command = kubectl_ds(&["coverage", "--from", SHOP, "--now", NOW]);
     command.env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1");
     assert_eq!(end(command, None).out, plain);
+}
+
+#[test]
+fn no_line_of_a_pipe_has_thousands_of_names() {
+    let nodes = (0..2_000).map(|number| {
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": format!("node-{number:04}"), "uid": number.to_string()},
+            "spec": {"taints": [{"key": "a", "effect": "NoExecute"}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        })
+    });
+    let daemon_sets = (0..40).map(|number| {
+        let tolerations = if number % 2 == 0 { json!([{"operator": "Exists"}]) } else { json!([]) };
+        json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": format!("agent-{number}"), "namespace": "monitoring", "uid": format!("d{number}")},
+            "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}},
+                "spec": {"tolerations": tolerations, "containers": [{"name": "c", "image": "c:1"}]}}},
+            "status": {"desiredNumberScheduled": 0, "currentNumberScheduled": 0},
+        })
+    });
+    // With this one, the list has pods of all namespaces.
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": true});
+    let metadata = json!({"name": "p", "namespace": "elsewhere", "uid": "p", "ownerReferences": [owner]});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+    let items: Vec<_> = nodes.chain(daemon_sets).chain([pod]).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let dump = list.to_string();
+    let print = |arguments: &[&str]| {
+        let mut command = kubectl_ds(&[arguments, &["--from", "-", "--now", NOW]].concat());
+        command.env_remove("COLUMNS");
+        end(command, Some(dump.as_bytes())).out
+    };
+    for arguments in [
+        ["coverage", "-A"].as_slice(),
+        &["coverage", "-A", "--details"],
+        &["coverage", "-n", "monitoring", "agent-0"],
+        &["status", "-A"],
+        &["status", "-n", "monitoring", "agent-0"],
+        &["list", "-A"],
+    ] {
+        let text = print(arguments);
+        let longest = text.lines().map(str::len).max().unwrap_or(0);
+        assert!((40..250).contains(&longest), "{arguments:?}: {longest}\n{text:.2000}");
+    }
+    let text = print(&["coverage", "-n", "monitoring", "agent-0"]);
+    assert!(text.contains(" more") && !text.contains("node-1999"), "{text}");
+    assert!(print(&["coverage", "-n", "monitoring", "agent-0", "-o", "wide"]).contains("node-1999"));
+    assert!(print(&["coverage", "-n", "monitoring", "agent-0", "-o", "json"]).contains("node-1999"));
 }

@@ -30,13 +30,13 @@ fn a_long_list_is_cut_after_the_unhealthy() {
 
 #[test]
 fn output_to_a_pipe_is_complete() {
-    let piped = |command| {
-        let mut command = kubectl_ds(&[command, "--from", FAULTY_CLUSTER]);
+    let piped = |arguments: &[&str]| {
+        let mut command = kubectl_ds(&[arguments, &["--from", FAULTY_CLUSTER]].concat());
         command.env_remove("COLUMNS");
         end(command, None).out
     };
-    assert!(!piped("list").contains("not shown"));
-    assert!(!piped("coverage").contains(" more"));
+    assert!(!piped(&["list"]).contains("not shown"));
+    assert!(!piped(&["coverage", "-o", "wide"]).contains(" more"));
 }
 
 #[cfg(unix)]

@@ -20,6 +20,7 @@ mod pieces;
 mod projection;
 mod redact;
 mod replace_file;
+mod secret_text;
 mod suggestions;
 pub mod text;
 mod unpack;

@@ -1,15 +1,18 @@
 //! Hides in a dump what a bug report does not need and its sender may not want to show.
 //!
-//! Secrets are the values of environment variables, of annotations of other tools, of HTTP headers, of volume
-//! attributes, and of flags and URL parameters that are named like one, and the passwords of URLs. They are hidden there, and wherever else one occurs: in commands, messages, the manifest that
-//! `kubectl apply` keeps, and other annotations. So are the names of image registries. Each gets a number, the same
-//! one wherever it occurs, so that what differs still differs and a history tells the same revisions apart.
+//! Secrets are the values of environment variables, of annotations of other tools, of HTTP headers and of volume
+//! attributes, and what [`super::secret_text`] finds in any text that stays. They are hidden there, and wherever else one
+//! occurs: in commands, messages, the manifest that `kubectl apply` keeps, and other annotations. So are the names of
+//! image registries. Each gets a number, the same one wherever it occurs, so that what differs still differs and a history
+//! tells the same revisions apart.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::secret_text::{registries_in, registry, secrets_in, secrets_in_words};
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::Snapshot;
@@ -45,6 +48,9 @@ const KEPT_FIELDS: [&str; 24] = [
     "key",
     "values",
 ];
+
+/// Lists of words, which a flag and its value may be two of.
+const COMMANDS: [&str; 2] = ["args", "command"];
 
 /// Maps of labels, which stay as they are.
 const LABELS: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
@@ -82,12 +88,9 @@ impl Redactor {
         for object in snapshot.controller_revisions.iter().map(|revision| &revision.object) {
             found.collect(object);
         }
-        for pod in &snapshot.pods {
-            let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
-            found.registries.extend(containers.filter_map(|container| registry(&container.image)).map(str::to_owned));
-            found.kept.extend([pod.metadata.name.clone(), pod.metadata.namespace.clone()]);
-        }
-        found.kept.extend(snapshot.nodes.iter().map(|node| node.metadata.name.clone()));
+        found.collect_all(&snapshot.pods);
+        found.collect_all(&snapshot.nodes);
+        found.collect_all(&snapshot.events);
         let mut stand_ins = BTreeMap::new();
         for name in found.registries {
             let stand_in = format!("registry-{}.redacted", stand_ins.len() + 1);
@@ -128,6 +131,18 @@ impl Redactor {
     }
 
     fn hide_fields(&mut self, fields: &mut Map<String, Value>) {
+        for list in COMMANDS {
+            let Some(Value::Array(words)) = fields.get_mut(list) else { continue };
+            let texts: Vec<&str> = words.iter().map(|word| word.as_str().unwrap_or_default()).collect();
+            let hidden: Vec<(usize, String)> = secrets_in_words(&texts)
+                .filter(|(_, secret)| !is_stand_in(secret))
+                .map(|(index, secret)| {
+                    let before = &texts[index][..texts[index].len() - secret.len()];
+                    (index, format!("{before}{}", self.number(secret.to_owned())))
+                })
+                .collect();
+            hidden.into_iter().for_each(|(index, text)| words[index] = text.into());
+        }
         secret_fields(fields, &mut |value| *value = self.stand_in(value));
         if let Some(Value::Object(annotations)) = fields.get_mut("annotations") {
             *annotations = self.hide_annotations(std::mem::take(annotations));
@@ -175,6 +190,12 @@ impl Redactor {
     }
 
     fn hide(&mut self, text: &mut String) {
+        for range in secrets_in(text).into_iter().rev() {
+            if !is_stand_in(&text[range.clone()]) {
+                let stand_in = self.number(text[range.clone()].to_owned());
+                text.replace_range(range, &stand_in);
+            }
+        }
         for (name, stand_in) in &self.registries {
             if text.contains(name.as_str()) {
                 *text = replace_name(text, name, stand_in);
@@ -204,15 +225,23 @@ fn is_name_letter(character: char) -> bool {
 }
 
 impl Found {
+    /// Collects from objects of which some fields are kept.
+    fn collect_all(&mut self, objects: &[impl Serialize]) {
+        objects.iter().filter_map(|object| serde_json::to_value(object).ok()).for_each(|object| self.collect(&object));
+    }
+
     fn collect(&mut self, value: &Value) {
         match value {
-            Value::String(text) => secrets_in_urls(text).for_each(|secret| self.add_secret(&secret.into())),
+            Value::String(text) => {
+                secrets_in(text).into_iter().for_each(|range| self.add_secret(&text[range].into()));
+                self.registries.extend(registries_in(text).map(str::to_owned));
+            }
             Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
             Value::Object(fields) => {
-                for list in ["args", "command"] {
+                for list in COMMANDS {
                     let words = fields.get(list).and_then(Value::as_array).into_iter().flatten();
-                    let words: Vec<&str> = words.filter_map(Value::as_str).collect();
-                    secrets_in_flags(&words).for_each(|secret| self.add_secret(&secret.into()));
+                    let words: Vec<&str> = words.map(|word| word.as_str().unwrap_or_default()).collect();
+                    secrets_in_words(&words).for_each(|(_, secret)| self.add_secret(&secret.into()));
                 }
                 let mut copy = fields.clone();
                 secret_fields(&mut copy, &mut |value| self.add_secret(value));
@@ -229,10 +258,8 @@ impl Found {
                         }
                     }
                 }
-                self.registries
-                    .extend(fields.get("image").and_then(Value::as_str).and_then(registry).map(str::to_owned));
-                let volume = fields.get("image").and_then(|image| image.get("reference")).and_then(Value::as_str);
-                self.registries.extend(volume.and_then(registry).map(str::to_owned));
+                let images = ["image", "imageID", "reference"].iter().filter_map(|field| fields.get(*field)?.as_str());
+                self.registries.extend(images.filter_map(registry).map(str::to_owned));
                 let kept = KEPT_FIELDS.iter().filter_map(|field| fields.get(*field)?.as_str());
                 self.kept.extend(kept.map(str::to_owned));
                 for labels in LABELS {
@@ -275,39 +302,6 @@ fn secret_fields(fields: &mut Map<String, Value>, visit: &mut impl FnMut(&mut Va
     }
 }
 
-/// Returns the passwords of URLs such as `https://user:password@host?token=…`, and the secret parameters.
-fn secrets_in_urls(text: &str) -> impl Iterator<Item = &str> {
-    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
-    text.split("://").skip(1).flat_map(move |rest| {
-        let url = rest.split(ends).next().unwrap_or_default();
-        let (rest, query) = url.split_once('?').unwrap_or((url, ""));
-        let authority = rest.split('/').next().unwrap_or_default();
-        let user = authority.rsplit_once('@').map(|(user, _)| user);
-        let password = user.and_then(|user| user.split_once(':')).map(|(_, password)| password);
-        let parameters = query.split(['&', '#']).filter_map(|parameter| parameter.split_once('='));
-        password.into_iter().chain(parameters.filter(|(name, _)| is_secret_name(name)).map(|(_, value)| value))
-    })
-}
-
-/// Returns the values of flags such as `--password=…` or `--token …`.
-fn secrets_in_flags<'a>(words: &[&'a str]) -> impl Iterator<Item = &'a str> {
-    words.iter().enumerate().filter_map(|(index, word)| {
-        let (name, value) = match word.strip_prefix('-')?.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (*word, words.get(index + 1).copied()),
-        };
-        value.filter(|value| is_secret_name(name) && !value.starts_with(['-', '/']))
-    })
-}
-
-/// Returns whether a flag or parameter of this name usually has a secret as its value; those of files have none.
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace(['-', '_'], "");
-    let is_of_file = ["file", "path", "dir", "name"].iter().any(|end| name.ends_with(end));
-    !is_of_file
-        && ["password", "passwd", "secret", "token", "apikey", "credential"].iter().any(|word| name.contains(word))
-}
-
 /// Leaves of the fields that somebody owns the upper two levels: deeper ones name annotations and variables.
 fn hide_owned_names(fields: &mut Value) {
     let children = fields.as_object_mut().into_iter().flat_map(|fields| fields.values_mut());
@@ -323,12 +317,6 @@ fn is_kept_annotation(key: &str) -> bool {
     };
     let of = |parent: &str| domain.strip_suffix(parent).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     of("kubernetes.io") || of("k8s.io") || domain == "kubectl-ds" || domain.starts_with("kubectl-ds.")
-}
-
-/// Returns the registry that an image is pulled from, where the image names one.
-fn registry(image: &str) -> Option<&str> {
-    let (first, _) = image.split_once('/')?;
-    (first.contains(['.', ':']) || first == "localhost").then_some(first)
 }
 
 /// Replaces a host's name wherever it stands by itself, not as a part of a longer one.
@@ -349,21 +337,7 @@ fn replace_name(text: &str, name: &str, stand_in: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_kept_annotation, registry, replace_name, secrets_in_flags, secrets_in_urls};
-
-    #[test]
-    fn passwords_in_urls_and_flags_are_found() {
-        let in_urls = |text| secrets_in_urls(text).collect::<Vec<_>>();
-        assert_eq!(in_urls("push to https://bot:S3CRET@host:9091/x?job=a&api_key=K3Y#top now"), ["S3CRET", "K3Y"]);
-        assert_eq!(in_urls("http://user@host/a:b@c, redis://:pass@r/0"), ["pass"]);
-        assert_eq!(in_urls("https://host/x?page=2"), [""; 0]);
-        let in_flags = |words: &[&'static str]| secrets_in_flags(words).collect::<Vec<_>>();
-        assert_eq!(
-            in_flags(&["agent", "--db-password=one", "--token", "two", "--token-file=/x", "--secret-name=s", "-v=3"]),
-            ["one", "two"]
-        );
-        assert_eq!(in_flags(&["--token", "--verbose", "--client-secret", "/etc/secret"]), [""; 0]);
-    }
+    use super::{is_kept_annotation, replace_name};
 
     #[test]
     fn only_annotations_of_kubernetes_and_of_this_tool_are_kept() {
@@ -378,19 +352,6 @@ mod tests {
             ("note", false),
         ] {
             assert_eq!(is_kept_annotation(key), kept, "{key}");
-        }
-    }
-
-    #[test]
-    fn a_registry_is_the_part_before_the_slash_that_looks_like_a_host() {
-        for (image, found) in [
-            ("nginx:1.2", None),
-            ("library/nginx", None),
-            ("registry.example.com/app:1", Some("registry.example.com")),
-            ("registry:5000/team/app@sha256:abc", Some("registry:5000")),
-            ("localhost/app", Some("localhost")),
-        ] {
-            assert_eq!(registry(image), found, "{image}");
         }
     }
 

@@ -5,6 +5,7 @@ use kubectl_ds::cluster::write_dump::{WriteOptions, write_dump};
 use kubectl_ds::model::controller_revision::ControllerRevision;
 use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::event::Event;
+use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::{ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod};
 use kubectl_ds::model::snapshot::{self, Gap, GapCause, Snapshot};
 use kubectl_ds::model::template_types::{Kind, TYPES, Type};
@@ -163,4 +164,62 @@ fn what_is_wrong_with_a_skipped_object_does_not_quote_it() {
     snapshot.gaps = vec![Gap { kind: snapshot::Kind::Pods, namespace: Some("x".to_owned()), cause }];
     let text = redacted(&snapshot);
     assert!(text.contains("Pod x/agent-1") && !text.contains("hunter22"), "{text}");
+}
+
+/// What people really write secrets into, beside variables: each in text that stays.
+#[test]
+fn the_same_rules_hold_for_all_text_that_stays() {
+    let mut object = daemon_set("x", "agent");
+    object["metadata"]["annotations"] = json!({"kubernetes.io/change-cause": "kubectl run --password=Cause1 --record"});
+    let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+    container["livenessProbe"] = json!({"httpGet": {"path": "/healthz?token=Probe1&v=1", "port": 80}});
+    container["lifecycle"] = json!({"preStop": {
+        "httpGet": {"path": "stop?token=Stop1", "port": 80},
+        "exec": {"command": ["sh", "-c", "curl --token 'Stop 2' localhost; x --password=/Shell1 --secret=-Shell2"]},
+    }});
+    container["args"] =
+        json!(["--password=/Slash1", "--token", "-Dash1", "--api-key", "/Slash2", "--token", "--verbose"]);
+    let mut snapshot = Snapshot::empty("2026-11-20T12:00:00Z".parse().unwrap());
+    snapshot.daemon_sets = vec![DaemonSet::from_object(object).unwrap()];
+    let event = |name: &str, text: &str| -> Event {
+        serde_json::from_value(json!({"metadata": {"name": name, "namespace": "x"}, "message": text})).unwrap()
+    };
+    snapshot.events = vec![
+        event("a", "Liveness probe failed: Get \"http://ann:Event1@10.0.0.1/?token=Event2\": EOF"),
+        event(
+            "b",
+            "Failed to pull image \"only.events.corp/x:1\": Head \"https://mirror.events.corp:5000/v2/x\": no such host",
+        ),
+    ];
+    let mut pod = Pod::default();
+    pod.metadata.name = "agent-1".to_owned();
+    pod.status.message = "cannot mount https://ann:Pod1@nas".to_owned();
+    let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "message": "join --token=Node1 failed"}]}}))
+    .unwrap();
+    (snapshot.pods, snapshot.nodes) = (vec![pod], vec![node]);
+    let text = redacted(&snapshot);
+    for secret in [
+        "Cause1",
+        "Probe1",
+        "Stop1",
+        "Stop 2",
+        "Shell1",
+        "Shell2",
+        "Slash1",
+        "Dash1",
+        "Slash2",
+        "Event1",
+        "Event2",
+        "Pod1",
+        "Node1",
+        "events.corp",
+    ] {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+    for kept in ["/healthz?token=REDACTED-", "&v=1", "--verbose", "--record", "http://ann:REDACTED-", "@10.0.0.1/"] {
+        assert!(text.contains(kept), "{kept} in {text}");
+    }
+    let again = open("-", &mut text.as_bytes(), None).unwrap().snapshot;
+    assert!(!redacted(&again).contains("REDACTED-REDACTED"), "it stays the same if it is done twice");
 }

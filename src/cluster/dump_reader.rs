@@ -163,10 +163,17 @@ impl Reader<'_> {
                 let header = whole.snapshot.map(|header| serde_json::from_str(header.get()));
                 self.end_list(items.known(), header)?;
             }
+            _ if type_.kind.is_empty() && whole.old_items == Items::List => return Err(self.too_old(place)),
             _ => self.json_object(type_, text, place)?,
         }
         self.document = Document::default();
         Ok(())
+    }
+
+    fn too_old(&self, place: Place<'_>) -> Stop {
+        let problem =
+            format!("the list at line {} has `Items` and no kind, as kubectl 1.9 and older wrote it", place.line());
+        ClusterError::file(self.name, problem).hint("make the dump with a newer kubectl").into()
     }
 
     fn json_object(&mut self, type_: Type<'_>, text: &str, place: Place<'_>) -> Result<(), Stop> {
@@ -184,7 +191,7 @@ impl Reader<'_> {
                 }
             }
             None => {
-                self.objects.count_other(type_.kind);
+                self.objects.count_other(type_);
                 serde::Deserialize::deserialize(&mut deserializer).map(|IgnoredAny| ())
             }
         };
@@ -292,7 +299,7 @@ impl Reader<'_> {
 
     fn value(&mut self, type_: Type<'_>, value: &Value, length: usize, line: usize) -> Result<(), Stop> {
         let Some(kind) = type_.known() else {
-            self.objects.count_other(type_.kind);
+            self.objects.count_other(type_);
             return Ok(());
         };
         self.count(kind, length)?;

@@ -24,6 +24,10 @@ pub const DEMO: &str = "demo";
 /// A cluster with some problems, recorded from a real control plane by the end-to-end tests.
 const DEMO_BYTES: &[u8] = include_bytes!("../../tests/fixtures/demo.json.gz");
 
+/// What to do about DaemonSets of extensions/v1beta1 and the like.
+const ASK_FOR_CURRENT_VERSION: &str =
+    "ask for the current version of the DaemonSets: `kubectl get daemonsets.apps -A -o json`";
+
 /// How many unreadable objects are named.
 const NAMED: usize = 20;
 
@@ -120,6 +124,16 @@ pub(super) fn is_dump_name(path: &Path) -> bool {
     [".json", ".yaml", ".yml"].iter().any(|ending| name.ends_with(ending))
 }
 
+/// The gap of a dump that has no DaemonSets, and no list of them.
+const NO_DAEMON_SETS: Gap = Gap { kind: Kind::DaemonSets, namespace: None, cause: GapCause::NotInDump };
+
+/// Lists what there is instead of DaemonSets.
+fn found_kinds(objects: &Objects) -> String {
+    let kinds = objects.kinds.iter().map(|kind| kind.resource().to_owned());
+    let others = objects.others.keys().filter(|name| name.ends_with(" DaemonSet")).cloned();
+    kinds.chain(others).collect::<Vec<_>>().join(", ")
+}
+
 fn nothing_of_use(objects: &Objects) -> String {
     let mut found: Vec<_> = objects.others.iter().collect();
     found.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), *kind));
@@ -172,8 +186,31 @@ impl Dump {
             return Err(unreadable.error());
         }
         let foreign_pods = std::mem::take(&mut objects.foreign_pods);
+        if let manifests @ 1.. = objects.manifests {
+            let what = if manifests == 1 { "a DaemonSet that is a manifest" } else { "DaemonSets that are manifests" };
+            warnings.push(format!("{}: left out {what}, not of a cluster; `coverage -f` previews those", self.name()));
+        }
+        let (has_other_daemon_sets, found) = (objects.has_other_daemon_sets, found_kinds(&objects));
         let has_budgets = objects.kinds.contains(&Kind::PodDisruptionBudgets);
         let mut snapshot = self.snapshot(objects, &mut warnings);
+        let needs_daemon_sets = match &query.wanted {
+            // A manifest is held against the nodes.
+            Wanted::Coverage(scope) => !scope.admission,
+            Wanted::History(_) | Wanted::Change => true,
+            Wanted::Everything => false,
+        };
+        let has_gap = snapshot.daemon_sets.is_empty() && snapshot.gaps.contains(&NO_DAEMON_SETS);
+        if has_gap && needs_daemon_sets && snapshot.advanced_daemon_sets.is_empty() {
+            return Err(ClusterError::file(self.name(), format!("has no DaemonSet of apps/v1, only {found}")).hint(
+                match has_other_daemon_sets {
+                    true => ASK_FOR_CURRENT_VERSION,
+                    false => "make the dump with `kubectl ds snapshot -A`, or add `kubectl get ds -A -o json` to it",
+                },
+            ));
+        }
+        if has_gap {
+            warnings.push(format!("{}: has no DaemonSet of apps/v1, only {found}", self.name()));
+        }
         snapshot.unknown_names = query
             .choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets)
             .map_err(|error| self.not_found(error))?;
@@ -232,9 +269,13 @@ impl Dump {
         }
         contents.objects.keep_newest();
         if contents.objects.kinds.is_empty() {
-            let error = ClusterError::file(self.name(), nothing_of_use(&contents.objects)).hint(
-                "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`",
-            );
+            let hint = match contents.objects.has_other_daemon_sets {
+                true => ASK_FOR_CURRENT_VERSION,
+                false => {
+                    "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`"
+                }
+            };
+            let error = ClusterError::file(self.name(), nothing_of_use(&contents.objects)).hint(hint);
             return Err(contents.warnings.into_iter().fold(error, ClusterError::hint));
         }
         Ok(contents)
@@ -257,10 +298,6 @@ impl Dump {
     fn snapshot(&self, objects: Objects, warnings: &mut Vec<String>) -> Snapshot {
         let pods_complete = pods_complete(&objects);
         let gaps = gaps(&objects, &pods_complete);
-        if gaps.iter().any(|gap| gap.kind == Kind::DaemonSets && gap.cause == GapCause::NotInDump) {
-            let kinds: Vec<_> = objects.kinds.iter().map(|kind| kind.resource()).collect();
-            warnings.push(format!("{}: has no DaemonSet of apps/v1, only {}", self.name(), kinds.join(", ")));
-        }
         let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
         let newest = taken_at.max(objects.newest_time);
         if let (Some(given), Some(newest)) = (self.now, newest)

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::log_section::{Extent, LogSection};
 use super::pieces::{MAX_AROUND, MAX_ITEM, Piece, Place, TooLong, newlines};
 
 /// Cuts the documents of a text.
@@ -31,6 +32,8 @@ pub(super) struct JsonCutter {
     in_items: bool,
     /// Whether the list has had an item, so that another must follow a comma.
     has_items: bool,
+    /// The section of logs that has begun.
+    log: Option<LogSection>,
     /// How many lines end before the next bytes.
     lines: usize,
     /// The line on which the document begins.
@@ -52,7 +55,22 @@ impl JsonCutter {
     ) -> Result<(), E> {
         let mut at = 0;
         while at < bytes.len() {
-            at = if self.in_items { self.push_items(bytes, at, hand)? } else { self.push_around(bytes, at, hand)? };
+            at = match &mut self.log {
+                Some(log) => match log.push(&bytes[at..]) {
+                    Extent::Ends(length) => {
+                        self.log = None;
+                        at + length
+                    }
+                    Extent::GoesOn => bytes.len(),
+                    Extent::Foreign => {
+                        hand(Piece::End(log.heading()), Place::on(self.document_line))?;
+                        self.log = None;
+                        bytes.len()
+                    }
+                },
+                None if self.in_items => self.push_items(bytes, at, hand)?,
+                None => self.push_around(bytes, at, hand)?,
+            };
         }
         self.lines += newlines(bytes);
         Ok(())
@@ -60,7 +78,7 @@ impl JsonCutter {
 
     /// Returns what is wrong if the text ends here: the line and column at which a document breaks off.
     pub(super) fn is_truncated(&self) -> bool {
-        self.depth > 0 || self.in_string
+        self.depth > 0 || self.in_string || self.log.is_some()
     }
 
     /// Takes text outside the items; returns where the items begin, or the bytes end.
@@ -76,6 +94,10 @@ impl JsonCutter {
                     continue;
                 }
                 self.document_line = self.lines + newlines(&bytes[..at]) + 1;
+                if byte == b'=' {
+                    self.log = Some(LogSection::default());
+                    return Ok(at);
+                }
                 if byte != b'{' {
                     hand(Piece::End(&bytes[at..=at]), Place::on(self.document_line))?;
                     continue;
@@ -229,6 +251,9 @@ pub(super) struct JsonDocument<'a> {
     pub(super) kind: Cow<'a, str>,
     #[serde(default)]
     pub(super) items: Items,
+    /// The items of a list of kubectl 1.9 and older.
+    #[serde(default, rename = "Items")]
+    pub(super) old_items: Items,
     #[serde(default, borrow)]
     pub(super) snapshot: Option<&'a RawValue>,
 }

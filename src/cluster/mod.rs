@@ -11,6 +11,7 @@ pub mod file;
 mod json_document;
 #[cfg(feature = "live")]
 pub mod live;
+mod log_section;
 pub mod manifest;
 mod manifest_decoding;
 mod manifest_validation;

@@ -20,6 +20,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
+use crate::model::time::Time;
 
 /// Namespaces that every cluster has and nobody runs pods in: whoever dumped them dumped all namespaces.
 const IDLE_NAMESPACES: [&str; 2] = ["kube-node-lease", "kube-public"];
@@ -31,6 +32,10 @@ pub(super) const MAX_OBJECTS: usize = 2_000_000;
 /// How many objects count as one that is kept whole, besides one for each of so many bytes of its text.
 const WHOLE_OBJECT: usize = 20;
 const WHOLE_OBJECT_BYTES: usize = 100;
+
+/// How many other kinds are counted, and the most bytes of their names.
+const MAX_OTHERS: usize = 1_000;
+const MAX_NAME: usize = 253;
 
 /// The most objects that may be unreadable before the dump is.
 const MAX_UNREADABLE: usize = 1_000;
@@ -81,6 +86,10 @@ pub(super) struct Objects {
     pub(super) headers: Vec<Header>,
     /// How many objects of other kinds there were.
     pub(super) others: BTreeMap<String, usize>,
+    /// How many DaemonSets no cluster has stored.
+    pub(super) manifests: usize,
+    /// Whether there was a DaemonSet of another version than apps/v1.
+    pub(super) has_other_daemon_sets: bool,
     /// Whether a list shows that it has the pods of all namespaces.
     pub(super) pods_everywhere: bool,
     /// Whether a list with pods was made of all namespaces, perhaps with a selector.
@@ -155,10 +164,13 @@ impl Objects {
         deserializer: D,
         reach: &mut Reach,
     ) -> Result<(), D::Error> {
-        self.kinds.insert(kind);
         let noted = match kind {
             Kind::DaemonSets => {
                 let daemon_set = DaemonSet::from_object(whole(kind, deserializer)?).map_err(D::Error::custom)?;
+                if is_manifest(&daemon_set) {
+                    self.manifests += 1;
+                    return Ok(());
+                }
                 self.keep(|objects| &mut objects.daemon_sets, daemon_set, |it| &it.metadata)
             }
             Kind::AdvancedDaemonSets => {
@@ -189,6 +201,7 @@ impl Objects {
                 self.newest_time = self.newest_time.max(event.newest_time());
                 let concerns = matches!(event.involved_object.kind.as_str(), "DaemonSet" | "Pod" | "Node");
                 if self.complete != Complete::All && !concerns {
+                    self.kinds.insert(kind);
                     note(&mut reach.namespaces, &event.metadata.namespace);
                     return Ok(());
                 }
@@ -215,6 +228,7 @@ impl Objects {
                 self.keep(|objects| &mut objects.pod_disruption_budgets, budget, |it| &it.metadata)
             }
         };
+        self.kinds.insert(kind);
         note(&mut reach.namespaces, &noted.map_err(D::Error::custom)?);
         Ok(())
     }
@@ -315,10 +329,18 @@ impl Objects {
         }
     }
 
-    /// Counts an object of another kind.
-    pub(super) fn count_other(&mut self, kind: &str) {
-        if !kind.is_empty() {
-            *self.others.entry(kind.to_owned()).or_default() += 1;
+    /// Counts an object of another kind, or of another version of a kind.
+    pub(super) fn count_other(&mut self, type_: Type<'_>) {
+        let Type { api_version, kind } = type_;
+        let is_name = !kind.is_empty() && kind.len() <= MAX_NAME && api_version.len() <= MAX_NAME;
+        let name = if Kind::ALL.iter().any(|known| known.api_names().1 == kind) {
+            self.has_other_daemon_sets |= kind == "DaemonSet";
+            format!("{api_version} {kind}")
+        } else {
+            kind.to_owned()
+        };
+        if is_name && (self.others.len() < MAX_OTHERS || self.others.contains_key(&name)) {
+            *self.others.entry(name).or_default() += 1;
         }
     }
 
@@ -336,6 +358,15 @@ impl Objects {
         newest(&mut self.leases, |object| &object.metadata);
         newest(&mut self.pod_disruption_budgets, |object| &object.metadata);
     }
+}
+
+/// Returns whether a DaemonSet lacks all that the API server adds when it stores one.
+fn is_manifest(daemon_set: &DaemonSet) -> bool {
+    let metadata = &daemon_set.metadata;
+    metadata.uid.is_empty()
+        && metadata.resource_version.is_empty()
+        && metadata.creation_timestamp == Time::default()
+        && daemon_set.object.get("status").is_none()
 }
 
 /// Reads a complete object. In a typed list it does not say its type itself.

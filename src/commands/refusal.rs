@@ -39,7 +39,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View
         Refusal::HeldBy(holder) => held_by(&name, &holder, "stage the rollout there"),
         Refusal::SurgePods(pods) => surge_pods(&pods, "begin at once with --delete-surge-pods"),
         Refusal::Unknown(gaps) => {
-            let error = CommandError::new(format!("the nodes and pods of {title} could not be read"));
+            let error = CommandError::new(format!("not enough is known of {title} to choose nodes"));
             gaps.into_iter().fold(error, CommandError::hint)
         }
         Refusal::StrategyPutBack => {

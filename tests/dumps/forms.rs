@@ -1,12 +1,12 @@
 use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
-use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
+use kubectl_ds::cluster::{CoverageScope, PodsOf, Query, Wanted};
 use kubectl_ds::error::CommandError;
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::json;
 
-use super::{ask, daemon_set, list, node, on_node, open, pod, read, untyped};
+use super::{ask, complaint, daemon_set, list, node, on_node, open, pod, read, untyped};
 
 fn names(snapshot: &Snapshot) -> Vec<String> {
     let daemon_sets = snapshot.daemon_sets.iter().map(|daemon_set| format!("ds {}", daemon_set.metadata.name));
@@ -205,6 +205,96 @@ fn one_node_is_read_with_its_pods() {
     assert_eq!(ask(text.to_string(), &query).unwrap().nodes.len(), 1);
     let error = ask(daemon_set("x", "agent").to_string(), &on_node("a")).unwrap_err();
     assert_eq!(error.to_string(), "standard input: has no nodes, so that nothing is known of \"a\"");
+}
+
+#[test]
+fn a_cluster_info_dump_in_one_file_has_logs_between_its_lists() {
+    let lists = [
+        json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [untyped(node("a"))]}),
+        json!({"kind": "DaemonSetList", "apiVersion": "apps/v1", "items": [untyped(daemon_set("x", "agent"))]}),
+        json!({"kind": "PodList", "apiVersion": "v1", "items": [untyped(pod("x", "agent-1", "DaemonSet"))]}),
+    ];
+    let logs = |name: &str, log: &str| {
+        let of = format!("logs for container {name} of pod x/agent-1 ====\n");
+        format!("==== START {of}{log}==== END {of}")
+    };
+    let [nodes, daemon_sets, pods] = lists.each_ref().map(|list| serde_json::to_string_pretty(list).unwrap() + "\n");
+    let logs =
+        [logs("init", ""), logs("a", "{ no json\n==== START\n\u{1b}[1m"), logs("b", &"x".repeat(700_000))].concat();
+    let events = "{\"kind\": \"EventList\", \"apiVersion\": \"v1\", \"items\": []}\n";
+    let text = format!("{nodes}{daemon_sets}{pods}{logs}{events}");
+    let snapshot = read(&text).unwrap().snapshot;
+    assert_eq!(names(&snapshot), ["ds agent", "node a", "pod agent-1"]);
+    assert_eq!(snapshot.gap(Kind::Events, "x"), None, "what comes after the logs is read, too");
+    let lines = text.lines().count();
+    let broken = format!("{text}{{\"kind\" 1}}\n");
+    assert_eq!(
+        complaint(&broken),
+        format!("standard input: line {}: broken JSON: expected `:`", lines + 1),
+        "lines of logs count"
+    );
+    assert!(complaint(&text[..text.len() - events.len() - 20]).contains(": the file is truncated"));
+    assert!(complaint(format!("{nodes}==== something else\n{pods}")).starts_with("standard input: line "));
+}
+
+#[test]
+fn a_list_that_the_server_returned_to_a_raw_request_is_read() {
+    let raw = r#"{"kind":"DaemonSetList","apiVersion":"apps/v1","metadata":{"resourceVersion":"5","remainingItemCount":1},"items":["#;
+    let text = format!("{raw}{}]}}\n", untyped(daemon_set("x", "agent")));
+    assert_eq!(names(&read(text).unwrap().snapshot), ["ds agent"]);
+}
+
+#[test]
+fn what_is_too_old_to_be_read_says_so() {
+    let old = json!({"selfLink": "/apis/extensions/v1beta1/daemonsets", "resourceVersion": "1", "Items": [
+        {"name": "flannel", "namespace": "kube-system", "Spec": {}, "Status": {}}
+    ]});
+    assert_eq!(
+        complaint(old.to_string()),
+        "standard input: the list at line 1 has `Items` and no kind, as kubectl 1.9 and older wrote it\n\
+         hint: make the dump with a newer kubectl"
+    );
+    let mut beta = daemon_set("x", "agent");
+    beta["apiVersion"] = json!("extensions/v1beta1");
+    let hint = "hint: ask for the current version of the DaemonSets: `kubectl get daemonsets.apps -A -o json`";
+    assert_eq!(
+        complaint(beta.to_string()),
+        format!("standard input: has no DaemonSet, node, pod or event, only extensions/v1beta1 DaemonSet (1)\n{hint}")
+    );
+    let error = ask(list(&[beta, node("a")]).to_string(), &Query::default()).unwrap_err();
+    assert_eq!(
+        CommandError::from(error).to_string(),
+        format!("standard input: has no DaemonSet of apps/v1, only nodes, extensions/v1beta1 DaemonSet\n{hint}")
+    );
+}
+
+#[test]
+fn a_manifest_in_a_dump_is_not_an_object_of_a_cluster() {
+    let manifest = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "new"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": []}}}});
+    let text = format!("{}{manifest}", list(&[daemon_set("x", "agent"), node("a")]));
+    let reading = read(text).unwrap();
+    assert_eq!(names(&reading.snapshot), ["ds agent", "node a"]);
+    assert_eq!(
+        reading.warnings,
+        ["standard input: left out a DaemonSet that is a manifest, not of a cluster; `coverage -f` previews those"]
+    );
+}
+
+#[test]
+fn without_daemon_sets_in_a_dump_nothing_is_said_about_them() {
+    let dump = list(&[node("a"), pod("x", "p", "ReplicaSet")]).to_string();
+    let named = Query { names: vec!["agent".to_owned()], ..Query::default() };
+    let history = Query { wanted: Wanted::History(PodsOf::All), ..Query::default() };
+    for query in [Query::default(), on_node("a"), named, history] {
+        assert_eq!(
+            CommandError::from(ask(&dump, &query).unwrap_err()).to_string(),
+            "standard input: has no DaemonSet of apps/v1, only nodes, pods\n\
+             hint: make the dump with `kubectl ds snapshot -A`, or add `kubectl get ds -A -o json` to it"
+        );
+    }
+    let listed = format!("{dump}{}", json!({"kind": "DaemonSetList", "apiVersion": "apps/v1", "items": []}));
+    assert_eq!(ask(listed, &Query::default()).unwrap().daemon_sets.len(), 0, "none is not unknown");
 }
 
 #[test]

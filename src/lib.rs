@@ -20,6 +20,7 @@ pub mod cluster;
 #[cfg(feature = "live")]
 pub mod commands;
 pub mod coverage;
+pub mod difference;
 pub mod encode;
 pub mod error;
 #[cfg(feature = "live")]

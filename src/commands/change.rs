@@ -15,6 +15,8 @@ use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::{Failure, interrupted, partition};
 use crate::cluster::{PodsOf, Query, Wanted};
 use crate::coverage::revisions::Revisions;
+use crate::difference::difference;
+use crate::difference::object::changes;
 use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
@@ -31,8 +33,6 @@ use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
 use crate::report::plan::{ChangePlan, Outcome, Stage, Warning, WarningCode};
 use crate::rollout::apply::{Application, apply};
-use crate::rollout::difference::difference;
-use crate::rollout::difference::object::changes;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::planned::Planned;
 use crate::rollout::set;
@@ -175,6 +175,7 @@ async fn follow(
         view: target.view(io.width()),
         display,
         map: Map { is_shown: false, label: ZONE.to_owned() },
+        accept: Vec::new(),
     };
     Box::pin(status_watch::run(settings, followed, session, io, out)).await
 }

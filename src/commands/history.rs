@@ -338,8 +338,11 @@ fn choose<'a>(
     manifest: Option<&'a Template>,
 ) -> Result<(Side<'a>, Side<'a>), CommandError> {
     let find = |address| side(revisions, address).map_err(|unknown| not_there(revisions, address, unknown));
-    // The current revision is named by its number; until it has one, it is the live template.
-    let current = || match revisions.current() {
+    // The current revision is named by its number; if it has none, or lacks what is live, it is the live template.
+    let is_live = |revision: &&Revision<'_>| {
+        revision.template.as_ref().is_ok_and(|template| template.same_meaning(&revisions.live))
+    };
+    let current = || match revisions.current().filter(is_live) {
         Some(current) => find(Address::Number(current.number())),
         None => find(Address::Live),
     };

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::Failure;
 use super::coverage::check_label;
@@ -20,6 +20,7 @@ use crate::io::Io;
 use crate::model::selector::is_label_key;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
+use crate::report::coverage::RemovedNodes;
 use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
 use crate::rollout::status::{rollout_status, rollout_status_with_map};
@@ -32,7 +33,7 @@ kubectl ds status -A
 # Show on what a rollout is blocked, and how to continue
 kubectl ds status fluent-bit -n logging")]
 #[command(
-    after_help = "Exit codes: 0 complete; 1 error; 2 usage; 3 not complete; 4 timed out; 5 not known; 130 interrupted."
+    after_help = "Exit codes: 0 complete; 1 error; 2 usage; 3 not complete, or a revision has removed most of the nodes; 4 timed out; 5 not known; 130 interrupted."
 )]
 pub struct StatusArgs {
     /// The DaemonSets; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all of Kubernetes' own in the
@@ -51,8 +52,37 @@ pub struct StatusArgs {
     /// The node label that the map of --map and --watch is grouped by [default: topology.kubernetes.io/zone]
     #[arg(long, value_name = "LABEL")]
     by: Option<String>,
+    /// What to accept: fewer-nodes, that a revision has removed most of the nodes; may be repeated
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', hide_possible_values = true)]
+    accept: Vec<Accept>,
     #[command(flatten)]
     watch: WatchArgs,
+}
+
+/// What does not count against a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Accept {
+    /// A revision has removed more than half of the nodes.
+    FewerNodes,
+}
+
+impl Accept {
+    /// Marks what is accepted in a report.
+    pub(super) fn mark(accepted: &[Accept], report: &mut RolloutStatusReport) {
+        for accept in accepted {
+            match accept {
+                Accept::FewerNodes => {
+                    let removed = report.daemon_sets.iter_mut().filter_map(|rollout| rollout.removed_nodes.as_mut());
+                    removed.for_each(|removed| removed.accepted = true);
+                }
+            }
+        }
+    }
+}
+
+/// Returns whether a revision has removed most of a DaemonSet's nodes, which is not accepted.
+pub(super) fn has_lost_nodes(rollout: &RolloutStatus) -> bool {
+    rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention)
 }
 
 struct Settings {
@@ -63,12 +93,13 @@ struct Settings {
     to_revision: Option<i64>,
     output: Option<Output>,
     map: Map,
+    accept: Vec<Accept>,
     watch: Option<WatchArgs>,
 }
 
 impl StatusArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
-        let StatusArgs { names, to_revision, output, map, by, watch } = self;
+        let StatusArgs { names, to_revision, output, map, by, accept, watch } = self;
         let (flavors, namespace, names) = parse_names_of_any_flavor(&names)?;
         if !names.is_empty() && !target.selector.is_empty() {
             return Err(CommandError::usage("names and --selector cannot be given together"));
@@ -90,7 +121,16 @@ impl StatusArgs {
                 .hint("give the key of a node label, such as topology.kubernetes.io/zone"));
         }
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
-        Ok(Settings { namespace, flavors, names, to_revision, output, map, watch: watch.watch.then_some(watch) })
+        Ok(Settings {
+            namespace,
+            flavors,
+            names,
+            to_revision,
+            output,
+            map,
+            accept,
+            watch: watch.watch.then_some(watch),
+        })
     }
 }
 
@@ -106,7 +146,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let Settings { namespace, flavors, names, to_revision, output, map, watch } = arguments.resolve(&target)?;
+    let Settings { namespace, flavors, names, to_revision, output, map, accept, watch } = arguments.resolve(&target)?;
     target.enter(namespace)?;
     let session = target.open(io).await?;
     let is_named = names.len() == 1;
@@ -115,7 +155,7 @@ pub async fn run(
     let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
     if let Some(settings) = watch {
         let display = settings.progress.display(output.as_ref(), target.color, view, io)?;
-        let followed = Followed { query, is_named, to_revision, output, view, display, map };
+        let followed = Followed { query, is_named, to_revision, output, view, display, map, accept };
         return status_watch::run(settings, followed, &session, io, out).await;
     }
     let snapshot = session.read(query, io, nodes_needing_all_pods).await?;
@@ -125,11 +165,12 @@ pub async fn run(
     if map.is_shown && map.label != ZONE {
         check_label(&snapshot, &map.label)?;
     }
-    let report = if map.is_shown {
+    let mut report = if map.is_shown {
         rollout_status_with_map(&snapshot, to_revision, &map.label)
     } else {
         rollout_status(&snapshot, to_revision)
     };
+    Accept::mark(&accept, &mut report);
     if !output::print_data(output.as_ref(), &report, out)? {
         render::status::status(&report, is_named, &view, out)?;
         let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
@@ -155,7 +196,7 @@ pub(super) fn check_revision(snapshot: &Snapshot, number: i64) -> Result<(), Com
         .hint("rolling back to a revision gives it the highest number"))
 }
 
-/// Returns the exit code: 0 only if every rollout is complete.
+/// Returns the exit code: 0 only if every rollout is complete, and no revision has removed most of the nodes.
 fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, CommandError> {
     let rollouts = &report.daemon_sets;
     if rollouts.is_empty() {
@@ -165,7 +206,7 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
     let is_no = |verdict: Verdict| !matches!(verdict, Verdict::Unknown | Verdict::Complete);
     let requested = |rollout: &RolloutStatus| rollout.requested.map(|requested| requested.current);
     let is_another = |rollout: &RolloutStatus| requested(rollout) == Some(Some(false));
-    if rollouts.iter().any(|rollout| is_no(rollout.verdict) || is_another(rollout)) {
+    if rollouts.iter().any(|rollout| is_no(rollout.verdict) || is_another(rollout) || has_lost_nodes(rollout)) {
         return Ok(Exit::No);
     }
     let is_unknown = |rollout: &RolloutStatus| is_unknown(rollout.verdict) || requested(rollout) == Some(None);

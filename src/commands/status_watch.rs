@@ -11,7 +11,7 @@ use super::Failure;
 use super::output::Output;
 use super::parse::parse_duration;
 use super::session::Session;
-use super::status::{check_revision, partial};
+use super::status::{Accept, check_revision, has_lost_nodes, partial};
 use super::watch::{Display, Progress, Rejection, check_readable, notices, warn_once};
 use crate::cluster::{Flavors, Query};
 use crate::encode::json;
@@ -87,6 +87,7 @@ pub(super) struct Followed {
     pub(super) view: View,
     pub(super) display: Display,
     pub(super) map: Map,
+    pub(super) accept: Vec<Accept>,
 }
 
 /// The map of the nodes.
@@ -113,7 +114,7 @@ pub(super) async fn run(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let Followed { query, is_named, to_revision, output, view, mut display, map } = followed;
+    let Followed { query, is_named, to_revision, output, view, mut display, map, accept } = followed;
     // 0 is no limit, as in kubectl.
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -150,6 +151,7 @@ pub(super) async fn run(
             _ if map.is_shown => rollout_status_with_map(snapshot, to_revision, &map.label),
             _ => rollout_status(snapshot, to_revision),
         };
+        Accept::mark(&accept, &mut report);
         events.update(&report);
         let is_done = |rollout: &RolloutStatus| is_done(rollout, settings.until);
         let is_over = is_current && report.daemon_sets.iter().all(is_done);
@@ -234,6 +236,7 @@ pub(super) async fn run(
     }
     out.flush()?;
     match end {
+        End::Done if report.daemon_sets.iter().any(has_lost_nodes) => Ok(Exit::No),
         End::Done => Ok(Exit::Success),
         End::Blocked => Ok(Exit::No),
         End::TimedOut => {

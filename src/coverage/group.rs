@@ -111,7 +111,8 @@ pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<ReasonSummary> {
     reasons
 }
 
-/// Adds up numbers of nodes by code, most nodes first.
+/// Adds up numbers of nodes by code: what takes time and what is about pods that should not be there comes last, else most nodes
+/// first.
 pub fn count_codes(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<Trouble> {
     let mut troubles: Vec<Trouble> = Vec::new();
     for (code, count) in codes {
@@ -120,7 +121,9 @@ pub fn count_codes(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<
             None => troubles.push(Trouble { code, count }),
         }
     }
-    troubles.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)));
+    troubles.sort_by_key(|trouble| {
+        (trouble.code.is_about_surplus_pods() || trouble.code.takes_time(), Reverse(trouble.count), trouble.code)
+    });
     troubles
 }
 
@@ -136,6 +139,10 @@ mod tests {
         let codes = [(ReasonCode::CrashLooping, 1), (ReasonCode::NeverFits, 2), (ReasonCode::CrashLooping, 3)];
         let troubles: Vec<_> = count_codes(codes).iter().map(|trouble| (trouble.code, trouble.count)).collect();
         assert_eq!(troubles, [(ReasonCode::CrashLooping, 4), (ReasonCode::NeverFits, 2)]);
+        // What hurts comes before what does not, however many nodes there are of it.
+        let codes = [(ReasonCode::Misscheduled, 9), (ReasonCode::ContainersStarting, 8), (ReasonCode::CrashLooping, 1)];
+        let troubles: Vec<_> = count_codes(codes).iter().map(|trouble| (trouble.code, trouble.count)).collect();
+        assert_eq!(troubles, [codes[2], codes[0], codes[1]]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod needed_pods;
 mod node_class;
 mod node_map;
 pub mod options;
+mod removed_nodes;
 pub mod revisions;
 mod status_counters;
 mod tally;

@@ -223,12 +223,14 @@ fn current(daemon_set: &DaemonSet, live: &Template, all: &[Revision<'_>], pods: 
         let hash = revision.object.hash();
         pods.iter().any(|pod| pod.revision_hash() == hash && daemon_pods::is_updated(daemon_set, None, pod))
     };
-    let is_confirmed = |revision: &Revision<'_>| {
-        revision.template.is_err() || is_live(revision) || was_created_for_it(revision) || has_updated_pods(revision)
-    };
-    match all.first() {
-        Some(newest) if daemon_set.is_observed() && is_confirmed(newest) => Some(0),
-        _ => all.iter().position(is_live),
+    let is_confirmed =
+        |revision: &Revision<'_>| is_live(revision) || was_created_for_it(revision) || has_updated_pods(revision);
+    let newest = all.first().filter(|_| daemon_set.is_observed());
+    match newest {
+        Some(newest) if is_confirmed(newest) => Some(0),
+        // One that cannot be read may have the template as long as no other one has it.
+        Some(newest) => all.iter().position(is_live).or(newest.template.is_err().then_some(0)),
+        None => all.iter().position(is_live),
     }
 }
 

@@ -16,6 +16,7 @@ use super::mistakes::{self, Mistake};
 use super::node_class::NodeClasses;
 use super::node_map::node_map;
 use super::options::{Detail, Options};
+use super::removed_nodes::removed_nodes;
 use super::status_counters;
 use super::tally::{Counted, Tally, counts_of_status, rows_by_value};
 use super::verdict::daemon_set_context::{Subject, strategy};
@@ -323,6 +324,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             strategy: strategy(&daemon_set.spec.update_strategy),
             status,
             concerns: subject.concerns.iter().map(Finding::reason).chain(warnings).collect(),
+            removed_nodes: options.is_every_node().then(|| removed_nodes(subject.index, daemon_set)).flatten(),
             common_causes: common_cause::of(subject, &observations),
             groups: groups.into_report(),
             not_eligible_groups,

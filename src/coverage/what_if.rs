@@ -73,7 +73,13 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
             (false, true) => (PodChange::Gains, None),
             (_, false) => {
                 let may_stay = runs_now && then.should_continue_running && has_pod;
-                (if is_lost { PodChange::Loses } else { PodChange::None }, proposal.loss(node, may_stay))
+                let mut loss = proposal.loss(node, may_stay);
+                if let Some(loss) = loss.as_mut().filter(|_| is_lost) {
+                    // The node is as it should be: the manifest is what excludes it.
+                    loss.command = None;
+                    loss.advice = "if the node should keep its pod, change the manifest".into();
+                }
+                (if is_lost { PodChange::Loses } else { PodChange::None }, loss)
             }
         };
         let obstacle = match then.should_run {

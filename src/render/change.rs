@@ -34,6 +34,9 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
     for line in wrap(&view.show(&text), view.width) {
         writeln!(out, "{}", style::answer(line))?;
     }
+    if let Some(effect) = &plan.effect {
+        effect::nodes(&effect.nodes_gained, &effect.nodes_lost, view, out)?;
+    }
     if let Some(why) = &plan.why {
         for line in wrap(&view.show(why), view.width) {
             writeln!(out, "{}", style::context(line))?;

@@ -2,7 +2,10 @@
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
+
 use super::common_cause;
+use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap, wrap_fix};
@@ -35,7 +38,7 @@ pub fn groups(report: &CoverageReport, details: bool, view: &View, out: &mut dyn
         if index > 0 {
             writeln!(out)?;
         }
-        daemon_set_groups(daemon_set, is_alone, details, view, out)?;
+        daemon_set_groups(daemon_set, (is_alone, details), report.now, view, out)?;
     }
     if !troubled.is_empty() && !fine.is_empty() {
         writeln!(out)?;
@@ -87,6 +90,7 @@ fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
     !is_question
         && daemon_set.groups.is_empty()
         && daemon_set.concerns.is_empty()
+        && daemon_set.removed_nodes.is_none()
         && daemon_set.by.is_none()
         && daemon_set.status.agrees != Some(false)
 }
@@ -176,11 +180,14 @@ fn count_with_pods(nodes: usize) -> String {
 
 fn daemon_set_groups(
     daemon_set: &DaemonSetCoverage,
-    is_alone: bool,
-    details: bool,
+    (is_alone, details): (bool, bool),
+    now: Timestamp,
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    if let Some(removed) = &daemon_set.removed_nodes {
+        removed_nodes::write(removed, now, view, out)?;
+    }
     sentence(daemon_set, style::answer, view, out)?;
     common_cause::causes(&daemon_set.common_causes, view, out)?;
     for concern in &daemon_set.concerns {
@@ -297,7 +304,8 @@ fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, view: &View, out
         others => format!("; {without_pod} without a pod and {others} with one, see above"),
     };
     writeln!(out, "\n{} {verb} not eligible{with_pod}:", count(number, "node"))?;
-    rows_of(groups, is_alone, style::context, view, out)
+    // To change the nodes is no advice if the template has excluded them.
+    rows_of(groups, is_alone && daemon_set.removed_nodes.is_none(), style::context, view, out)
 }
 
 fn status(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::text::wrap;
+use super::style;
+use super::text::{count, some_of, wrap};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::change::{Change, Path};
@@ -31,11 +32,33 @@ pub(super) fn write(
     lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
+/// Writes which nodes get or lose a pod, which the controller does at once whatever the update strategy is.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn nodes(gained: &[String], lost: &[String], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let line = |verb: [&str; 2], what: &str, nodes: &[String]| {
+        let verb = if nodes.len() == 1 { verb[0] } else { verb[1] };
+        let lead = format!("{} {verb} {what} at once: ", count(nodes.len(), "node"));
+        format!("{lead}{}", some_of(nodes, view.width.saturating_sub(lead.len())))
+    };
+    if !lost.is_empty() {
+        let what = if lost.len() == 1 { "its pod" } else { "their pods" };
+        writeln!(out, "{}", style::trouble(view.show(&line(["loses", "lose"], what, lost))))?;
+    }
+    if !gained.is_empty() {
+        writeln!(out, "{}", style::answer(view.show(&line(["gets", "get"], "a pod", gained))))?;
+    }
+    Ok(())
+}
+
 /// Says how many pods a new template replaces, and how many at a time; nothing under OnDelete.
 fn replaced(effect: &Effect) -> Option<String> {
     let none = || "no pod has another template, so none is replaced".to_owned();
     let Some(after) = effect.after else { return (effect.outdated == Some(0)).then(none) };
     let (pods, deleted) = match (effect.outdated, effect.not_replaced.unwrap_or(0)) {
+        (Some(0), _) if !effect.nodes_gained.is_empty() => return None,
         (Some(0), _) => return Some(none()),
         (Some(outdated), deleted) if outdated == deleted => {
             return Some(format!("{} deleted, and none is replaced", are(deleted)));

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 
+use super::removed_nodes;
 use super::status::{headline, styled};
 use super::text::{count, some_of, wrap};
 use super::view::View;
@@ -17,6 +18,9 @@ use crate::report::rollout_status::RolloutStatus;
 ///
 /// Fails if the output cannot be written.
 pub(crate) fn done(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(removed) = &rollout.removed_nodes {
+        removed_nodes::write(removed, now, view, out)?;
+    }
     let lines = wrap(&view.show(&headline(rollout, now)), view.width);
     lines.into_iter().try_for_each(|line| writeln!(out, "{}", styled(rollout.verdict)(line)))
 }

@@ -39,11 +39,15 @@ pub fn one(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write)
         table(Vec::new(), std::slice::from_ref(report), wide, view, out)?;
     }
     for note in &report.notes {
-        writeln!(out, "{}", style::moving(view.show(note)))?;
+        for line in wrap(&view.show(note), view.width) {
+            writeln!(out, "{}", style::moving(line))?;
+        }
     }
     for skipped in &report.skipped {
         let text = format!("not counted: {} ({})", skipped.name, skipped.reason);
-        writeln!(out, "{}", style::context(view.show(&text)))?;
+        for line in wrap(&view.show(&text), view.width) {
+            writeln!(out, "{}", style::context(line))?;
+        }
     }
     incomplete(&report.incomplete, view, out)
 }

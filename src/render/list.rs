@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::coverage::{incomplete, troubles};
 use super::overview::named;
+use super::removed_nodes::in_short;
 use super::status::held_in_short;
 use super::style;
 use super::table::{self, Column, Heading};
@@ -112,7 +113,7 @@ fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Colu
     if shown.namespace {
         columns.push(Column::text("NAMESPACE", |row: &&ListRow| view.show(&row.namespace)));
     }
-    columns.push(Column::text("NAME", |row: &&ListRow| view.show(&row.name)));
+    columns.push(Column::text("NAME", |row: &&ListRow| view.show(&row.name)).shrinkable());
     let is_narrow = !shown.wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ALL_COLUMNS);
     if is_narrow {
         columns.push(Column::text("AVAILABLE", |row: &&ListRow| {
@@ -136,8 +137,7 @@ fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Colu
             Column::text("NODE-SELECTOR", |row: &&ListRow| or_none(view.show(&row.node_selector.join(",")))),
         ]);
     }
-    // The problem tells more than the status.
-    columns.push(Column::text("STATUS", |row: &&ListRow| status(row.status)).droppable(3));
+    columns.push(Column::text("STATUS", |row: &&ListRow| status(row.status)));
     columns.push(Column::fitted("PROBLEM", |row: &&ListRow, width| problem(row, width)));
     columns
 }
@@ -157,10 +157,14 @@ fn status(status: FleetStatus) -> String {
 }
 
 pub(super) fn problem(row: &ListRow, width: usize) -> String {
-    let Some(hold) = row.hold.as_ref().map(held_in_short) else { return trouble(row, width) };
-    match trouble(row, width.saturating_sub(hold.len() + 2)) {
-        trouble if trouble.is_empty() => hold,
-        trouble => format!("{trouble}, {hold}"),
+    let removed = row.removed_nodes.as_ref().map(in_short);
+    let beside: Vec<String> = removed.into_iter().chain(row.hold.as_ref().map(held_in_short)).collect();
+    let beside = beside.join(", ");
+    match trouble(row, width.saturating_sub(beside.len() + 2)) {
+        trouble if trouble.is_empty() => beside,
+        trouble if beside.is_empty() => trouble,
+        trouble if row.removed_nodes.is_some() => format!("{beside}, {trouble}"),
+        trouble => format!("{trouble}, {beside}"),
     }
 }
 
@@ -168,6 +172,7 @@ fn trouble(row: &ListRow, width: usize) -> String {
     match row.status {
         FleetStatus::Paused if row.hold.is_some() && row.counts.outdated == Some(0) => String::new(),
         _ if !row.troubles.is_empty() => troubles(&row.troubles, width),
+        _ if row.removed_nodes.is_some() => String::new(),
         FleetStatus::NoNodes => Some(troubles(&row.not_eligible_reasons, width))
             .filter(|text| !text.is_empty() && text.len() <= width)
             .unwrap_or_else(|| "no eligible node".to_owned()),

@@ -24,6 +24,7 @@ pub(crate) mod partition;
 pub(crate) mod progress;
 #[cfg(feature = "live")]
 pub mod region;
+mod removed_nodes;
 #[cfg(feature = "live")]
 pub mod rollout_screen;
 pub(crate) mod status;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::common_cause::sentence;
 use super::coverage::incomplete;
+use super::removed_nodes::sentence as sentence_of_removed;
 use super::style;
 use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap};
@@ -25,6 +26,7 @@ pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io
     for line in wrap(&summary(report), view.width) {
         writeln!(out, "{}", style::answer(line))?;
     }
+    removed(report, view, out)?;
     likely_causes(report, view, out)?;
     if !report.reasons.is_empty() {
         writeln!(out)?;
@@ -46,6 +48,19 @@ pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io
         writeln!(out, "{}", style::context(hint))?;
     }
     incomplete(&report.incomplete, view, out)
+}
+
+/// Writes which DaemonSets have lost nodes to a revision.
+fn removed(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    for daemon_set in &report.daemon_sets {
+        let Some(removed) = &daemon_set.removed_nodes else { continue };
+        let text =
+            format!("{}/{}: {}", daemon_set.namespace, daemon_set.name, sentence_of_removed(removed, report.now));
+        for line in wrap(&view.show(&text), view.width) {
+            writeln!(out, "{}", if removed.needs_attention() { style::trouble(line) } else { line })?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes for each DaemonSet what its failing nodes have in common.

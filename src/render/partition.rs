@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::change::hint;
 use super::changes;
+use super::effect;
 use super::style;
 use super::text::{count, some_of, wrap};
 use super::view::View;
@@ -43,6 +44,7 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
         }
     };
     paragraph(&head, style::answer, view, out)?;
+    effect::nodes(&report.nodes_gained, &report.nodes_lost, view, out)?;
     if !report.changes.is_empty() {
         writeln!(out)?;
         changes::write(&report.changes, view, out)?;

@@ -5,6 +5,7 @@ use std::io;
 use jiff::Timestamp;
 
 use super::node_map;
+use super::removed_nodes::sentence;
 use super::status::{at_once, change, headline, overview, styled, suspicion};
 use super::style;
 use super::text::{columns, count, some_of, wrap};
@@ -84,11 +85,14 @@ impl Room {
 
 fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: usize) -> Vec<String> {
     let now = moment.report.now;
-    let is_stuck = matches!(rollout.verdict, Verdict::Blocked | Verdict::Paused);
+    let is_stuck = matches!(rollout.verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused);
     let mut room = Room(rows);
     // The order in which room is given is that of importance, not that of the screen.
+    let removed = rollout.removed_nodes.iter().flat_map(|it| wrap(&view.show(&sentence(it, now)), view.width));
+    let removed: Vec<String> = removed.map(style::trouble).collect();
     let head = wrap(&view.show(&headline(rollout, now)), view.width).into_iter();
-    let head = room.take(head.map(|line| style::answer(styled(rollout.verdict)(line))).collect(), 1);
+    let head = head.map(|line| style::answer(styled(rollout.verdict)(line)));
+    let head = room.take(removed.into_iter().chain(head).collect(), 1);
     let bar = room.take(vec![bar(rollout, view)], 1);
     let notices = room.take(moment.notices.iter().flat_map(|text| notice(text, view)).take(3).collect(), 1);
     let way_out = if is_stuck { way_out(&rollout.way_out, view) } else { Vec::new() };

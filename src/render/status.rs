@@ -5,11 +5,13 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 
 use super::coverage::{incomplete, stale_status};
+use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
+use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::{
     Cause, Eta, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport, Suspect, SuspectKind, Verdict,
@@ -50,10 +52,10 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, 
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
     let columns = [
         Column::text("NAMESPACE", |row: &&RolloutStatus| view.show(&row.namespace)),
-        Column::text("NAME", |row: &&RolloutStatus| view.show(&row.name)),
+        Column::text("NAME", |row: &&RolloutStatus| view.show(&row.name)).shrinkable(),
         Column::text("STATUS", |row: &&RolloutStatus| styled(row.verdict)(row.verdict.name().to_owned())),
-        Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.desired)).droppable(2),
-        Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.desired)).droppable(1),
+        Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.desired)).droppable(1),
+        Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.desired)),
         Column::fitted("PROBLEM", problems),
     ];
     table::write(&columns, &sorted, view, out)
@@ -65,7 +67,8 @@ fn or_unknown(number: Option<usize>) -> String {
 
 /// Returns the problems of a rollout in short, or the time left.
 fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
-    let mut words: Vec<String> = rollout.concerns.iter().map(|concern| concern.code.name().to_owned()).collect();
+    let mut words: Vec<String> = rollout.removed_nodes.iter().map(removed_nodes::in_short).collect();
+    words.extend(rollout.concerns.iter().map(|concern| concern.code.name().to_owned()));
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
         words.push(format!("kube-controller-manager lease not renewed for {}", ago(since, now)));
     }
@@ -88,6 +91,7 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
 fn phrase(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Blocked => "blocked",
+        Verdict::Degraded => "degraded",
         Verdict::Deleting => "being deleted",
         Verdict::NotObserved => "not observed yet",
         Verdict::Unknown => "unknown",
@@ -99,7 +103,7 @@ fn phrase(verdict: Verdict) -> &'static str {
 
 pub(super) fn styled(verdict: Verdict) -> fn(String) -> String {
     match verdict {
-        Verdict::Blocked => style::trouble,
+        Verdict::Blocked | Verdict::Degraded => style::trouble,
         Verdict::Complete => style::well,
         _ => style::moving,
     }
@@ -115,15 +119,28 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
         let text = format!("revision {} is not the current revision{live}", requested.number);
         writeln!(out, "{}", style::trouble(text))?;
     }
+    if let Some(removed) = &rollout.removed_nodes {
+        removed_nodes::write(removed, now, view, out)?;
+        if removed.needs_attention() {
+            let accept = Command::kubectl(&["ds", "status", "--accept", "fewer-nodes"]);
+            let name =
+                if rollout.api_version == "apps/v1" { rollout.name.clone() } else { format!("ads/{}", rollout.name) };
+            let command = Some(accept.namespace(&rollout.namespace).name(name));
+            fix(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "", view, out)?;
+        }
+    }
     let head = view.show(&headline(rollout, now));
     for line in wrap(&head, view.width) {
-        let line = if rollout.verdict == Verdict::Complete { style::well(line) } else { style::answer(line) };
+        let is_well = rollout.verdict == Verdict::Complete
+            && !rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+        let line = if is_well { style::well(line) } else { style::answer(line) };
         writeln!(out, "{line}")?;
     }
     if let Some(hold) = &rollout.hold {
         paragraph(&held(hold, now), view, out)?;
     }
-    let is_settled = matches!(rollout.verdict, Verdict::Complete | Verdict::Deleting | Verdict::Unknown);
+    let is_settled =
+        matches!(rollout.verdict, Verdict::Complete | Verdict::Degraded | Verdict::Deleting | Verdict::Unknown);
     if let Some(text) = change(rollout, now).filter(|_| !is_settled) {
         paragraph(&text, view, out)?;
     }
@@ -221,6 +238,16 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 _ => String::new(),
             };
             format!("{name} is blocked: {updated}{not_available}{why}")
+        }
+        Verdict::Degraded => {
+            let revision =
+                rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
+            let nodes = match counts.updated {
+                Some(updated) if updated == desired => count(desired, "node"),
+                updated => format!("{} of {}", or_unknown(updated), count(desired, "node")),
+            };
+            let refused = if rollout.creation_refused { "; the API server refuses new pods" } else { "" };
+            format!("{name} is degraded: {revision} is rolled out to {nodes}{not_available}{refused}")
         }
         Verdict::Paused => {
             let retained = count(rollout.retained.len(), "old pod");

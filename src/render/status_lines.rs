@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 
+use super::removed_nodes::in_short;
 use super::status::headline;
 use super::text::some_of;
 use super::view::View;
@@ -69,7 +70,9 @@ impl StatusLines {
             } else {
                 String::new()
             };
-            writeln!(out, "{time} {}{took}", view.show(&headline(rollout, now)))?;
+            let removed = rollout.removed_nodes.as_ref().map(|removed| format!("; {}", in_short(removed)));
+            let text = format!("{}{took}{}", headline(rollout, now), removed.unwrap_or_default());
+            writeln!(out, "{time} {}", view.show(&text))?;
         }
         for cause in causes {
             let is_new =

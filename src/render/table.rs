@@ -20,6 +20,9 @@ const NARROW_GAP: u16 = 2;
 /// The minimum width of the last column.
 const LEAST_SENTENCE: usize = 16;
 
+/// The minimum width of a column that is truncated.
+const LEAST_NAME: usize = 12;
+
 /// The width of the last column that other columns are dropped for.
 const ENOUGH_OF_A_SENTENCE: usize = 20;
 
@@ -32,6 +35,8 @@ pub struct Column<'a, Row> {
     shape: Shape,
     /// Columns of a narrow terminal are dropped by this rank, the lowest first; `None` if it always stays.
     rank: Option<u8>,
+    /// Whether its cells are truncated if nothing else is left to give way.
+    is_shrinkable: bool,
     cell: CellText<'a, Row>,
 }
 
@@ -52,7 +57,7 @@ enum Shape {
 
 impl<'a, Row> Column<'a, Row> {
     fn new(heading: &'a str, shape: Shape, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
-        Column { heading, shape, rank: None, cell: Box::new(cell) }
+        Column { heading, shape, rank: None, is_shrinkable: false, cell: Box::new(cell) }
     }
 
     /// Creates a column of text. Cells may be styled, and must be sanitized.
@@ -89,6 +94,13 @@ impl<Row> Column<'_, Row> {
     #[must_use]
     pub fn droppable(mut self, rank: u8) -> Self {
         self.rank = Some(rank);
+        self
+    }
+
+    /// Lets cells without styles be truncated on a terminal that is too narrow even without the droppable columns.
+    #[must_use]
+    pub fn shrinkable(mut self) -> Self {
+        self.is_shrinkable = true;
         self
     }
 }
@@ -140,6 +152,16 @@ pub fn write_with<Row>(
         Some(limit) if width(&layout, &cells, GAP) > limit => NARROW_GAP,
         _ => GAP,
     };
+    if let (Some(limit), [before @ .., last]) = (view.limit, layout.as_slice()) {
+        let widths: Vec<usize> = (0..layout.len()).map(|index| widest(&layout, &cells, index)).collect();
+        let is_cut = matches!(last.shape, Shape::Sentence | Shape::Fitted);
+        let least = if is_cut { widths[before.len()].min(LEAST_SENTENCE) } else { widths[before.len()] };
+        let needed = widths[..before.len()].iter().sum::<usize>() + usize::from(gap) * before.len() + least;
+        if let Some(index) = before.iter().position(|column| column.is_shrinkable) {
+            let room = widths[index].saturating_sub(needed.saturating_sub(limit)).max(LEAST_NAME);
+            cells.iter_mut().for_each(|row| row[index] = cut(&row[index], room, view.ascii));
+        }
+    }
     if let [before @ .., last] = layout.as_slice() {
         let taken: usize = (0..before.len()).map(|index| widest(&layout, &cells, index) + usize::from(gap)).sum();
         let room = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(taken).max(LEAST_SENTENCE));
@@ -150,7 +172,7 @@ pub fn write_with<Row>(
                 // In a pipe nothing is cut, but lists of names shorten themselves there, too.
                 Shape::Fitted => cut(&(last.cell)(row, room.min(view.names_room(0))), room, view.ascii),
                 Shape::Prose => {
-                    let lines: Vec<_> = cell.split('\n').flat_map(|line| wrap(line, room)).collect();
+                    let lines: Vec<_> = cell.split('\n').flat_map(|line| wrap(&untied(line, room), room)).collect();
                     lines.join("\n").replace(TIED, " ")
                 }
                 Shape::Text | Shape::Number => continue,
@@ -170,6 +192,13 @@ pub fn write_with<Row>(
         }
     }
     table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+}
+
+/// Gives up the ties of words that have no room.
+fn untied(line: &str, room: usize) -> String {
+    let words =
+        line.split(' ').map(|word| if columns(word) > room { word.replace(TIED, " ") } else { word.to_owned() });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the width that a table needs to show enough of its last column.

@@ -52,7 +52,16 @@ fn name(report: &WhatIfReport, view: &View) -> String {
 fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let (name, then, now) = (name(report, view), report.eligible_then, report.eligible_now);
     let nodes = count(report.nodes_total, "node");
+    let lost: usize = report.loses.iter().map(|group| group.count).sum();
     let mut line = match report.exists {
+        true if lost > 0 => {
+            let gained = match report.gains.len() {
+                0 => String::new(),
+                nodes => format!(" and gain {nodes}"),
+            };
+            let lost = count(lost, "node");
+            format!("{name} would lose {lost}{gained}; {then} of {nodes} would be eligible instead of {now}")
+        }
         false => format!("{name} does not exist yet; {then} of {nodes} would be eligible"),
         true if then == now => format!("{name}: {then} of {nodes} would be eligible, as many as now"),
         true => format!("{name}: {then} of {nodes} would be eligible instead of {now}"),
@@ -76,13 +85,14 @@ fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Resu
 }
 
 fn all_groups(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    // What is lost comes first: nothing else hurts as much.
+    let lost: usize = report.loses.iter().map(|group| group.count).sum();
+    groups("LOSES", lost, &report.loses, view, out)?;
+    row("GAINS", &report.gains, style::well, view, out)?;
     row("KEEPS", &report.keeps, style::context, view, out)?;
     if !report.missing.is_empty() {
         row("MISSING NOW", &report.missing, style::trouble, view, out)?;
     }
-    row("GAINS", &report.gains, style::well, view, out)?;
-    let lost: usize = report.loses.iter().map(|group| group.count).sum();
-    groups("LOSES", lost, &report.loses, view, out)?;
     let unfit: usize = report.does_not_fit.iter().map(|group| group.count).sum();
     groups("DOES NOT FIT", unfit, &report.does_not_fit, view, out)?;
     if !report.not_eligible.is_empty() && report.loses.is_empty() {

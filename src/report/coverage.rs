@@ -110,6 +110,9 @@ pub struct DaemonSetCoverage {
     /// What concerns the DaemonSet as a whole: that it is being deleted, that the controller has not observed its
     /// spec or refuses its selector, or a likely mistake that makes no node eligible. Usually empty.
     pub concerns: Vec<Reason>,
+    /// The nodes that a revision has removed within the last day; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed_nodes: Option<RemovedNodes>,
     /// What failing nodes have in common and available ones lack; usually empty.
     pub common_causes: Vec<CommonCause>,
     /// The primary reasons of nodes that have no available pod, run one they should not, or whose
@@ -125,6 +128,38 @@ pub struct DaemonSetCoverage {
     pub map: Option<NodeMap>,
     /// All nodes, eligible or not, by name; empty if only groups were requested.
     pub nodes: Vec<NodeCoverage>,
+}
+
+/// Nodes that a revision has removed: they are eligible under the template before it, and neither under its own nor under the
+/// current one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovedNodes {
+    /// The number of the revision.
+    pub revision: i64,
+    /// The number of the revision before it.
+    pub previous: i64,
+    /// When the revision was rolled out.
+    pub at: Timestamp,
+    /// The nodes, by name.
+    pub nodes: Vec<String>,
+    /// How many nodes are eligible under the revision before it.
+    pub eligible_before: usize,
+    /// What it has changed that decides about nodes, in short, such as `nodeSelector pool: general → gpu`.
+    pub changes: Vec<String>,
+    /// Whether they are more than half of the nodes.
+    pub most: bool,
+    /// What gives the nodes their pods back.
+    pub fix: Fix,
+    /// Whether `--accept fewer-nodes` accepts that.
+    pub accepted: bool,
+}
+
+impl RemovedNodes {
+    /// Returns whether so many nodes were removed that somebody should look, and nobody has accepted it.
+    pub fn needs_attention(&self) -> bool {
+        self.most && !self.accepted
+    }
 }
 
 /// Numbers of nodes, as docs/reports.md defines them. A number that could not be read is absent.
@@ -181,7 +216,9 @@ impl Counts {
 impl DaemonSetCoverage {
     /// Returns whether the DaemonSet needs attention.
     pub fn needs_attention(&self) -> bool {
-        self.counts.need_attention(!self.groups.is_empty() || !self.concerns.is_empty(), self.every_node)
+        let has_reason = !self.groups.is_empty() || !self.concerns.is_empty();
+        let is_removed = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+        self.counts.need_attention(has_reason || is_removed, self.every_node)
     }
 
     /// Returns whether no node is eligible.

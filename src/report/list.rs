@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::coverage::{Counts, Incomplete, Trouble};
+use super::coverage::{Counts, Incomplete, RemovedNodes, Trouble};
 use super::rollout_status::RolloutHold;
 use super::strategy::Strategy;
 
@@ -37,9 +37,10 @@ impl super::Report for ListReport {
 /// The status of a DaemonSet, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub enum FleetStatus {
-    /// Its rollout is blocked: see `status`.
+    /// Its rollout is not finished, and blocked: see `status`.
     Blocked,
-    /// Its rollout is complete, and other nodes need attention.
+    /// No rollout is under way, and nodes need attention: eligible ones without an available pod, others with one, or most of
+    /// the nodes that the last revision has removed.
     Degraded,
     /// The controller has not observed the current spec.
     NotObserved,
@@ -61,7 +62,9 @@ pub enum FleetStatus {
 impl ListRow {
     /// Returns whether the DaemonSet needs attention: as `coverage` counts it, or because its rollout is blocked.
     pub fn needs_attention(&self) -> bool {
-        self.status == FleetStatus::Blocked || self.counts.need_attention(!self.troubles.is_empty(), true)
+        let is_removed = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+        let has_reason = !self.troubles.is_empty() || is_removed;
+        self.status == FleetStatus::Blocked || self.counts.need_attention(has_reason, true)
     }
 }
 
@@ -94,7 +97,11 @@ pub struct ListRow {
     /// Whether the counters of its status agree with the recomputed ones; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_agrees: Option<bool>,
-    /// The primary reasons of its unhealthy nodes, most nodes first.
+    /// The nodes that a revision has removed within the last day; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed_nodes: Option<RemovedNodes>,
+    /// The primary reasons of its unhealthy nodes: what takes time and what is about other nodes than the eligible ones last,
+    /// then most nodes first.
     pub troubles: Vec<Trouble>,
     /// The primary reasons of the nodes that are not eligible and have no pod, most nodes first.
     pub not_eligible_reasons: Vec<Trouble>,

@@ -43,6 +43,10 @@ pub struct PartitionReport {
     pub partition: String,
     /// How many nodes should have a pod.
     pub desired: i64,
+    /// The nodes that become eligible with the new template and get a pod at once, by name.
+    pub nodes_gained: Vec<String>,
+    /// The nodes that the new template excludes, so that they lose their pod at once, by name.
+    pub nodes_lost: Vec<String>,
     /// The number of pods that stay on older revisions.
     pub keep: i64,
     /// The nodes that have a pod of an older revision.

@@ -91,6 +91,10 @@ impl PlanKind {
 pub struct Effect {
     /// How many nodes should have a pod.
     pub desired: i64,
+    /// The nodes that become eligible and get a pod at once, by name; empty if nodes could not be read.
+    pub nodes_gained: Vec<String>,
+    /// The nodes that are no longer eligible and lose their pod at once, by name; empty if nodes could not be read.
+    pub nodes_lost: Vec<String>,
     /// How many pods are of another revision than the DaemonSet's after the change; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<i64>,
@@ -211,6 +215,8 @@ pub enum WarningCode {
     CreationRefused,
     /// Pods that are deleted are not recreated, because their nodes are not eligible.
     NotRecreated,
+    /// A revision has removed most of the nodes within the last day, and they stay removed.
+    NodesRemoved,
 }
 
 /// A pod that keeps another revision.

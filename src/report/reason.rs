@@ -258,6 +258,17 @@ impl ReasonCode {
         self.class() == Class::Time
     }
 
+    /// Returns whether there is a pod that should not be there, which keeps no node from its available pod.
+    pub fn is_about_surplus_pods(self) -> bool {
+        matches!(
+            self,
+            ReasonCode::Misscheduled
+                | ReasonCode::PodOnIneligibleNode
+                | ReasonCode::DuplicatePod
+                | ReasonCode::OrphanedTarget
+        )
+    }
+
     /// Returns whether the pod has too little room beside the other pods of its node.
     pub fn is_lack_of_room(self) -> bool {
         self.class() == Class::Room

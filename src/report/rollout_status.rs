@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::coverage::{Incomplete, StatusDifference, Trouble};
+use super::coverage::{Incomplete, RemovedNodes, StatusDifference, Trouble};
 use super::fix::Fix;
 use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode};
@@ -34,8 +34,12 @@ impl super::Report for RolloutStatusReport {
 /// How far a rollout is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub enum Verdict {
-    /// The controller cannot act, other than to recreate failed pods, and no pod is about to become available.
+    /// The rollout is not finished: the controller cannot act, other than to recreate failed pods, and no pod is about to become
+    /// available.
     Blocked,
+    /// No rollout is under way, and eligible nodes have no available pod: no pod of an older revision remains, and the nodes
+    /// are at fault, or the revision was rolled out more than a day ago.
+    Degraded,
     /// The DaemonSet is being deleted.
     Deleting,
     /// The controller has not observed the current spec.
@@ -55,6 +59,7 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Blocked => "Blocked",
+            Verdict::Degraded => "Degraded",
             Verdict::Deleting => "Deleting",
             Verdict::NotObserved => "NotObserved",
             Verdict::Unknown => "Unknown",
@@ -89,6 +94,9 @@ pub struct RolloutStatus {
     /// The revision that `--to-revision` asked about; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested: Option<RequestedRevision>,
+    /// The nodes that a revision has removed within the last day; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed_nodes: Option<RemovedNodes>,
     /// Numbers of nodes.
     pub counts: RolloutCounts,
     /// How many nodes may be replaced at a time, and what uses that up; absent if nothing is replaced: under OnDelete, or

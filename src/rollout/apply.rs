@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::concurrent_edit;
-use super::difference::object::changes;
+use crate::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::{ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION};
 use crate::model::pod::Pod;

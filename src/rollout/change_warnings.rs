@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::difference::difference;
 use crate::coverage::revisions::controller_of;
+use crate::difference::difference;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;

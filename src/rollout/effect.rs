@@ -9,11 +9,13 @@ use crate::coverage::creation_is_refused;
 use crate::coverage::index::Index;
 use crate::coverage::revisions::{Revision, Revisions};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::plan::{Effect, Pace, PodOnNode};
 use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::rolling_update::{self, rolling_update};
+use crate::scheduling::should_run::DaemonPod;
 
 /// Computes what it means that a DaemonSet becomes `after`, whose template is the same.
 ///
@@ -50,7 +52,26 @@ pub(super) fn template_effect(
             Observation { nodes, current_hash: hash, creation_is_refused, now: snapshot.now }.effect(after, after)
         }
     };
-    Some(Effect { before: None, ..effect })
+    let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, after, snapshot);
+    Some(Effect { before: None, nodes_gained, nodes_lost, ..effect })
+}
+
+/// Returns the nodes that are eligible under one of two DaemonSets only: those of the second one, and those of the first, by
+/// name.
+pub(in crate::rollout) fn nodes_gained_and_lost(
+    before: &DaemonSet,
+    after: &DaemonSet,
+    snapshot: &Snapshot,
+) -> (Vec<String>, Vec<String>) {
+    let [before, after] = [before, after].map(|daemon_set| DaemonPod::new(&daemon_set.spec.template));
+    let eligible = |node: &Node| (before.decide(node).should_run, after.decide(node).should_run);
+    let of = |wanted: (bool, bool)| {
+        let nodes = snapshot.nodes.iter().filter(|node| eligible(node) == wanted);
+        let mut names: Vec<String> = nodes.map(|node| node.metadata.name.clone()).collect();
+        names.sort();
+        names
+    };
+    (of((false, true)), of((true, false)))
 }
 
 /// What the controller sees.
@@ -100,6 +121,8 @@ impl<'a> Observation<'a> {
         }
         Effect {
             desired,
+            nodes_gained: Vec::new(),
+            nodes_lost: Vec::new(),
             outdated: Some(count(outdated)),
             not_replaced: Some(count(not_replaced)),
             before: self.pace(before, desired),
@@ -161,6 +184,8 @@ fn effect_by_status(before: &DaemonSet, after: &DaemonSet) -> Effect {
     };
     Effect {
         desired,
+        nodes_gained: Vec::new(),
+        nodes_lost: Vec::new(),
         outdated: None,
         not_replaced: None,
         before: pace(before),

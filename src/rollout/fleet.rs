@@ -10,8 +10,9 @@ use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::coverage::{Counts, Trouble};
+use crate::report::coverage::{Counts, RemovedNodes, Trouble};
 use crate::report::list::{FleetStatus, ListReport, ListRow};
+use crate::report::reason::Class;
 use crate::report::rollout_status::Verdict;
 
 /// Reports how each DaemonSet of the snapshot is doing, most severe status first.
@@ -35,7 +36,7 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
     }
 }
 
-/// The status, whether nothing explains it, whether it is no critical DaemonSet, and the permille of
+/// The rank of the status, whether nothing explains it, whether it is no critical DaemonSet, and the permille of
 /// eligible nodes without an available pod.
 type Severity = (FleetStatus, bool, bool, Reverse<usize>);
 
@@ -52,7 +53,9 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
         false => status::verdict_of(index, daemon_set),
     };
     let hold = status::hold_of(index, daemon_set);
+    let has_lost_most = coverage.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
     let status = match fleet_status(verdict, &coverage.counts, &troubles) {
+        FleetStatus::Healthy | FleetStatus::NoNodes if has_lost_most => FleetStatus::Degraded,
         // The next revision will not be rolled out.
         FleetStatus::Healthy if hold.as_ref().is_some_and(|hold| hold.in_force) => FleetStatus::Paused,
         status => status,
@@ -74,13 +77,24 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
         images: template.containers.iter().map(|container| container.image.clone()).collect(),
         node_selector: template.node_selector.iter().map(|(key, value)| format!("{key}={value}")).collect(),
         status_agrees: coverage.status.agrees,
+        removed_nodes: coverage.removed_nodes,
         troubles,
         not_eligible_reasons: count_codes(coverage.not_eligible_groups.iter().map(|group| (group.code, group.count))),
     };
-    // A stopped rollout is no worse than pods that are missing, whatever else is under way.
-    let is_failing = row.troubles.iter().any(|trouble| trouble.count > 0 && !trouble.code.takes_time());
+    // A stopped rollout is no worse than pods that are missing, whatever else is under way. What nodes are at fault for may
+    // concern every DaemonSet of the cluster, and must not hide what fails because of itself.
+    let fails = |trouble: &Trouble| !matches!(trouble.code.class(), Class::Node | Class::Time);
+    let is_failing = row.troubles.iter().any(|trouble| trouble.count > 0 && fails(trouble));
     let is_settled = matches!(status, FleetStatus::NotObserved | FleetStatus::Deleting | FleetStatus::Unknown);
-    let rank = if is_failing && !is_settled { FleetStatus::Degraded } else { status.max(FleetStatus::Degraded) };
+    let rank = match status {
+        _ if is_settled => status,
+        FleetStatus::Blocked => status,
+        _ if is_failing || has_lost_most => FleetStatus::Blocked,
+        _ if row.troubles.iter().any(|trouble| trouble.count > 0 && !trouble.code.takes_time()) => {
+            FleetStatus::Degraded
+        }
+        status => status,
+    };
     ((rank, row.troubles.is_empty(), !is_critical, Reverse(share)), row)
 }
 
@@ -100,6 +114,7 @@ fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Trouble]) -> Flee
         Verdict::NotObserved => FleetStatus::NotObserved,
         Verdict::Unknown => FleetStatus::Unknown,
         Verdict::Blocked => FleetStatus::Blocked,
+        Verdict::Degraded => FleetStatus::Degraded,
         Verdict::Paused => FleetStatus::Paused,
         Verdict::Progressing => FleetStatus::Progressing,
         Verdict::Complete if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) => {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::difference::change_summary::in_a_few_words;
-use super::difference::difference;
 use crate::coverage::gaps;
 use crate::coverage::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
+use crate::difference::change_summary::in_a_few_words;
+use crate::difference::difference;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};

@@ -4,14 +4,12 @@
 //! [`hold`] plan a change, compute its [`effect`] and collect what may go wrong with it ([`change_warnings`]), `apply`
 //! carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when the controller has acted.
 //! [`partition`] stages a rollout node by node.
-//! [`difference`](mod@difference) compares two pod templates by meaning.
 
 #[cfg(feature = "live")]
 pub(crate) mod apply;
 mod change_warnings;
 #[cfg(feature = "live")]
 mod concurrent_edit;
-pub mod difference;
 mod effect;
 #[cfg(feature = "live")]
 pub(crate) mod events;

@@ -125,6 +125,8 @@ mod tests {
         let (outdated, not_replaced, before, revisions_deleted) = (None, None, None, None);
         Effect {
             desired,
+            nodes_gained: Vec::new(),
+            nodes_lost: Vec::new(),
             outdated,
             not_replaced,
             before,

@@ -9,6 +9,7 @@ use crate::coverage::revisions::{Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
+use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::{Warning, WarningCode};
 use crate::report::reason::Reason;
@@ -62,15 +63,28 @@ pub(crate) fn replacement_warnings(
 ) -> Vec<Warning> {
     let index = Index::new(snapshot);
     let situation = Situation::new(&index, revisions.daemon_set);
+    let removed = situation.coverage.removed_nodes.as_ref().filter(|_| replacement.is_same_template);
+    let removed = removed.filter(|removed| removed.needs_attention()).map(nodes_removed);
     let replaced = if situation.is_known { replaced(&situation, replacement) } else { Vec::new() };
     if replaced.is_empty() {
-        return Vec::new();
+        return removed.into_iter().collect();
     }
     let failing = replacement.is_same_template.then(|| failing_revision(&situation, revisions)).flatten();
     let refusal = creation_refusal(&index, revisions.daemon_set);
     let refused = refusal.map(|refusal| refused(&situation, replacement, refusal));
     let lost = replacement.includes_ineligible.then(|| not_recreated(&index, replacement, &replaced)).flatten();
-    failing.into_iter().chain(refused).chain(lost).collect()
+    removed.into_iter().chain(failing).chain(refused).chain(lost).collect()
+}
+
+/// Warns that a revision has removed nodes, which do not get their pods back.
+fn nodes_removed(removed: &RemovedNodes) -> Warning {
+    let RemovedNodes { revision, nodes, eligible_before, changes, fix, .. } = removed;
+    let message = format!(
+        "revision {revision} removed {} of {eligible_before} nodes ({}), and this does not give them their pods back",
+        nodes.len(),
+        changes.join(", ")
+    );
+    Warning { fix: Some(fix.clone()), ..Warning::new(WarningCode::NodesRemoved, message) }
 }
 
 /// Returns the pods that are replaced, with their nodes.

@@ -1,12 +1,12 @@
 //! A restart, and what prevents it from having an effect.
 
 use super::change_warnings::{self, Written};
-use super::difference::difference;
 use super::effect::template_effect;
 use super::pace_warnings::template_at_once;
 use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use crate::coverage::revisions::Revisions;
+use crate::difference::difference;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::Plan;

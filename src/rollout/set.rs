@@ -2,13 +2,13 @@
 //! cluster, and what they may break.
 
 use super::change_warnings::{self, Written};
-use super::difference::object;
 use super::effect::effect;
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
 use crate::coverage::revisions::Revisions;
+use crate::difference::object;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;

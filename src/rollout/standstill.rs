@@ -49,7 +49,7 @@ impl Standstills {
 impl Standstill {
     fn of(rollout: &RolloutStatus, before: Option<Self>, now: Instant) -> Option<Self> {
         let progress = (rollout.revision.as_ref().map(|revision| revision.number), rollout.counts.updated_available);
-        if matches!(rollout.verdict, Verdict::Blocked | Verdict::Paused) {
+        if matches!(rollout.verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused) {
             let since = before.map_or(now, |before| before.since);
             return Some(Standstill { since, attempt_since: None, progress });
         }

@@ -1,12 +1,12 @@
 //! Which revision to roll back to, and what that changes.
 
 use super::change_warnings::{self, Written};
-use super::difference::difference;
 use super::effect::template_effect;
 use super::pace_warnings::template_at_once;
 use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use crate::coverage::revisions::{Revision, Revisions};
+use crate::difference::difference;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::Plan;
 use crate::report::plan::{ChangePlan, PlanKind, WarningCode};

@@ -156,7 +156,7 @@ impl Running {
     }
 }
 
-const BLOCKED: &str = "team/agent is blocked: 1 of 1 node updated; 1 unavailable";
+const DEGRADED: &str = "team/agent is degraded: revision 7 is rolled out to 1 node; 1 unavailable";
 const COMPLETE: &str = "team/agent is complete: revision 7 is available on its only node";
 
 #[test]
@@ -167,7 +167,7 @@ fn a_rollout_is_followed_to_its_end() {
     following.send(PODS, "MODIFIED", &ready_pod());
     let (code, lines, err) = running.end();
     assert_eq!((code, err.as_str()), (Some(0), ""), "{lines:#?}");
-    assert!(lines.first().is_some_and(|line| line == BLOCKED), "{lines:#?}");
+    assert!(lines.first().is_some_and(|line| line == DEGRADED), "{lines:#?}");
     assert!(lines[1].starts_with("team/agent: Unexplained on n1: "), "{lines:#?}");
     assert!(lines[2].starts_with(COMPLETE), "{lines:#?}");
     assert!(
@@ -187,7 +187,7 @@ fn with_json_each_change_is_an_object_on_a_line() {
     let verdict = |line: &String| serde_json::from_str::<Value>(line).unwrap()["daemonSets"][0]["verdict"].clone();
     assert_eq!(
         (code, lines.iter().map(verdict).collect::<Vec<_>>()),
-        (Some(0), vec![json!("Blocked"), json!("Complete")])
+        (Some(0), vec![json!("Degraded"), json!("Complete")])
     );
 }
 
@@ -195,7 +195,7 @@ fn with_json_each_change_is_an_object_on_a_line() {
 fn a_rollout_that_stays_blocked_ends_the_watch_with_the_reason() {
     let following = Following::new();
     let (code, lines, _) = following.start(&["--fail-fast", "--blocked-for", "1s", "--progress", "none"]).end();
-    assert_eq!((code, lines[0].as_str()), (Some(3), BLOCKED), "{lines:#?}");
+    assert_eq!((code, lines[0].as_str()), (Some(3), DEGRADED), "{lines:#?}");
     assert!(lines.iter().any(|line| line.starts_with("Unexplained")), "{lines:#?}");
 }
 
@@ -203,7 +203,7 @@ fn a_rollout_that_stays_blocked_ends_the_watch_with_the_reason() {
 fn a_watch_ends_after_its_timeout() {
     let following = Following::new();
     let (code, lines, err) = following.start(&["--timeout", "1s"]).end();
-    assert_eq!((code, lines[0].as_str()), (Some(4), BLOCKED));
+    assert_eq!((code, lines[0].as_str()), (Some(4), DEGRADED));
     assert_eq!(err, "error: timed out: not every rollout is done\nhint: the rollouts continue\n");
 }
 
@@ -228,7 +228,7 @@ fn an_interrupted_watch_leaves_the_last_state() {
     let (code, lines, err) = running.interrupt();
     assert_eq!(code, Some(130), "{lines:#?}");
     // The line, and the screen.
-    assert_eq!(lines.iter().filter(|line| *line == BLOCKED).count(), 2, "{lines:#?}");
+    assert_eq!(lines.iter().filter(|line| *line == DEGRADED).count(), 2, "{lines:#?}");
     assert_eq!(err, "error: interrupted\nhint: the rollouts continue\n");
 }
 

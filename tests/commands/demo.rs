@@ -8,7 +8,7 @@ use crate::support::expectations::DEMO;
 
 /// Command lines, each with what its first two lines must say.
 const FIRST_SCREENS: [(&str, &[&str]); 14] = [
-    ("", &["15 DaemonSets on 26 nodes", "5 blocked"]),
+    ("", &["15 DaemonSets on 26 nodes", "1 blocked, 5 degraded"]),
     ("coverage", &["of 15 DaemonSets need attention"]),
     ("coverage fluent-bit -n logging", &["23 of 26", "3"]),
     ("coverage falco -n falco", &["20 of 26", "kernel 6.12"]),

@@ -4,6 +4,7 @@ mod agreement;
 mod completion;
 mod control_plane;
 mod json_path;
+mod losing_nodes;
 mod random_rollouts;
 mod recordings;
 mod revisions;

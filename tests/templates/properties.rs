@@ -1,10 +1,10 @@
 //! The differences between templates lead from one to the other, and there are none where both mean the same.
 
+use kubectl_ds::difference::change_summary::in_a_few_words;
+use kubectl_ds::difference::difference;
 use kubectl_ds::model::template::Template;
 use kubectl_ds::model::template_types::PodTemplateSpec;
 use kubectl_ds::report::change::{Change, Op, Step};
-use kubectl_ds::rollout::difference::change_summary::in_a_few_words;
-use kubectl_ds::rollout::difference::difference;
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
+use kubectl_ds::difference::difference;
 use kubectl_ds::model::template::Template;
-use kubectl_ds::rollout::difference::difference;
 use serde_json::Value;
 
 use super::apply::apply;

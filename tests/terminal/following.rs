@@ -26,7 +26,7 @@ fn a_rollout_is_redrawn_in_place_and_leaves_a_summary() {
     let following = Following::new();
     let mut run = start(&following, &[], &[], (80, 24));
     run.wait_for("the map", |rows| has(rows, "✗ 1 failing"));
-    run.wait_for("the verdict", |rows| has(rows, "team/agent is blocked"));
+    run.wait_for("the verdict", |rows| has(rows, "team/agent is degraded"));
     following.send(PODS, "MODIFIED", &ready_pod());
     let (code, rows, written) = run.end();
     assert_eq!(code, Some(0), "{rows:#?}");
@@ -46,10 +46,10 @@ fn a_terminal_may_be_resized() {
     for (columns, rows) in [(60, 24), (100, 40), (40, 40), (200, 50), (40, 10)] {
         run.resize(columns, rows);
         // What is drawn for a size uses its width.
-        let reach = if columns < 64 { "team/agent is blocked: 1 of 1 node" } else { "updated; 1 unavailable" };
+        let reach = if columns < 64 { "team/agent is degraded: revision 7" } else { "1 node; 1 unavailable" };
         let limit = usize::from(columns);
         run.wait_for("the screen", |rows| {
-            count(rows, "team/agent is blocked") == 1
+            count(rows, "team/agent is degraded") == 1
                 && has(rows, reach)
                 && rows.iter().all(|row| row.chars().count() < limit)
         });
@@ -67,7 +67,7 @@ fn ctrl_c_leaves_the_last_state() {
     run.signal("INT");
     let (code, rows, _) = run.end();
     assert_eq!(code, Some(130), "{rows:#?}");
-    assert_eq!(count(&rows, "team/agent is blocked"), 1, "{rows:#?}");
+    assert_eq!(count(&rows, "team/agent is degraded"), 1, "{rows:#?}");
     assert!(has(&rows, "error: interrupted") && has(&rows, "hint: the rollouts continue"), "{rows:#?}");
 }
 
@@ -101,7 +101,7 @@ fn a_terminal_that_cannot_be_redrawn_gets_lines() {
         let run = start(&following, &["--timeout", "1s"], &environment, size);
         let (code, _, written) = run.end();
         assert_eq!(code, Some(4), "{written}");
-        assert!(!written.contains("\u{1b}[?2026h") && written.contains("Z team/agent is blocked"), "{written:?}");
+        assert!(!written.contains("\u{1b}[?2026h") && written.contains("Z team/agent is degraded"), "{written:?}");
     }
 }
 
@@ -116,5 +116,5 @@ fn the_end_of_a_daemon_set_is_reported_below_its_last_state() {
     let (code, rows, _) = run.end();
     assert_eq!(code, Some(1), "{rows:#?}");
     assert_eq!(rows.last().unwrap(), "error: DaemonSet team/agent was deleted while it was watched", "{rows:#?}");
-    assert_eq!(count(&rows, "team/agent is blocked"), 1, "{rows:#?}");
+    assert_eq!(count(&rows, "team/agent is degraded"), 1, "{rows:#?}");
 }

@@ -11,6 +11,7 @@ use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::index::Index;
 use crate::coverage::revisions::{Revisions, name_of};
 use crate::coverage::strategy;
+use crate::difference::object;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, live_strategy};
 use crate::model::int_or_percent::IntOrPercent;
@@ -22,8 +23,7 @@ use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
 use crate::report::plan::{PodOnNode, Warning, WarningCode};
 use crate::rollout::change_warnings::{self, Written};
-use crate::rollout::difference::object;
-use crate::rollout::effect::effect;
+use crate::rollout::effect::{effect, nodes_gained_and_lost};
 use crate::rollout::hold::{holder, who_puts_back};
 use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
 use crate::rollout::planned::{patch_of, with_template};
@@ -252,6 +252,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     };
     // That of an Advanced DaemonSet is never suspended; pods that are skipped keep it suspended.
     let restores_strategy = !is_advanced && kept(keep, desired) == 0 && skipped.is_empty();
+    let (nodes_gained, nodes_lost) = nodes_gained_and_lost(daemon_set, &after, snapshot);
     let report = PartitionReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "PartitionReport".to_owned(),
@@ -267,6 +268,8 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         not_applied: not_applied(daemon_set, &request.template),
         partition: keep.to_string(),
         desired: count(desired),
+        nodes_gained,
+        nodes_lost,
         keep: count(kept(keep, desired)),
         old: count(old),
         update: count(if is_advanced { needed } else { nodes.len() }),

@@ -4,12 +4,12 @@ use serde_json::{Map, Value};
 
 use super::plan::Refusal;
 use crate::coverage::revisions::{Revisions, name_of};
+use crate::difference::object;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
 use crate::plan::Plan;
 use crate::report::change::Change;
-use crate::rollout::difference::object;
 
 /// The template that is rolled out.
 #[derive(Debug, Clone, PartialEq)]

@@ -656,7 +656,7 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
         (
             with_strategy(two_revisions(), json!({"rollingUpdate": {"maxUnavailable": 2}})),
             &["unreachable new crashing", "new"],
-            Verdict::Blocked,
+            Verdict::Degraded,
             &[],
         ),
         (refused(two_revisions()), &["no pod", "old", "old"], Verdict::Blocked, &[undo]),
@@ -821,4 +821,24 @@ fn a_revision_that_lacks_a_default_of_the_live_template_is_current_for_every_com
         assert_eq!((plan.from_revision, plan.to_revision), (Some(2), Some(1)));
         assert_eq!(revisions.back(1).map(|revision| revision.number()), Some(1));
     }
+}
+
+/// Seven DaemonSets that wait for two dead nodes must not hide the one whose rollout is stuck.
+#[test]
+fn only_a_rollout_that_is_not_finished_is_blocked() {
+    let long_ago = |mut world: World| {
+        for revision in &mut world.snapshot.controller_revisions {
+            revision.metadata.creation_timestamp = serde_json::from_value(json!("2026-02-01T00:00:00Z")).unwrap();
+        }
+        world
+    };
+    let nodes = |states: &[&str]| status(with_states(two_revisions(), states)).verdict;
+    assert_eq!(nodes(&["unreachable new crashing", "new", "new"]), Verdict::Degraded);
+    assert_eq!(nodes(&["unreachable new crashing", "old", "new"]), Verdict::Blocked);
+    // The new revision has replaced all pods, and fails.
+    assert_eq!(nodes(&["unreachable new crashing", "new crashing", "new"]), Verdict::Blocked);
+    assert_eq!(nodes(&["new crashing", "new crashing"]), Verdict::Blocked);
+    let since = status(long_ago(with_states(two_revisions(), &["new crashing", "new"])));
+    assert_eq!((since.verdict, since.causes[0].code), (Verdict::Degraded, ReasonCode::CrashLooping));
+    assert_eq!(status(long_ago(with_states(two_revisions(), &["new crashing", "old"]))).verdict, Verdict::Blocked);
 }

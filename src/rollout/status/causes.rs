@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::next_step::NextStep;
 use super::situation::{RolloutNode, Situation};
+use crate::coverage::group::count_codes;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::report::coverage::Trouble;
 use crate::report::reason::ReasonCode;
@@ -50,17 +51,9 @@ pub(super) fn other_troubles(situation: &Situation<'_>, causes: &[Cause]) -> Vec
     let held_up: HashSet<&str> = causes.iter().flat_map(|cause| &cause.nodes).map(String::as_str).collect();
     let others = situation.coverage.groups.iter().map(|group| {
         let count = group.nodes.iter().filter(|node| !held_up.contains(node.as_str())).count();
-        Trouble { code: group.code, count }
+        (group.code, count)
     });
-    let mut troubles: Vec<Trouble> = Vec::new();
-    for other in others.filter(|other| other.count > 0) {
-        match troubles.iter_mut().find(|trouble| trouble.code == other.code) {
-            Some(trouble) => trouble.count += other.count,
-            None => troubles.push(other),
-        }
-    }
-    troubles.sort_by_key(|trouble| std::cmp::Reverse(trouble.count));
-    troubles
+    count_codes(others.filter(|(_, count)| *count > 0))
 }
 
 /// Returns the budget of a rolling update, and what uses it up.

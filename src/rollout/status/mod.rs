@@ -23,11 +23,11 @@ mod way_out;
 
 use std::collections::BTreeMap;
 
-use super::difference::change_summary::in_a_few_words;
-use super::difference::difference;
 use crate::coverage::gaps;
 use crate::coverage::index::Index;
 use crate::coverage::revisions::{Revision, Revisions};
+use crate::difference::change_summary::in_a_few_words;
+use crate::difference::difference;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::pod::Pod;
@@ -126,6 +126,7 @@ fn status<'a>(
             let current = index.knows(Kind::ControllerRevisions, namespace).then_some(is_current);
             RequestedRevision { number, current }
         }),
+        removed_nodes: situation.coverage.removed_nodes.clone(),
         counts: counts(&situation, is_known),
         budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),
         concerns: situation.coverage.concerns.clone(),

@@ -1,13 +1,18 @@
 //! The verdict on a rollout.
 
 use super::next_step::NextStep;
-use super::situation::Situation;
+use super::situation::{RolloutNode, Situation};
 use crate::model::daemon_set::UpdateStrategy;
+use crate::report::age::seconds_between;
+use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::Verdict;
+
+/// After how many seconds pods that fail are no longer taken for a rollout that has replaced all of them: after a day.
+const FINISHED: i64 = 86_400;
 
 /// Judges a rollout.
 ///
-/// It is Blocked only if the controller has nothing to do that the API server would accept, and no pod is about to
+/// It is Blocked only if it is not finished, and the controller has nothing to do that the API server would accept, and no pod is about to
 /// become available by itself; or if the controller does not notice that it has something to do. That it recreates pods
 /// that have failed, with a growing delay, does not count: they fail like crashing containers that are restarted.
 pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict {
@@ -39,7 +44,31 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict
                 || step.update().is_some_and(|update| !update.retained.is_empty() && update.candidates.is_empty())
         }
     };
-    if has_old_pods && is_suspended { Verdict::Paused } else { Verdict::Blocked }
+    match () {
+        () if has_old_pods && is_suspended => Verdict::Paused,
+        () if is_finished(situation) => Verdict::Degraded,
+        () => Verdict::Blocked,
+    }
+}
+
+/// Returns whether the rollout is over, although not every node has an available pod: no pod of an older revision remains, and
+/// either only nodes are at fault, or it began long ago.
+fn is_finished(situation: &Situation<'_>) -> bool {
+    if situation.controller_silent_since.is_some() || situation.nodes.iter().any(|node| node.old.is_some()) {
+        return false;
+    }
+    let began = situation.rolled_out_at();
+    let is_long_ago = began.is_some_and(|began| seconds_between(began, situation.now()) >= FINISHED);
+    let is_down = |node: &RolloutNode<'_>| {
+        let ready = situation.index.node(node.name).and_then(|node| node.condition("Ready"));
+        ready.is_some_and(|ready| ready.status != "True")
+    };
+    let is_at_fault = |node: &RolloutNode<'_>| match node.reason {
+        // A finalizer or a container that does not end is the pod's.
+        Some(ReasonCode::StuckTerminating) => is_down(node),
+        reason => reason.is_some_and(|code| code.class() == Class::Node),
+    };
+    is_long_ago || situation.nodes.iter().all(|node| !node.eligible || node.is_done || is_at_fault(node))
 }
 
 fn is_complete(situation: &Situation<'_>) -> bool {

@@ -32,7 +32,8 @@ pub(super) fn way_out(
 ) -> Vec<Fix> {
     let revision_fails = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision);
     let hold = Hold::of(situation.daemon_set);
-    let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Paused) && situation.controller_silent_since.is_none();
+    let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
+        && situation.controller_silent_since.is_none();
     let fixes = match verdict {
         Verdict::Deleting | Verdict::NotObserved | Verdict::Unknown => Vec::new(),
         // Whoever looks may not know of the hold, whether anything is stuck or not.
@@ -44,7 +45,11 @@ pub(super) fn way_out(
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if revision_fails => vec![undo(situation, revisions, true)],
-        Verdict::Blocked if situation.nodes.iter().any(is_piled_up) => vec![delete_failed(situation)],
+        Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(is_piled_up) => {
+            vec![delete_failed(situation)]
+        }
+        // Nothing is rolled out: each cause has its own advice.
+        Verdict::Degraded => Vec::new(),
         Verdict::Paused => vec![replace_one(situation), rolling_update(situation, revisions)],
         _ => vec![
             orphan(situation, step),

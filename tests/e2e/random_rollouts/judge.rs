@@ -307,7 +307,7 @@ impl<'a> Judge<'a> {
                 return wrong("users of the budget");
             }
         }
-        let is_stopped = matches!(status.verdict, Verdict::Blocked | Verdict::Paused);
+        let is_stopped = matches!(status.verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused);
         if is_stopped && status.stalled_since.is_none() {
             let next = &status.next;
             // While surging, the controller recreates failed pods without a pause.

@@ -362,13 +362,14 @@ impl Rollout {
             // Where pods fail as fast as they are created, nothing stands still for the program to say the same.
             let is_restless = said_since.elapsed() >= RESTLESS;
             match verdict {
-                Verdict::Blocked if is_restless && since.elapsed() < BLOCKED => {
+                Verdict::Blocked | Verdict::Degraded if is_restless && since.elapsed() < BLOCKED => {
                     self.help(&status);
                     said = None;
                 }
-                Verdict::Complete | Verdict::Blocked | Verdict::Paused if since.elapsed() < BLOCKED => {}
+                Verdict::Complete | Verdict::Blocked | Verdict::Degraded | Verdict::Paused
+                    if since.elapsed() < BLOCKED => {}
                 Verdict::Complete => return,
-                Verdict::Blocked | Verdict::Paused => {
+                Verdict::Blocked | Verdict::Degraded | Verdict::Paused => {
                     if self.is_told_by_the_program(&status, seen) {
                         self.help(&status);
                         said = None;

@@ -95,6 +95,9 @@ fn in_container(change: &Change, container: &str, path: &[&str]) -> String {
 /// Summarizes a change in the pod spec outside of containers.
 fn in_pod(change: &Change, path: &[&str]) -> String {
     match path {
+        ["nodeSelector", key] if change.op == Op::Replace => {
+            with_values(&format!("nodeSelector {}:", short_key(key)), change)
+        }
         ["nodeSelector", key] => signed(change, &pair("nodeSelector", short_key(key), change)),
         ["affinity", kind] => signed(change, kind),
         ["affinity", kind, ..] => (*kind).to_owned(),
@@ -284,7 +287,7 @@ mod tests {
                 json!("IfNotPresent"),
                 "imagePullPolicy agent Always → IfNotPresent",
             ),
-            ("spec.nodeSelector[disk]", json!("hdd"), json!("ssd"), "nodeSelector disk=ssd"),
+            ("spec.nodeSelector[disk]", json!("hdd"), json!("ssd"), "nodeSelector disk: hdd → ssd"),
             ("spec.nodeSelector[disk]", json!("ssd"), json!(null), "-nodeSelector disk"),
             (
                 "spec.tolerations[dedicated=gpu:NoSchedule]",

@@ -1,0 +1,173 @@
+//! Nodes that a revision has taken the DaemonSet's pods from: it is rolled out, and every pod that it wants is available, but it
+//! wants fewer of them.
+
+use std::cmp::Reverse;
+
+use super::index::Index;
+use super::revisions::{Revision, Revisions, name_of};
+use crate::difference::change_summary::in_a_few_words;
+use crate::difference::difference;
+use crate::model::daemon_set::{DaemonSet, PodTemplate};
+use crate::model::snapshot::Kind;
+use crate::model::template::Template;
+use crate::report::age::seconds_between;
+use crate::report::change::{Change, Path};
+use crate::report::coverage::RemovedNodes;
+use crate::report::fix::{Command, Fix};
+use crate::scheduling::should_run::DaemonPod;
+
+/// For how many seconds after its rollout a revision is held against the one before it: for a day.
+const RECENT: i64 = 86_400;
+
+/// The fields of a pod spec that decide on which nodes the pod should run.
+const DECIDING: [&str; 5] = ["affinity", "hostNetwork", "nodeName", "nodeSelector", "tolerations"];
+
+/// Returns the nodes that a recent revision has removed and that the current template still excludes; of several such
+/// revisions those of the one that has removed the most.
+///
+/// The templates are compared on the nodes as they are now, so that taints and labels that have changed count for both.
+pub(super) fn removed_nodes<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Option<RemovedNodes> {
+    if daemon_set.metadata.is_terminating() || !index.knows(Kind::Nodes, "") {
+        return None;
+    }
+    let revisions = index.revisions(daemon_set);
+    let current = revisions.all.iter().position(|revision| revision.is_current)?;
+    let is_recent = |revision: &&Revision<'_>| {
+        let began = revision.object.rollout_began_at();
+        began.is_some_and(|began| seconds_between(began, index.now()) < RECENT)
+    };
+    let recent = revisions.all[current..].iter().take_while(is_recent);
+    let steps = recent.zip(&revisions.all[current + 1..]);
+    let removed = steps.filter_map(|(revision, before)| removed_by(index, &revisions, revision, before));
+    // Of those alike, the newest.
+    removed.min_by_key(|removed| Reverse(removed.nodes.len()))
+}
+
+fn removed_by(
+    index: &Index<'_>,
+    revisions: &Revisions<'_>,
+    revision: &Revision<'_>,
+    before: &Revision<'_>,
+) -> Option<RemovedNodes> {
+    let daemon_set = revisions.daemon_set;
+    let (template, template_before) = (revision.template.as_ref().ok()?, before.template.as_ref().ok()?);
+    let changes = deciding(difference(template_before, template));
+    if changes.is_empty() {
+        return None;
+    }
+    let (pod, pod_before) = (pod_of(template)?, pod_of(template_before)?);
+    let live = DaemonPod::new(&daemon_set.spec.template);
+    let eligible_before = index.nodes.iter().filter(|node| pod_before.decide(node).should_run);
+    let eligible_before: Vec<_> = eligible_before.collect();
+    let is_removed = |pod: &DaemonPod, number: usize| !pod.decide(eligible_before[number]).should_run;
+    let nodes: Vec<String> = (0..eligible_before.len())
+        .filter(|number| is_removed(&pod, *number) && is_removed(&live, *number))
+        .map(|number| eligible_before[number].metadata.name.clone())
+        .collect();
+    if nodes.is_empty() {
+        return None;
+    }
+    let metadata = &daemon_set.metadata;
+    let command = |verb: &str, flag: &str, value: String| {
+        let name = name_of(daemon_set).short();
+        Some(Command::kubectl(&["ds", verb]).namespace(&metadata.namespace).flag(flag, value).name(name))
+    };
+    let fix = if revision.is_current {
+        let advice = "to give these nodes their pods back, roll back".to_owned();
+        Fix { advice, command: command("undo", "--to-revision", before.number().to_string()) }
+    } else {
+        // To roll back would take back what later revisions have changed.
+        let advice = "to give these nodes their pods back, take back what the revision has changed".to_owned();
+        let numbers = format!("{}..{}", before.number(), revision.number());
+        Fix { advice, command: command("history", "--diff", numbers) }
+    };
+    Some(RemovedNodes {
+        revision: revision.number(),
+        previous: before.number(),
+        at: revision.object.rollout_began_at()?,
+        most: nodes.len() * 2 > eligible_before.len(),
+        eligible_before: eligible_before.len(),
+        nodes,
+        changes: in_a_few_words(&changes),
+        fix,
+        accepted: false,
+    })
+}
+
+/// Returns the changes that decide on which nodes a pod should run.
+fn deciding(changes: Vec<Change>) -> Vec<Change> {
+    let spec = Path::default().field("spec");
+    let fields = DECIDING.map(|field| spec.field(field));
+    let is_within = |change: &Change| fields.iter().any(|field| change.path.0.starts_with(&field.0));
+    changes.into_iter().filter(is_within).collect()
+}
+
+/// Returns the pod of a template; `None` if a field that decides has the wrong type.
+fn pod_of(template: &Template) -> Option<DaemonPod> {
+    let template: PodTemplate = serde_json::from_value(template.value().clone()).ok()?;
+    Some(DaemonPod::new(&template))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::coverage::test_support::{World, world};
+    use crate::report::coverage::RemovedNodes;
+
+    /// The revisions of these pod specs, the last of which is that of the DaemonSet, each rolled out at a time; 15 nodes of the
+    /// pool `general`, and 2 of the pool `gpu`.
+    fn removed(revisions: &[(&str, Value)]) -> Option<RemovedNodes> {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        for (number, (time, spec)) in (1_i64..).zip(revisions) {
+            world = world.template(spec.clone()).revision_of_image(&format!("r{number}"), number, "agent:2");
+            let revision = world.snapshot.controller_revisions.last_mut().unwrap();
+            revision.metadata.creation_timestamp = serde_json::from_value(json!(time)).unwrap();
+        }
+        let pools = (0..17).map(|number| (number, if number < 15 { "general" } else { "gpu" }));
+        let world = pools.fold(world, |world: World, (number, pool)| {
+            world.node(&format!("n{number:02}"), json!({"metadata": {"labels": {"pool": pool}}}))
+        });
+        world.coverage().removed_nodes
+    }
+
+    fn pool(pool: &str) -> Value {
+        json!({"nodeSelector": {"pool": pool}, "tolerations": null})
+    }
+
+    const EARLY: &str = "2026-02-01T00:00:00Z";
+    const NOW: &str = "2026-03-01T11:59:56Z";
+
+    #[test]
+    fn a_revision_that_fewer_nodes_are_eligible_for_is_told_with_what_it_has_changed() {
+        let typo = removed(&[(EARLY, pool("general")), (NOW, pool("genral"))]).unwrap();
+        assert_eq!((typo.revision, typo.previous, typo.nodes.len(), typo.eligible_before), (2, 1, 15, 15));
+        assert_eq!((typo.most, typo.changes), (true, vec!["nodeSelector pool: general → genral".to_owned()]));
+        let command = typo.fix.command.unwrap().to_string();
+        assert_eq!(command, "kubectl ds undo -n default --to-revision 1 agent");
+        let all_of = removed(&[(EARLY, json!({})), (NOW, pool("gpu"))]).unwrap();
+        assert_eq!((all_of.nodes.len(), all_of.eligible_before, all_of.most), (15, 17, true));
+        let few = removed(&[(EARLY, json!({})), (NOW, pool("general"))]).unwrap();
+        assert_eq!((few.nodes.as_slice(), few.most), (&["n15".to_owned(), "n16".to_owned()][..], false));
+    }
+
+    #[test]
+    fn what_a_revision_adds_or_another_one_gives_back_is_not_removed() {
+        assert_eq!(removed(&[(EARLY, pool("gpu")), (NOW, json!({"nodeSelector": null}))]), None);
+        assert_eq!(removed(&[(EARLY, pool("general")), (NOW, pool("genral")), (NOW, pool("general"))]), None);
+        assert_eq!(removed(&[(NOW, pool("general"))]), None);
+    }
+
+    #[test]
+    fn it_counts_for_a_day_even_if_another_revision_follows() {
+        let at = |time: &str| removed(&[(EARLY, pool("general")), (time, pool("gpu"))]).is_some();
+        assert_eq!([at("2026-02-28T12:00:01Z"), at("2026-02-28T12:00:00Z")], [true, false]);
+        let mut with_more = pool("gpu");
+        with_more["terminationGracePeriodSeconds"] = json!(5);
+        let later = removed(&[(EARLY, pool("general")), (NOW, pool("gpu")), (NOW, with_more)]).unwrap();
+        assert_eq!((later.revision, later.previous), (2, 1));
+        // The rollback would take back the other change, too.
+        assert_eq!(later.fix.command.unwrap().to_string(), "kubectl ds history -n default --diff 1..2 agent");
+    }
+}

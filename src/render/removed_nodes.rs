@@ -1,0 +1,44 @@
+//! Nodes that a revision has removed.
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+
+use super::coverage::what_to_do;
+use super::style;
+use super::text::{some_of, wrap};
+use super::view::View;
+use crate::report::age::{format_age, seconds_between};
+use crate::report::coverage::RemovedNodes;
+
+/// Writes which revision has removed nodes, which ones, and what gives them their pods back.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn write(removed: &RemovedNodes, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let styled = if removed.needs_attention() { style::trouble } else { style::moving };
+    for line in wrap(&view.show(&sentence(removed, now)), view.width) {
+        writeln!(out, "{}", styled(line))?;
+    }
+    let lead = "  removed: ";
+    writeln!(out, "{lead}{}", view.show(&some_of(&removed.nodes, view.width.saturating_sub(lead.len()))))?;
+    if removed.accepted { Ok(()) } else { what_to_do(&removed.fix, "", view, out) }
+}
+
+/// Returns which revision has removed how many nodes, when, and by what.
+pub(super) fn sentence(removed: &RemovedNodes, now: Timestamp) -> String {
+    let age = format_age(seconds_between(removed.at, now));
+    let accepted = if removed.accepted { "; accepted" } else { "" };
+    format!("{} {age} ago ({}){accepted}", in_short(removed), removed.changes.join(", "))
+}
+
+/// Returns which revision has removed how many nodes.
+pub(super) fn in_short(removed: &RemovedNodes) -> String {
+    let nodes = match (removed.nodes.len(), removed.eligible_before) {
+        (1, 1) => "the only node".to_owned(),
+        (nodes, before) if nodes == before => format!("all {nodes} nodes"),
+        (nodes, before) => format!("{nodes} of {before} nodes"),
+    };
+    format!("revision {} removed {nodes}", removed.revision)
+}

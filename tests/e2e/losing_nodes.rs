@@ -1,0 +1,154 @@
+//! A DaemonSet that loses its nodes: to a revision, which looks like a complete rollout, and to nodes that are down, which look
+//! like a blocked one. What is printed is pasted as it is.
+
+use serde_json::{Value, json};
+
+use super::rollouts::program::{Run, run, run_on};
+use crate::support::control_plane::{ControlPlane, Options};
+
+/// How many nodes there are in each pool.
+const POOLS: [(&str, usize); 2] = [("general", 15), ("gpu", 2)];
+
+fn cluster() -> ControlPlane {
+    let flags = ["--node-monitor-grace-period=20s", "--node-monitor-period=1s"].map(str::to_owned);
+    let cluster = ControlPlane::start(Options { controller_manager_flags: flags.into(), ..Options::whole() });
+    let nodes = POOLS.iter().flat_map(|(pool, nodes)| (0..*nodes).map(move |number| (*pool, number)));
+    let nodes = nodes.map(|(pool, number)| {
+        let labels = json!({"type": "kwok", "pool": pool});
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("{pool}-{number}"), "labels": labels}})
+    });
+    let nodes: Vec<Value> = nodes.collect();
+    cluster.create(&json!({"apiVersion": "v1", "kind": "List", "items": nodes}).to_string());
+    cluster
+}
+
+fn create(cluster: &ControlPlane, name: &str) {
+    let spec = json!({
+        "selector": {"matchLabels": {"app": name}},
+        "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "agent", "image": "agent:1"}], "tolerations": [{"operator": "Exists"}]},
+        },
+    });
+    let daemon_set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name}, "spec": spec});
+    cluster.create(&daemon_set.to_string());
+}
+
+fn patch(cluster: &ControlPlane, name: &str, template: &Value) {
+    let patch = json!({"spec": {"template": template}}).to_string();
+    cluster.kubectl(&["patch", "ds", name, "--type", "merge", "-p", &patch]);
+}
+
+fn wait_for_pods(cluster: &ControlPlane, name: &str, pods: usize) {
+    cluster.wait_until(&format!("{name} has {pods} pods, all of them ready"), || {
+        let all = cluster.items(&["pods", "-l", &format!("app={name}")]);
+        let is_ready = |pod: &&Value| {
+            let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        };
+        let daemon_set = cluster.get(&["ds", name]);
+        let is_observed = daemon_set["status"]["observedGeneration"] == daemon_set["metadata"]["generation"];
+        let is_counted = daemon_set["status"]["updatedNumberScheduled"].as_u64().unwrap_or(0) == pods as u64;
+        let ready = all.iter().filter(is_ready).count();
+        (is_observed && is_counted && (ready, all.len()) == (pods, pods)).then_some(())
+    });
+}
+
+/// Runs the one printed command that contains these words, as it was printed.
+fn paste(cluster: &ControlPlane, printed: &Run, words: &str) -> Run {
+    let commands = printed.stdout.lines().chain(printed.stderr.lines()).filter_map(|line| {
+        let command = &line[line.find("kubectl ds ")?..];
+        command.contains(words).then_some(command)
+    });
+    let commands: Vec<&str> = commands.collect();
+    let [command] = commands.as_slice() else { panic!("{words:?} is in {commands:?}: {printed}") };
+    let arguments = shlex::split(command).unwrap();
+    run(&cluster.kubeconfig(), &arguments[2..])
+}
+
+#[test]
+fn a_revision_that_removes_the_nodes_is_told_first_and_rolled_back_by_the_printed_command() {
+    let cluster = cluster();
+    create(&cluster, "agent");
+    wait_for_pods(&cluster, "agent", 17);
+    let run = |arguments: &[&str]| run_on(&cluster, arguments);
+    let first_line = |run: &Run| run.stdout.lines().next().unwrap_or_default().to_owned();
+    let before = run(&["status", "agent"]).expect(0);
+    assert!(!before.says("removed"), "{before}");
+
+    for (selector, left, told) in [
+        // With nodes of another pool, what is left is complete.
+        ("gpu", 2, "revision 2 removed 15 of 17 nodes"),
+        ("genral", 0, "removed all 17 nodes"),
+    ] {
+        let template = json!({"spec": {"nodeSelector": {"pool": selector}}});
+        // It is seen before it is applied.
+        let mut manifest = cluster.get(&["ds", "agent"]);
+        manifest["spec"]["template"]["spec"]["nodeSelector"] = json!({"pool": selector});
+        let file = cluster.folder().join(format!("{selector}.json"));
+        std::fs::write(&file, manifest.to_string()).unwrap();
+        let preview = run(&["coverage", "-f", file.to_str().unwrap()]);
+        preview.must_say(&format!("would lose {}", 17 - left));
+        assert!(!preview.says("kubectl label"), "{preview}");
+
+        patch(&cluster, "agent", &template);
+        wait_for_pods(&cluster, "agent", left);
+        let status = run(&["status", "agent"]).expect(3);
+        assert!(first_line(&status).contains(told), "{status}");
+        assert!(first_line(&status).contains("nodeSelector pool") || status.says("nodeSelector pool"), "{status}");
+        assert!(!status.says("kubectl label"), "{status}");
+        run(&["status", "agent", "--watch", "--timeout", "20s"]).expect(3);
+        run(&["list"]).must_say(told).must_say("Degraded");
+        run(&["list", "--problems", "-o", "name"]).must_say("daemonset.apps/agent");
+        run(&["coverage", "-A"]).must_say(told);
+        let restart = run(&["restart", "agent", "--dry-run"]);
+        restart.must_say("this does not give them their pods back");
+
+        // Whoever means it says so, with the printed command.
+        paste(&cluster, &status, "--accept fewer-nodes").expect(0).must_say("accepted");
+        // The plan shows first what comes back, and the printed command brings it back.
+        let undo = paste(&cluster, &status, "undo").expect(0);
+        let plan: Vec<&str> = undo.stdout.lines().collect();
+        assert!(plan[1].contains(&format!("{} nodes get a pod at once", 17 - left)), "{undo}");
+        wait_for_pods(&cluster, "agent", 17);
+        let after = run(&["status", "agent"]).expect(0);
+        assert!(!after.says("removed"), "{after}");
+    }
+}
+
+#[test]
+fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
+    let cluster = cluster();
+    let names = ["a", "b", "stuck"];
+    names.iter().for_each(|name| create(&cluster, name));
+    names.iter().for_each(|name| wait_for_pods(&cluster, name, 17));
+    for node in ["general-0", "general-1"] {
+        cluster.kubectl(&["label", "node", node, "type-"]);
+    }
+    cluster.wait_until("the nodes are down", || {
+        let nodes = cluster.items(&["nodes"]);
+        let is_down = |node: &&Value| node["spec"]["taints"].to_string().contains("unreachable");
+        (nodes.iter().filter(is_down).count() == 2).then_some(())
+    });
+    // One of them is being rolled out, and the nodes use up its budget.
+    patch(&cluster, "stuck", &json!({"spec": {"containers": [{"name": "agent", "image": "agent:2"}]}}));
+    let verdicts = || -> Vec<(String, String)> {
+        let report = run_on(&cluster, &["status", "-o", "json"]).json();
+        let rollouts = report["daemonSets"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        rollouts.map(|rollout| (text(&rollout["name"]), text(&rollout["verdict"]))).collect()
+    };
+    let expected = [("a", "Degraded"), ("b", "Degraded"), ("stuck", "Blocked")];
+    let expected = expected.map(|(name, verdict)| (name.to_owned(), verdict.to_owned()));
+    cluster.wait_until("only the one that is rolled out is blocked", || (verdicts() == expected).then_some(()));
+    let list = run_on(&cluster, &["list"]).expect(0);
+    list.must_say("1 blocked, 2 degraded");
+    let rows: Vec<&str> = list.stdout.lines().filter(|line| line.contains("NodeUnreachable")).collect();
+    assert!(rows.len() == 3 && rows[0].starts_with("stuck") && rows[0].contains("Blocked"), "{list}");
+    let degraded = run_on(&cluster, &["status", "a"]).expect(3);
+    degraded.must_say("a is degraded: revision 1 is rolled out to 17 nodes; 2 unavailable");
+    // There is nothing to roll back, and no budget to raise.
+    assert!(!degraded.says("undo") && !degraded.says("set --max-unavailable"), "{degraded}");
+    let overview = run_on(&cluster, &["status"]).expect(3);
+    overview.must_say("3 DaemonSets: 1 blocked, 2 degraded");
+}

@@ -51,7 +51,7 @@ pub async fn run(
     io: &mut Io<'_>,
     out: &mut dyn Write,
     wanted: Wanted,
-    make_plan: impl Fn(&Revisions<'_>, &Snapshot) -> Result<Planned, CommandError>,
+    make_plan: impl Fn(&Revisions<'_>, &Snapshot, &View) -> Result<Planned, CommandError>,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
     target.enter(settings.namespace.clone())?;
@@ -68,7 +68,7 @@ pub async fn run(
     let snapshot = session.read_history(query, io).await?;
     let daemon_set = only_one(&snapshot, &settings.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
-    let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
+    let Planned { plan, report } = make_plan(&revisions, &snapshot, &target.view(io.width()))?;
     let mut change = Change { settings, session: &session, target: &target, before: &revisions, plan: &plan, report };
     if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
         if settings.dry_run == DryRun::Server {

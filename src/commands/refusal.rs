@@ -7,7 +7,7 @@ use crate::render::text::{count, some_of};
 use crate::render::view::View;
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::SKIP_LABEL;
-use crate::report::plan::PodOnNode;
+use crate::rollout::effect::SurgePods;
 use crate::rollout::partition::next_step::Loss;
 use crate::rollout::partition::plan::Refusal;
 
@@ -20,7 +20,7 @@ pub(super) fn held_by(daemon_set: &DaemonSetName, holder: &str, instead: &str) -
 }
 
 /// Builds the error of a change that ends surge on nodes with two pods.
-pub(super) fn surge_pods(pods: &[PodOnNode], otherwise: &str) -> CommandError {
+pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: &str) -> CommandError {
     let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
     let more = if pods.len() > shown.len() { ", ..." } else { "" };
     let nodes = if pods.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", pods.len()) };
@@ -28,7 +28,10 @@ pub(super) fn surge_pods(pods: &[PodOnNode], otherwise: &str) -> CommandError {
         "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
         shown.join(", ")
     );
-    CommandError::new(message).hint(format!("wait until the rollout is complete, or {otherwise}"))
+    CommandError::new(message).hint(match may_pass {
+        true => format!("wait until the rollout is complete, or {otherwise}"),
+        false => format!("the rollout is stuck, so the newer pods stay until they are deleted: {otherwise}"),
+    })
 }
 
 /// Builds the error of a stage that cannot be as requested.

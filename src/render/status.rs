@@ -397,6 +397,16 @@ pub(super) fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<St
             count(suspect.failing, "node"),
             count(suspect.old_available, "node")
         ),
+        SuspectKind::Revision if !suspect.raised_requests.is_empty() => {
+            let raised = suspect.raised_requests.iter();
+            let raised: Vec<String> =
+                raised.map(|raised| format!("{} ({} → {})", raised.resource, raised.from, raised.to)).collect();
+            format!(
+                "Revision {number} requests the {} that is missing on {}: older pods would fit there.",
+                raised.join(" and the "),
+                count(suspect.failing, "node")
+            )
+        }
         SuspectKind::Revision => format!(
             "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
             count(suspect.old_available, "node")

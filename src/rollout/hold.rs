@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::change_warnings::{self, Written};
-use super::effect::effect;
+use super::effect::{SurgePods, effect};
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
@@ -16,7 +16,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{Action, Plan};
 use crate::report::history::Subcommand;
-use crate::report::plan::{ChangePlan, PlanKind, PodOnNode, Warning, WarningCode};
+use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 
 /// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
 const KRUISE_ROLLOUTS: [&str; 2] =
@@ -28,7 +28,7 @@ pub(crate) enum Refusal {
     /// Somebody else decides about the update strategy; who.
     HeldBy(String),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
-    SurgePods(Vec<PodOnNode>),
+    SurgePods(SurgePods),
 }
 
 /// Plans to suspend the update strategy of a DaemonSet.
@@ -47,9 +47,9 @@ pub(crate) fn pause(
     }
     let plan = Plan::pause(daemon_set, snapshot.now);
     let mut planned = planned(revisions, plan, PlanKind::PausePlan, snapshot);
-    let surge_pods = planned.report.effect.as_ref().map_or(&[][..], |effect| &effect.surge_pods_deleted);
-    if !surge_pods.is_empty() && !delete_surge_pods {
-        return Err(Refusal::SurgePods(surge_pods.to_vec()));
+    let surge_pods = || SurgePods::of(planned.report.effect.as_ref()?, daemon_set, snapshot);
+    if let Some(surge_pods) = (!delete_surge_pods).then(surge_pods).flatten() {
+        return Err(Refusal::SurgePods(surge_pods));
     }
     let was_running = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     if planned.report.needed && !was_running {
@@ -166,7 +166,7 @@ pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPerce
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Refusal, pause, resume};
+    use super::{Refusal, SurgePods, pause, resume};
     use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, world};
     use crate::model::snapshot::{Gap, GapCause, Kind};
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn surge_pods_are_deleted_by_a_pause_only_if_they_may_be() {
         let world = || rollout(&json!({"maxSurge": 1, "maxUnavailable": 0}));
-        let Err(Refusal::SurgePods(pods)) = paused(world(), false) else { panic!("not refused") };
+        let Err(Refusal::SurgePods(SurgePods { pods, .. })) = paused(world(), false) else { panic!("not refused") };
         assert_eq!(pods.iter().map(|pod| pod.pod.as_str()).collect::<Vec<_>>(), ["agent-new"]);
         assert_eq!(codes(&paused(world(), true).unwrap()), [WarningCode::SurgePodsDeleted]);
     }

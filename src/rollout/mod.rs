@@ -10,7 +10,7 @@ pub(crate) mod apply;
 mod change_warnings;
 #[cfg(feature = "live")]
 mod concurrent_edit;
-mod effect;
+pub(crate) mod effect;
 #[cfg(feature = "live")]
 pub(crate) mod events;
 pub mod fleet;

@@ -21,9 +21,9 @@ use crate::model::template::Template;
 use crate::plan::{Action, Plan, PrepullJob};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
-use crate::report::plan::{PodOnNode, Warning, WarningCode};
+use crate::report::plan::{Warning, WarningCode};
 use crate::rollout::change_warnings::{self, Written};
-use crate::rollout::effect::{effect, nodes_gained_and_lost};
+use crate::rollout::effect::{SurgePods, effect, nodes_gained_and_lost};
 use crate::rollout::hold::{holder, who_puts_back};
 use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
 use crate::rollout::planned::{patch_of, with_template};
@@ -106,7 +106,7 @@ pub(crate) enum Refusal {
     /// Somebody else decides about the update strategy; who.
     HeldBy(String),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
-    SurgePods(Vec<PodOnNode>),
+    SurgePods(SurgePods),
     /// What has to be known cannot be read; sentences.
     Unknown(Vec<String>),
     /// The update strategy was put back although the DaemonSet is partitioned.
@@ -363,8 +363,9 @@ fn warnings(
     }
     if let Ok(after) = DaemonSet::from_object(object.clone()) {
         let effect = effect(revisions, &after, snapshot);
-        if !effect.surge_pods_deleted.is_empty() && !request.delete_surge_pods {
-            return Err(Refusal::SurgePods(effect.surge_pods_deleted));
+        let surge_pods = || SurgePods::of(&effect, daemon_set, snapshot);
+        if let Some(surge_pods) = (!request.delete_surge_pods).then(surge_pods).flatten() {
+            return Err(Refusal::SurgePods(surge_pods));
         }
         warnings.extend(surge_pods_deleted(&effect));
     }
@@ -400,7 +401,7 @@ fn warnings(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Amount, NewTemplate, Planned, Refusal, Request, after_stages, plan};
+    use super::{Amount, NewTemplate, Planned, Refusal, Request, SurgePods, after_stages, plan};
     use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, at, world};
     use crate::model::int_or_percent::IntOrPercent;
@@ -495,7 +496,9 @@ mod tests {
         let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
         let world = || rolling(&json!({"maxSurge": 1, "maxUnavailable": 0}));
         let world = || world().unready_pod("agent-new", "n0", starting.clone(), json!({}));
-        let Err(Refusal::SurgePods(pods)) = planned(world(), &request(3)) else { panic!("not refused") };
+        let Err(Refusal::SurgePods(SurgePods { pods, .. })) = planned(world(), &request(3)) else {
+            panic!("not refused")
+        };
         assert_eq!(pods.iter().map(|pod| pod.pod.as_str()).collect::<Vec<_>>(), ["agent-new"]);
         let request = Request { delete_surge_pods: true, ..request(3) };
         assert!(codes(world(), &request).contains(&WarningCode::SurgePodsDeleted));

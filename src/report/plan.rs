@@ -191,6 +191,8 @@ pub enum WarningCode {
     Partition,
     /// Pods of an Advanced DaemonSet are updated in place, so their containers do not restart.
     InPlace,
+    /// Somebody has edited the annotation that keeps the original update strategy, so that another one is restored.
+    OriginalStrategyLost,
     /// No old revisions are retained.
     NoHistory,
     /// A rolling update may replace the pods of all nodes at once.

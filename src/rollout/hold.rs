@@ -9,9 +9,10 @@ use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
 use crate::coverage::revisions::Revisions;
+use crate::coverage::strategy;
 use crate::difference::object;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::hold::Hold;
+use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{Action, Plan};
@@ -74,6 +75,7 @@ pub(crate) fn resume(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned 
     let daemon_set = revisions.daemon_set;
     let mut planned = planned(revisions, Plan::resume(daemon_set), PlanKind::ResumePlan, snapshot);
     let report = &mut planned.report;
+    report.warnings.extend(lost_original(daemon_set));
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     report.why = match Hold::of(daemon_set) {
         Some(hold) if !hold.is_in_force => {
@@ -122,6 +124,17 @@ fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Sna
         ..common
     };
     Planned { plan, report }
+}
+
+/// Warns of a hold whose original update strategy is lost, so that another one is restored.
+pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
+    let hold = Hold::of(daemon_set).filter(|hold| hold.is_original_lost && hold.is_in_force)?;
+    let message = format!(
+        "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is not an update strategy that the API server accepts, so {} is restored \
+         instead; check it afterwards",
+        strategy(&hold.original_strategy())
+    );
+    Some(Warning::new(WarningCode::OriginalStrategyLost, message))
 }
 
 /// Returns who decides about the update strategy instead of whoever uses this tool.
@@ -304,6 +317,17 @@ mod tests {
             let plan = resumed(world);
             assert_eq!((plan.needed, plan.why.is_some()), (needed, !why.is_empty()), "{why}");
             assert!(plan.why.unwrap_or_default().contains(why), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_resume_that_restores_another_strategy_says_so() {
+        let broken = json!({"kubectl-ds/original-update-strategy": r#"{"rollingUpdate":{"maxUnavailable":-5}}"#});
+        let plan = resumed(held(broken.clone(), "OnDelete"));
+        assert!(codes(&plan).contains(&WarningCode::OriginalStrategyLost), "{:?}", plan.warnings);
+        assert!(plan.warnings.iter().any(|warning| warning.message.contains("RollingUpdate 1 is restored")));
+        for world in [held(json!({}), "OnDelete"), held(broken, "RollingUpdate")] {
+            assert!(!codes(&resumed(world)).contains(&WarningCode::OriginalStrategyLost));
         }
     }
 

@@ -9,7 +9,7 @@
 pub(crate) mod apply;
 mod change_warnings;
 #[cfg(feature = "live")]
-mod concurrent_edit;
+pub(crate) mod concurrent_edit;
 pub(crate) mod effect;
 #[cfg(feature = "live")]
 pub(crate) mod events;

@@ -47,7 +47,10 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, 
     }
     let numbers: Vec<String> =
         verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))).collect();
-    writeln!(out, "{}\n", style::answer(format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", "))))?;
+    for line in wrap(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), view.width) {
+        writeln!(out, "{}", style::answer(line))?;
+    }
+    writeln!(out)?;
     let problems = |row: &&RolloutStatus, width: usize| some_of(&problems(row, now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
     let columns = [

@@ -1,13 +1,11 @@
-//! Reads the DaemonSets of manifests, for what-if questions.
-//!
-//! A manifest often also has a DaemonSet's ConfigMap and ServiceAccount; those are ignored.
+//! Reads the DaemonSets of manifests, for what-if questions, and what they create beside them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::error::ClusterError;
 use super::manifest_decoding::{DecodingProblems, decoding_problems};
@@ -15,10 +13,75 @@ use super::manifest_validation;
 use super::text::{self, Format, STANDARD_INPUT, Text};
 use super::yaml;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
+use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::snapshot::Snapshot;
+use crate::model::{server_side_apply, strategic_merge};
 
 /// The release whose rules [`Manifest::validate`] applies: 1.36.
 const MINOR: u32 = 36;
+
+/// How a manifest changes a DaemonSet that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Apply {
+    /// `kubectl apply`.
+    ClientSide,
+    /// `kubectl apply --server-side`.
+    ServerSide {
+        /// Whether fields of other managers are taken over.
+        force_conflicts: bool,
+    },
+    /// `kubectl replace`.
+    Replace,
+}
+
+impl Apply {
+    /// Returns how a DaemonSet was applied last, and so likely is applied next.
+    pub fn last_used_on(live: &DaemonSet) -> Self {
+        let is_server_side = |entry: &Value| {
+            let field = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+            (field("manager"), field("operation"), field("subresource")) == ("kubectl", "Apply", "")
+        };
+        match server_side_apply::managed_fields(&live.object).iter().any(is_server_side) {
+            true => Apply::ServerSide { force_conflicts: false },
+            false => Apply::ClientSide,
+        }
+    }
+}
+
+/// What manifests have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifests {
+    /// The DaemonSets.
+    pub daemon_sets: Vec<Manifest>,
+    /// Objects of other kinds, with their namespaces.
+    pub others: Vec<Value>,
+    /// What kubectl accepts although it is likely a mistake.
+    pub warnings: Vec<String>,
+}
+
+impl Manifests {
+    /// Returns an object that the manifests create beside the DaemonSets. The namespace counts if the object has one.
+    pub fn other(&self, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
+        self.others.iter().find(|object| {
+            let of = text_at(object, "/metadata/namespace");
+            (text_at(object, "/kind"), text_at(object, "/metadata/name")) == (kind, name)
+                && (of.is_empty() || of == namespace)
+        })
+    }
+
+    /// Adds the classes that the manifests create to those that exist; not to classes that could not be read.
+    pub fn add_classes_to(&self, snapshot: &mut Snapshot) {
+        for object in &self.others {
+            match text_at(object, "/kind") {
+                "PriorityClass" if !snapshot.priority_classes.is_empty() => {
+                    snapshot.priority_classes.extend(serde_json::from_value(object.clone()));
+                }
+                "RuntimeClass" => snapshot.runtime_classes.extend(serde_json::from_value(object.clone())),
+                _ => {}
+            }
+        }
+    }
+}
 
 /// A DaemonSet as it was written.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +91,8 @@ pub struct Manifest {
     object: Value,
     /// Whether it says no namespace.
     lacks_namespace: bool,
+    /// What kubectl accepts although it is likely a mistake.
+    warnings: Vec<String>,
 }
 
 impl Manifest {
@@ -51,7 +116,62 @@ impl Manifest {
         text_at(&self.object, "/metadata/name")
     }
 
-    /// Returns the DaemonSet if the rules of Kubernetes 1.36 allow it, and warnings.
+    /// Returns the patch that `kubectl apply` sends for a DaemonSet that exists.
+    ///
+    /// # Errors
+    ///
+    /// Fails, as kubectl does, if lists cannot be merged, or what was applied last cannot be read.
+    pub(super) fn client_side_patch(&self, live: &DaemonSet) -> Result<Value, ClusterError> {
+        let cannot = |problem: String| {
+            ClusterError::file(&*self.file, format!("DaemonSet {:?} cannot be merged: {problem}", self.name()))
+        };
+        let last_applied = match live.annotations.get(LAST_APPLIED_ANNOTATION) {
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| cannot(format!("annotation {LAST_APPLIED_ANNOTATION} is not JSON: {error}")))?,
+            None => Value::Null,
+        };
+        let mut manifest = self.object.clone();
+        if let Some(annotations) = manifest.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            annotations.remove(LAST_APPLIED_ANNOTATION);
+        }
+        let applied = manifest.to_string() + "\n";
+        if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
+            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+            if annotations.is_null() {
+                *annotations = json!({});
+            }
+            if let Some(annotations) = annotations.as_object_mut() {
+                annotations.insert(LAST_APPLIED_ANNOTATION.to_owned(), applied.into());
+            }
+        }
+        strategic_merge::three_way_patch(&last_applied, &manifest, &live.object).map_err(cannot)
+    }
+
+    /// Returns what is stored if the manifest is applied, without the API server's defaults.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `kubectl apply` cannot merge it either.
+    pub fn merged(&self, live: Option<&DaemonSet>, how: Apply) -> Result<Value, ClusterError> {
+        match (live, how) {
+            (Some(live), Apply::ClientSide) => strategic_merge::patched(&live.object, self.client_side_patch(live)?)
+                .map_err(|problem| ClusterError::file(&*self.file, problem)),
+            (Some(live), Apply::ServerSide { .. }) => server_side_apply::applied(&live.object, &self.object)
+                .map_err(|problem| ClusterError::file(&*self.file, problem)),
+            (None, Apply::ClientSide) => Ok(self.without_nulls()),
+            _ => Ok(self.object.clone()),
+        }
+    }
+
+    /// Returns the object as `kubectl apply` creates it.
+    pub(super) fn without_nulls(&self) -> Value {
+        let mut object = self.object.clone();
+        strategic_merge::drop_nulls(&mut object);
+        object
+    }
+
+    /// Returns the DaemonSet that is stored, given what the manifest is merged to, if the rules of Kubernetes 1.36 allow
+    /// it, and warnings.
     ///
     /// Fields that 1.36 does not have are an error, unless the server or a node is of a later release. Of an Advanced
     /// DaemonSet, the API server may reject more than its template and its selector.
@@ -61,6 +181,7 @@ impl Manifest {
     /// Fails if the API server would reject the DaemonSet.
     pub fn validate(
         &self,
+        merged: Value,
         snapshot: &Snapshot,
         server_version: Option<&str>,
     ) -> Result<(DaemonSet, Vec<String>), ClusterError> {
@@ -70,7 +191,7 @@ impl Manifest {
             minor.trim_end_matches('+').parse().ok()
         };
         let is_later = kubelets.chain(server_version).filter_map(minor).any(|minor| minor > MINOR);
-        let (daemon_set, warnings) = self.validate_for(is_later)?;
+        let (daemon_set, warnings) = self.validate_for(merged, is_later)?;
         let same_name =
             |live: &&DaemonSet| (&*live.metadata.namespace, self.name()) == (self.namespace(), &*live.metadata.name);
         let live = snapshot.daemon_sets.iter().find(same_name).filter(|live| live.flavor() == daemon_set.flavor());
@@ -84,7 +205,7 @@ impl Manifest {
     }
 
     /// Validates the DaemonSet for a release that may have fields which Kubernetes 1.36 does not have.
-    fn validate_for(&self, is_later: bool) -> Result<(DaemonSet, Vec<String>), ClusterError> {
+    fn validate_for(&self, merged: Value, is_later: bool) -> Result<(DaemonSet, Vec<String>), ClusterError> {
         let DecodingProblems { mut errors, mut unknown_fields } =
             match text_at(&self.object, "/apiVersion").starts_with(ADVANCED_GROUP) {
                 true => decoding_problems(&as_apps(&self.object)),
@@ -96,13 +217,13 @@ impl Manifest {
         if !errors.is_empty() {
             return Err(self.invalid(&errors));
         }
-        let daemon_set = self.daemon_set(self.object.clone())?;
+        let daemon_set = self.daemon_set(merged)?;
         let problems = manifest_validation::problems(&daemon_set);
         if !problems.is_empty() {
             return Err(self.invalid(&problems));
         }
-        let warnings = unknown_fields.iter().map(|field| format!("{}: {field}; it is ignored", self.file)).collect();
-        Ok((daemon_set, warnings))
+        let unknown = unknown_fields.iter().map(|field| format!("{}: {field}; it is ignored", self.file));
+        Ok((daemon_set, self.warnings.iter().cloned().chain(unknown).collect()))
     }
 
     /// Sets the namespace if there is none: the requested one, or else the default one.
@@ -111,7 +232,7 @@ impl Manifest {
     ///
     /// Fails if the DaemonSet has no name, and if another namespace is requested.
     fn set_namespace(&mut self, requested: Option<&str>, default: &str) -> Result<(), ClusterError> {
-        let Manifest { file, object, lacks_namespace } = self;
+        let Manifest { file, object, lacks_namespace, warnings: _ } = self;
         if text_at(object, "/metadata/name").is_empty() {
             return Err(ClusterError::file(&**file, "its DaemonSet has no metadata.name"));
         }
@@ -146,8 +267,8 @@ impl Manifest {
     }
 }
 
-/// Reads the DaemonSets of manifests: of files, of the JSON and YAML files of directories, or, for `-`, of standard
-/// input. Other objects are ignored.
+/// Reads the DaemonSets of manifests, and what they create beside them: of files, of the JSON and YAML files of
+/// directories, or, for `-`, of standard input.
 ///
 /// A DaemonSet without a namespace gets the requested one, or else the default one.
 ///
@@ -160,18 +281,19 @@ pub fn read_daemon_sets(
     stdin: &mut dyn Read,
     requested_namespace: Option<&str>,
     default_namespace: &str,
-) -> Result<Vec<Manifest>, ClusterError> {
-    let mut manifests = Vec::new();
-    let mut others = BTreeMap::new();
+) -> Result<Manifests, ClusterError> {
+    let (mut manifests, mut others, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     for path in paths {
         for file in files(path)? {
             let (name, text) = read_text(&file, stdin)?;
-            let found = daemon_sets(objects(name, &text)?, false, &mut others);
-            manifests.extend(found.into_iter().map(|object| Manifest {
+            let (daemon_sets, beside) = daemon_sets(objects(name, &text, &mut warnings)?, false);
+            manifests.extend(daemon_sets.into_iter().map(|object| Manifest {
                 file: name.to_owned(),
                 object,
                 lacks_namespace: false,
+                warnings: Vec::new(),
             }));
+            others.extend(beside);
         }
     }
     if manifests.is_empty() {
@@ -191,7 +313,18 @@ pub fn read_daemon_sets(
             return Err(ClusterError::file(&*manifest.file, problem).hint("remove one of them"));
         }
     }
-    Ok(manifests)
+    let namespace = requested_namespace.unwrap_or(default_namespace);
+    for object in &mut others {
+        let is_namespaced =
+            matches!(text_at(object, "/kind"), "ServiceAccount" | "ConfigMap" | "PersistentVolumeClaim");
+        if is_namespaced
+            && text_at(object, "/metadata/namespace").is_empty()
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
+    }
+    Ok(Manifests { daemon_sets: manifests, others, warnings })
 }
 
 /// Reads the one DaemonSet or Advanced DaemonSet of a manifest, as [`read_daemon_sets`] does.
@@ -206,8 +339,9 @@ pub fn read_daemon_set_of_any_flavor(
     default_namespace: &str,
 ) -> Result<Manifest, ClusterError> {
     let (name, text) = read_text(path, stdin)?;
-    let object = only_daemon_set(name, objects(name, &text)?)?;
-    let mut manifest = Manifest { file: name.to_owned(), object, lacks_namespace: false };
+    let mut warnings = Vec::new();
+    let object = only_daemon_set(name, objects(name, &text, &mut warnings)?)?;
+    let mut manifest = Manifest { file: name.to_owned(), object, lacks_namespace: false, warnings };
     manifest.set_namespace(requested_namespace, default_namespace)?;
     Ok(manifest)
 }
@@ -241,16 +375,17 @@ fn as_apps(advanced: &Value) -> Value {
 }
 
 /// Reads the pod template of the one DaemonSet or Advanced DaemonSet in a manifest, from a file or, for `-`, from
-/// standard input.
+/// standard input; returns warnings, too.
 ///
 /// # Errors
 ///
 /// Fails if the manifest cannot be read, or has no DaemonSet, several, or one without a template.
-pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<Value, ClusterError> {
+pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<(Value, Vec<String>), ClusterError> {
     let (name, text) = read_text(path, stdin)?;
-    let mut object = only_daemon_set(name, objects(name, &text)?)?;
+    let mut warnings = Vec::new();
+    let mut object = only_daemon_set(name, objects(name, &text, &mut warnings)?)?;
     match object.pointer_mut("/spec/template").map(Value::take) {
-        Some(template @ Value::Object(_)) => Ok(template),
+        Some(template @ Value::Object(_)) => Ok((template, warnings)),
         _ => Err(ClusterError::file(name, "its DaemonSet has no spec.template")),
     }
 }
@@ -262,8 +397,9 @@ fn read_text<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, String
     Ok((path, Text::open(Path::new(path))?.into_string()?))
 }
 
-/// Returns every object, those in lists too.
-fn objects(name: &str, text: &str) -> Result<Vec<Value>, ClusterError> {
+/// Returns every object, those in lists too. Of keys that are given twice the last one counts, as for kubectl; that is a
+/// warning.
+fn objects(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Vec<Value>, ClusterError> {
     let documents: Vec<Value> = match text::format(name, text)? {
         // YAML includes JSON, and has a separator of documents.
         Format::Json if !text.lines().any(|line| line.trim_end() == "---") => serde_json::Deserializer::from_str(text)
@@ -272,7 +408,15 @@ fn objects(name: &str, text: &str) -> Result<Vec<Value>, ClusterError> {
             .map_err(|error| json_error(name, &error))?,
         Format::Json | Format::Yaml => yaml::documents(text)
             .into_iter()
-            .map(yaml::value)
+            .map(|document| {
+                yaml::value(document).or_else(|problem| match yaml::value_with_duplicate_keys(document) {
+                    Ok(value) => {
+                        warnings.push(format!("{name}: {problem}; kubectl accepts it, and the last one counts"));
+                        Ok(value)
+                    }
+                    Err(_) => Err(problem),
+                })
+            })
             .collect::<Result<_, _>>()
             .map_err(|problem| ClusterError::file(name, problem))?,
     };
@@ -308,27 +452,16 @@ fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Retains the DaemonSets, and counts the other kinds.
-fn daemon_sets(objects: Vec<Value>, advanced_too: bool, others: &mut BTreeMap<String, usize>) -> Vec<Value> {
-    let mut daemon_sets = Vec::new();
-    for object in objects {
-        let api_version = text_at(&object, "/apiVersion");
-        match (api_version, text_at(&object, "/kind")) {
-            ("apps/v1", "DaemonSet") => daemon_sets.push(object),
-            (version, "DaemonSet") if advanced_too && version.starts_with(ADVANCED_GROUP) => daemon_sets.push(object),
-            (_, "") => {}
-            (_, kind) => {
-                let label = if kind == "DaemonSet" { format!("{api_version} DaemonSet") } else { kind.to_owned() };
-                *others.entry(label.trim().to_owned()).or_default() += 1;
-            }
-        }
-    }
-    daemon_sets
+/// Returns the DaemonSets, and the other objects.
+fn daemon_sets(objects: Vec<Value>, advanced_too: bool) -> (Vec<Value>, Vec<Value>) {
+    objects.into_iter().partition(|object| match (text_at(object, "/apiVersion"), text_at(object, "/kind")) {
+        (version, "DaemonSet") => version == "apps/v1" || (advanced_too && version.starts_with(ADVANCED_GROUP)),
+        _ => false,
+    })
 }
 
 fn only_daemon_set(name: &str, objects: Vec<Value>) -> Result<Value, ClusterError> {
-    let mut others = BTreeMap::new();
-    let mut daemon_sets = daemon_sets(objects, true, &mut others);
+    let (mut daemon_sets, others) = daemon_sets(objects, true);
     match daemon_sets.as_slice() {
         [one] if text_at(one, "/metadata/name").is_empty() => {
             Err(ClusterError::file(name, "its DaemonSet has no metadata.name"))
@@ -347,8 +480,17 @@ fn only_daemon_set(name: &str, objects: Vec<Value>) -> Result<Value, ClusterErro
     }
 }
 
-/// Returns the error about manifests without a DaemonSet, given the number of objects of other kinds.
-fn no_daemon_set(name: &str, others: &BTreeMap<String, usize>) -> ClusterError {
+/// Returns the error about manifests without a DaemonSet, given the objects of other kinds.
+fn no_daemon_set(name: &str, objects: &[Value]) -> ClusterError {
+    let mut others: BTreeMap<String, usize> = BTreeMap::new();
+    for object in objects {
+        let label = match text_at(object, "/kind") {
+            "" => continue,
+            "DaemonSet" => format!("{} DaemonSet", text_at(object, "/apiVersion")).trim().to_owned(),
+            kind => kind.to_owned(),
+        };
+        *others.entry(label).or_default() += 1;
+    }
     let old = others.keys().find(|kind| kind.ends_with("DaemonSet")).map(|kind| match kind.as_str() {
         "extensions/v1beta1 DaemonSet" | "apps/v1beta2 DaemonSet" => {
             "that version is no longer served: write `apiVersion: apps/v1`"

@@ -27,6 +27,7 @@ pub mod text;
 mod unpack;
 pub mod write_dump;
 pub mod yaml;
+mod yaml_document;
 
 #[cfg(feature = "live")]
 pub(crate) use suggestions::near as similar_names;

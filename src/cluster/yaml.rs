@@ -240,6 +240,15 @@ pub fn value(document: Document<'_>) -> Result<Value, String> {
     read(document, DuplicateKeyPolicy::Error, describe, deserialize)
 }
 
+/// Reads one document as a value. Of keys that are given twice, the last one counts, as for `kubectl apply`.
+///
+/// # Errors
+///
+/// Fails as [`value`] does.
+pub(super) fn value_with_duplicate_keys(document: Document<'_>) -> Result<Value, String> {
+    read(document, DuplicateKeyPolicy::LastWins, describe, deserialize)
+}
+
 fn deserialize(deserializer: serde_saphyr::Deserializer<'_, '_>, allowance: &Allowance) -> Result<Value, Error> {
     let value = ValueSeed(allowance).deserialize(deserializer)?;
     if allowance.is_spent() { Err(Error::custom("the allowance is spent")) } else { Ok(value) }

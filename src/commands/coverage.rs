@@ -12,6 +12,7 @@ use super::parse::{node_states, parse_names, parse_node, parse_selector, reason_
 use super::session::{GlobalArgs, Target};
 use super::watch::{self, Follow, Progress, check_watch};
 use super::what_if::{self, WhatIf};
+use crate::cluster::manifest::Apply;
 use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
 use crate::coverage::filter::Filter;
 use crate::coverage::needed_pods::nodes_needing_all_pods;
@@ -89,7 +90,16 @@ pub struct CoverageArgs {
     /// input; may be repeated
     #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "details", "reason", "state", "problems"])]
     filename: Vec<String>,
-    /// Exit with 3 if an eligible node lacks an available pod (with -f, if a pod would not fit), with 5 if that could
+    /// With -f: preview `kubectl apply --server-side`; by default what was used last, and else a client-side apply
+    #[arg(long, requires = "filename", conflicts_with = "replace")]
+    server_side: bool,
+    /// With -f: take over fields that other managers have, as `kubectl apply --server-side --force-conflicts` does
+    #[arg(long, requires = "filename", conflicts_with = "replace")]
+    force_conflicts: bool,
+    /// With -f: preview `kubectl replace`
+    #[arg(long, requires = "filename")]
+    replace: bool,
+    /// Exit with 3 if an eligible node lacks an available pod (with -f, if a pod would not start or fit), with 5 if that could
     /// not be determined, and with 1 if there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
@@ -159,6 +169,9 @@ impl CoverageArgs {
             by,
             map,
             filename,
+            server_side,
+            force_conflicts,
+            replace,
             exit_code,
             output,
             watch,
@@ -186,7 +199,12 @@ impl CoverageArgs {
             }
             false => {
                 let nodes = nodes || output == Some(Output::Wide);
-                Question::WhatIf(WhatIf { manifests: filename, node, by, nodes })
+                let how = match (server_side || force_conflicts, replace) {
+                    (true, _) => Some(Apply::ServerSide { force_conflicts }),
+                    (false, true) => Some(Apply::Replace),
+                    (false, false) => None,
+                };
+                Question::WhatIf(WhatIf { manifests: filename, node, by, nodes, how })
             }
             true => Question::Coverage(Scope {
                 namespace,

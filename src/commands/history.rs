@@ -12,6 +12,7 @@ use super::session::{GlobalArgs, Target};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::coverage::revisions::{Address, Revision, Revisions, Unknown, name_of};
+use crate::encode::sanitize::sanitize;
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -238,7 +239,13 @@ async fn answer(
     };
     let revisions = only_one(&snapshot, "--diff")?;
     let manifest = match &sides {
-        Sides::Manifest(_, path) => Some(Template::new(manifest::read_template(path, io.input)?)),
+        Sides::Manifest(_, path) => {
+            let (template, warnings) = manifest::read_template(path, io.input)?;
+            for warning in warnings {
+                writeln!(io.err, "warning: {}", sanitize(&warning))?;
+            }
+            Some(Template::new(template))
+        }
         _ => None,
     };
     let (from, to) = choose(&revisions, &sides, manifest.as_ref())

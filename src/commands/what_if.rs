@@ -1,6 +1,9 @@
 //! `coverage -f`: what would change if manifests were applied?
 
+use std::collections::BTreeSet;
 use std::io::Write;
+
+use serde_json::{Value, json};
 
 use super::Failure;
 use super::coverage::{NodeSelector, check_label, check_selected, view};
@@ -8,10 +11,11 @@ use super::gate;
 use super::output::{self, Output};
 use super::session::{Session, Target};
 use crate::cluster::error::ClusterError;
-use crate::cluster::manifest::{self, Manifest};
+use crate::cluster::live::{Asked, Live};
+use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
 use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::coverage::revisions::{Revision, Revisions};
-use crate::coverage::what_if::what_if;
+use crate::coverage::what_if::{Admission, what_if};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -20,7 +24,7 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::Warning;
-use crate::report::what_if::{WhatIfReport, WhatIfReportList};
+use crate::report::what_if::{Preview, WhatIfReport, WhatIfReportList};
 use crate::rollout::planned::with_template;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 
@@ -34,6 +38,8 @@ pub(super) struct WhatIf {
     pub(super) by: Option<String>,
     /// Whether every node has a row.
     pub(super) nodes: bool,
+    /// How the manifests are applied, if that was given.
+    pub(super) how: Option<Apply>,
 }
 
 /// Prints what manifests would change, and returns the answer for `--exit-code`.
@@ -49,24 +55,26 @@ pub(super) async fn run(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let WhatIf { manifests, node, by, nodes } = question;
+    let WhatIf { manifests, node, by, nodes, how } = question;
     if manifests.iter().any(|path| path == "-") && target.reads_input() {
         return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
     }
     let mut session = target.open(io).await?;
-    let manifests = manifest::read_daemon_sets(
+    let read = manifest::read_daemon_sets(
         &manifests,
         io.input,
         session.requested_namespace.as_deref(),
         &session.default_namespace,
     )?;
-    let mut answers = Vec::new();
-    for manifest in &manifests {
+    for warning in &read.warnings {
+        writeln!(io.err, "warning: {}", sanitize(warning))?;
+    }
+    let manifests = &read.daemon_sets;
+    for manifest in manifests {
         if manifest.lacks_namespace() && session.requested_namespace.is_none() {
             let (name, namespace) = (sanitize(manifest.name()), sanitize(manifest.namespace()));
             writeln!(io.err, "DaemonSet {name} has no namespace in its manifest; namespace {namespace} is assumed")?;
         }
-        answers.push(dry_run(manifest, &session, io).await?);
     }
     let namespace = manifests[0].namespace();
     let is_one_namespace = manifests.iter().all(|manifest| manifest.namespace() == namespace);
@@ -83,33 +91,45 @@ pub(super) async fn run(
         ..Query::default()
     };
     let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();
-    let snapshot = session.read(query, io, all_nodes).await?;
+    let mut snapshot = session.read(query, io, all_nodes).await?;
     check_selected(&snapshot, &node_selector)?;
     if snapshot.gap(Kind::Nodes, "").is_some() {
         let error = CommandError::new("what the manifest would change is not known: the nodes could not be read");
         return Err(CommandError { exit: Exit::Partial, ..error }.into());
     }
-    let version = match answers.iter().any(Option::is_none) {
-        true => session.server_version(io).await.ok().flatten(),
-        false => None,
-    };
+    read.add_classes_to(&mut snapshot);
     if let Some(label) = &by {
         check_label(&snapshot, label)?;
     }
     let mut reports = Vec::new();
-    for (manifest, answer) in manifests.iter().zip(answers) {
-        let proposed = match answer {
+    for manifest in manifests {
+        let live = live(&snapshot, manifest);
+        let how = how.unwrap_or_else(|| live.map_or(Apply::ClientSide, Apply::last_used_on));
+        let proposed = match dry_run(&read, manifest, live, how, &session, io).await? {
             Some(daemon_set) => daemon_set,
             None => {
-                let (daemon_set, warnings) = manifest.validate(&snapshot, version.as_deref())?;
+                let version = session.server_version(io).await.ok().flatten();
+                let merged = manifest.merged(live, how)?;
+                let (daemon_set, warnings) = manifest.validate(merged, &snapshot, version.as_deref())?;
                 for warning in warnings {
                     writeln!(io.err, "warning: {}", sanitize(&warning))?;
                 }
                 daemon_set
             }
         };
-        let mut report = what_if(&snapshot, &proposed, by.as_deref());
-        report.warnings = replacements_of_manifest(&proposed, &snapshot);
+        let admission = match &session.source {
+            Source::Live(live) => Some(admission(&proposed, &read, live).await?),
+            Source::File(_) => None,
+        };
+        session.print_warnings(io)?;
+        let preview = match (live, how) {
+            (None, _) => Preview::Create,
+            (Some(_), Apply::ClientSide) => Preview::ClientSideApply,
+            (Some(_), Apply::ServerSide { .. }) => Preview::ServerSideApply,
+            (Some(_), Apply::Replace) => Preview::Replace,
+        };
+        let mut report = what_if(&snapshot, &proposed, preview, admission.as_ref(), by.as_deref());
+        report.warnings = replacements_of_manifest(&proposed, live, &report, &snapshot);
         reports.push(report);
     }
     let shown = match (node, nodes) {
@@ -118,22 +138,32 @@ pub(super) async fn run(
         (None, false) => render::what_if::Shown::Groups,
     };
     print(&reports, shown, output, &view(output, target, io), out)?;
-    let all_fit = reports.iter().all(|report| report.does_not_fit.is_empty());
+    let all_fit = reports.iter().all(|report| report.does_not_fit.is_empty() && report.does_not_start.is_empty());
     let incomplete: Vec<Incomplete> = reports.into_iter().flat_map(|report| report.incomplete).collect();
     Ok(gate::all_fit(all_fit, &incomplete))
 }
 
+/// Returns the DaemonSet that a manifest changes.
+fn live<'a>(snapshot: &'a Snapshot, manifest: &Manifest) -> Option<&'a DaemonSet> {
+    let key = (manifest.namespace(), manifest.name());
+    snapshot.daemon_sets.iter().find(|live| (live.metadata.namespace.as_str(), live.metadata.name.as_str()) == key)
+}
+
 /// Warns of what applying a manifest does to the pods of the DaemonSet that exists.
-fn replacements_of_manifest(proposed: &DaemonSet, snapshot: &Snapshot) -> Vec<Warning> {
-    let key = |daemon_set: &DaemonSet| (daemon_set.metadata.namespace.clone(), daemon_set.metadata.name.clone());
-    let Some(live) = snapshot.daemon_sets.iter().find(|live| key(live) == key(proposed)) else { return Vec::new() };
-    let revisions = Revisions::of(live, snapshot);
-    let template = proposed.template();
-    let is_same_template = template.same_meaning(&revisions.live);
+fn replacements_of_manifest(
+    proposed: &DaemonSet,
+    live: Option<&DaemonSet>,
+    report: &WhatIfReport,
+    snapshot: &Snapshot,
+) -> Vec<Warning> {
+    let Some(live) = live else { return Vec::new() };
+    let is_same_template = report.template_changes == Some(false);
     if is_same_template && proposed.spec.update_strategy == live.spec.update_strategy {
         // Nothing is rolled out that is not already.
         return Vec::new();
     }
+    let revisions = Revisions::of(live, snapshot);
+    let template = proposed.template();
     let same = |revision: &&Revision<'_>| revision.template.as_ref().is_ok_and(|other| other.same_meaning(&template));
     let hash = revisions.all.iter().find(same).map_or("", |revision| revision.object.hash());
     let mut after = if is_same_template { live.clone() } else { with_template(live, &template) };
@@ -175,14 +205,34 @@ fn print(
 
 /// Returns the DaemonSet as the server would store it; `None`, with a warning, if the server could not be asked, and for
 /// a dump.
-async fn dry_run(manifest: &Manifest, session: &Session, io: &mut Io<'_>) -> Result<Option<DaemonSet>, Failure> {
+async fn dry_run(
+    manifests: &Manifests,
+    manifest: &Manifest,
+    before: Option<&DaemonSet>,
+    how: Apply,
+    session: &Session,
+    io: &mut Io<'_>,
+) -> Result<Option<DaemonSet>, Failure> {
     let Source::Live(live) = &session.source else { return Ok(None) };
-    match live.dry_run(manifest).await {
+    match live.preview(manifest, before, how).await {
         Ok(object) => Ok(Some(manifest.daemon_set(object)?)),
         Err(error) if cannot_dry_run(&error) => {
-            let error = sanitize(&error.to_string());
-            writeln!(io.err, "warning: no server-side dry run, validated with the rules of Kubernetes 1.36: {error}")?;
+            let namespace = manifest.namespace();
+            let is_new = manifests.other("Namespace", "", namespace).is_some();
+            if !(is_new && matches!(error, ClusterError::Api { code: 404, .. })) {
+                let error = sanitize(&error.to_string());
+                writeln!(
+                    io.err,
+                    "warning: no server-side dry run, validated with the rules of Kubernetes 1.36: {error}"
+                )?;
+            }
             Ok(None)
+        }
+        Err(error) if error.is_conflict() && how == (Apply::ServerSide { force_conflicts: false }) => {
+            let error = CommandError::from(error);
+            Err(error
+                .hint("`kubectl apply` would fail, too; to preview it with --force-conflicts, add that here")
+                .into())
         }
         Err(error) => Err(error.into()),
     }
@@ -194,10 +244,110 @@ fn cannot_dry_run(error: &ClusterError) -> bool {
     let ClusterError::Api { code, message, .. } = error else { return false };
     match code {
         // `forbiddenMessage`, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.36.
-        403 => [" cannot update resource ", " cannot create resource "].iter().any(|words| message.contains(words)),
+        403 => ["update", "patch", "create"].iter().any(|verb| message.contains(&format!(" cannot {verb} resource "))),
         404 => true,
         // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.36.
         400 => message.contains("does not support dry run"),
         _ => false,
     }
+}
+
+/// Asks the server whether it would admit the pods, and whether what they mount exists. What the manifests create counts.
+async fn admission(proposed: &DaemonSet, manifests: &Manifests, live: &Live) -> Result<Admission, ClusterError> {
+    let namespace = proposed.metadata.namespace.as_str();
+    let creates = |kind: &str, name: &str| manifests.other(kind, namespace, name).is_some();
+    let mut found = Admission::default();
+    let template = &proposed.object["spec"]["template"];
+    let account = template["spec"]["serviceAccountName"].as_str().filter(|account| !account.is_empty());
+    let account = account.unwrap_or("default");
+    let is_missing = |account: &str| {
+        format!("error looking up service account {namespace}/{account}: serviceaccount {account:?} not found")
+    };
+    if creates("Namespace", namespace) && matches!(live.namespace_exists(namespace).await?, Asked::No(_)) {
+        // A new namespace has this account alone.
+        found.refusal = (account != "default" && !creates("ServiceAccount", account)).then(|| is_missing(account));
+        let level = manifests
+            .other("Namespace", "", namespace)
+            .and_then(|object| object["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].as_str());
+        if let Some(level) = level.filter(|level| *level != "privileged") {
+            let level =
+                format!("whether pod security level {level:?} of the new namespace admits the pods is not known");
+            found.unknown.push(level);
+        }
+    } else {
+        match live.would_admit(namespace, &pod(proposed, template, &creates)).await? {
+            Asked::Yes => {}
+            Asked::No(message) => found.refusal = Some(message),
+            Asked::Unknown(message) => {
+                found.unknown.push(format!("whether the API server would admit the pods is not known: {message}"));
+                if !creates("ServiceAccount", account)
+                    && let Asked::No(_) = live.exists("serviceaccounts", namespace, account).await?
+                {
+                    found.refusal = Some(is_missing(account));
+                }
+            }
+        }
+    }
+    for (kind, name) in mounted(&template["spec"]) {
+        if creates(kind, name) || (kind, name) == ("ConfigMap", "kube-root-ca.crt") {
+            continue;
+        }
+        let resource = format!("{}s", kind.to_lowercase());
+        match live.exists(&resource, namespace, name).await? {
+            Asked::Yes => {}
+            Asked::No(_) => found.missing.push((kind, name.to_owned())),
+            Asked::Unknown(message) => {
+                found.unknown.push(format!("whether {} {name} exists is not known: {message}", kind.to_lowercase()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns a pod of the DaemonSet, without what it names and the manifests create, which the server does not know yet.
+fn pod(proposed: &DaemonSet, template: &Value, creates: &impl Fn(&str, &str) -> bool) -> Value {
+    let metadata = &template["metadata"];
+    let mut spec = template["spec"].clone();
+    if let Some(fields) = spec.as_object_mut() {
+        let references = [
+            ("ServiceAccount", "serviceAccountName"),
+            ("ServiceAccount", "serviceAccount"),
+            ("PriorityClass", "priorityClassName"),
+            ("RuntimeClass", "runtimeClassName"),
+        ];
+        for (kind, field) in references {
+            if fields.get(field).and_then(Value::as_str).is_some_and(|name| creates(kind, name)) {
+                fields.remove(field);
+            }
+        }
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": format!("{}-", proposed.metadata.name),
+            "namespace": proposed.metadata.namespace,
+            "labels": metadata["labels"],
+            "annotations": metadata["annotations"],
+        },
+        "spec": spec,
+    })
+}
+
+/// Returns the claims and ConfigMaps without which containers do not start, by kind and name.
+fn mounted(spec: &Value) -> BTreeSet<(&'static str, &str)> {
+    fn items<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
+        value[field].as_array().into_iter().flatten()
+    }
+    let volumes = || items(spec, "volumes");
+    let containers = || items(spec, "initContainers").chain(items(spec, "containers"));
+    let projected = volumes().flat_map(|volume| items(&volume["projected"], "sources"));
+    let config_maps = volumes().chain(projected).map(|source| &source["configMap"]);
+    let config_maps = config_maps
+        .chain(containers().flat_map(|one| items(one, "envFrom")).map(|source| &source["configMapRef"]))
+        .chain(containers().flat_map(|one| items(one, "env")).map(|one| &one["valueFrom"]["configMapKeyRef"]))
+        .filter(|source| source["optional"] != true)
+        .filter_map(|source| Some(("ConfigMap", source["name"].as_str()?)));
+    let claims = volumes().filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+    config_maps.chain(claims.map(|name| ("PersistentVolumeClaim", name))).collect()
 }

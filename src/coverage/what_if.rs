@@ -8,7 +8,7 @@ use super::index::Index;
 use super::verdict::admission;
 use super::verdict::create_failure;
 use super::verdict::eligibility;
-use super::verdict::finding::Finding;
+use super::verdict::finding::{Finding, edit};
 use super::verdict::fit::{Room, port_conflicts};
 use super::verdict::unscheduled_pod;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
@@ -16,17 +16,35 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::Incomplete;
-use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, WhatIfReport};
+use crate::report::reason::ReasonCode;
+use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, Preview, WhatIfReport};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 
-/// Compares a proposed DaemonSet with the live one of the same namespace and name, if there is one; `by` is the label by
-/// whose values the nodes are counted.
-pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> WhatIfReport {
+/// What an API server says about the pods of a proposed DaemonSet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Admission {
+    /// Why it would not admit them, in its words.
+    pub refusal: Option<String>,
+    /// The kinds and names of objects that the pods mount and that do not exist.
+    pub missing: Vec<(&'static str, String)>,
+    /// What it could not be asked, in sentences.
+    pub unknown: Vec<String>,
+}
+
+/// Compares a proposed DaemonSet with the live one of the same namespace and name, if there is one; `admission` is absent
+/// for a dump, and `by` is the label by whose values the nodes are counted.
+pub fn what_if(
+    snapshot: &Snapshot,
+    proposed: &DaemonSet,
+    preview: Preview,
+    admission: Option<&Admission>,
+    by: Option<&str>,
+) -> WhatIfReport {
     let index = Index::new(snapshot);
-    let proposal = Proposal::new(&index, proposed);
+    let proposal = Proposal::new(&index, proposed, admission);
     let mut report = WhatIfReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "WhatIfReport".to_owned(),
@@ -35,23 +53,26 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
         namespace: proposed.metadata.namespace.clone(),
         name: proposed.metadata.name.clone(),
         exists: proposal.live.is_some(),
+        preview,
         nodes_total: index.nodes.len(),
         eligible_now: 0,
         eligible_then: 0,
         template_changes: proposal.template_changes,
         on_delete: proposed.spec.update_strategy == UpdateStrategy::OnDelete,
+        admission_checked: admission.is_some(),
         warnings: Vec::new(),
         keeps: Vec::new(),
         missing: Vec::new(),
         gains: Vec::new(),
         loses: Vec::new(),
         does_not_fit: Vec::new(),
+        does_not_start: Vec::new(),
         not_eligible: Vec::new(),
         by: None,
         nodes: Vec::new(),
     };
     let mut rows: BTreeMap<Option<&str>, ChangesByRow> = BTreeMap::new();
-    let (mut loses, mut does_not_fit) = (Groups::default(), Groups::default());
+    let (mut loses, mut does_not_fit, mut does_not_start) = (Groups::default(), Groups::default(), Groups::default());
     let mut room_unknown = 0;
     let pods = proposal.live.map(|live| index.pods_of(live)).unwrap_or_default();
     let mut cursor = pods.cursor();
@@ -70,6 +91,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
         let (change, loss) = match (runs_now, then.should_run) {
             (true, true) if knows_pods && !has_pod => (PodChange::Missing, None),
             (true, true) => (PodChange::Keeps, None),
+            (false, true) if proposal.refused.is_some() => (PodChange::None, None),
             (false, true) => (PodChange::Gains, None),
             (_, false) => {
                 let may_stay = runs_now && then.should_continue_running && has_pod;
@@ -82,11 +104,13 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
                 (if is_lost { PodChange::Loses } else { PodChange::None }, loss)
             }
         };
-        let obstacle = match then.should_run {
+        let refused = proposal.refused.clone().filter(|_| then.should_run);
+        let obstacle = match then.should_run && refused.is_none() {
             true => proposal.obstacle(node, runs_now).map(Some),
             false => Ok(None),
         };
         let fits = match &obstacle {
+            _ if refused.is_some() => Some(false),
             Ok(obstacle) => obstacle.as_ref().map(Option::is_none),
             Err(RoomUnknown) => None,
         };
@@ -98,8 +122,9 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
             row.eligible_now += usize::from(runs_now);
             row.eligible_then += usize::from(then.should_run);
             row.does_not_fit += usize::from(obstacle.is_some());
+            row.does_not_start += usize::from(refused.is_some());
         }
-        let reason = obstacle.as_ref().or(loss.as_ref()).map(Finding::reason);
+        let reason = refused.as_ref().or(obstacle.as_ref()).or(loss.as_ref()).map(Finding::reason);
         report.nodes.push(NodeChange { name: name.clone(), change, fits, reason });
         match change {
             PodChange::Keeps => report.keeps.push(name.clone()),
@@ -109,6 +134,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
             PodChange::None => {}
         }
         does_not_fit.extend(name, obstacle);
+        does_not_start.extend(name, refused);
     }
     if room_unknown > 0 && knows_pods {
         report.incomplete.push(Incomplete {
@@ -119,6 +145,14 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
             affects_counts: true,
         });
     }
+    let unknown = admission.map_or(&[][..], |admission| &admission.unknown);
+    report.incomplete.extend(unknown.iter().map(|message| Incomplete {
+        resource: "pods".to_owned(),
+        namespace: Some(proposed.metadata.namespace.clone()),
+        permission: None,
+        message: message.clone(),
+        affects_counts: true,
+    }));
     if report.eligible_then == 0 || !report.exists {
         let mut not_eligible = Groups::default();
         for node in &index.nodes {
@@ -131,6 +165,7 @@ pub fn what_if(snapshot: &Snapshot, proposed: &DaemonSet, by: Option<&str>) -> W
     report.by = by.map(|label| ChangesBy { label: label.to_owned(), rows: by_value(rows) });
     report.loses = loses.into_report();
     report.does_not_fit = does_not_fit.into_report();
+    report.does_not_start = does_not_start.into_report();
     report
 }
 
@@ -154,13 +189,14 @@ struct Proposal<'a> {
     requests: Amounts,
     live: Option<&'a DaemonSet>,
     live_pod: Option<DaemonPod>,
-    /// Whether its template means something else than the live one, so that the pods are replaced.
+    /// Whether pods are replaced. The order of lists counts: the controller compares templates byte by byte.
     template_changes: Option<bool>,
+    /// Why no pod would start on any node.
     refused: Option<Finding>,
 }
 
 impl<'a> Proposal<'a> {
-    fn new(index: &'a Index<'a>, proposed: &'a DaemonSet) -> Self {
+    fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
         let same = |live: &&DaemonSet| {
             live.metadata.namespace == proposed.metadata.namespace && live.metadata.name == proposed.metadata.name
         };
@@ -171,18 +207,19 @@ impl<'a> Proposal<'a> {
             proposed,
             pod: DaemonPod::new(&proposed.spec.template),
             requests: template_requests(&new_pod.spec),
-            refused: refused(index.snapshot, proposed),
+            refused: refused(index.snapshot, proposed, live.is_some(), admission)
+                .map(|refused| for_manifest(refused, proposed)),
             new_pod,
             live,
             live_pod: live.map(|live| DaemonPod::new(&live.spec.template)),
-            template_changes: live.map(|live| !live.template().same_meaning(&proposed.template())),
+            template_changes: live.map(|live| live.template().normal() != proposed.template().normal()),
         }
     }
 
     /// Finds why a node would lose its pod.
     fn loss(&self, node: &Node, may_stay: bool) -> Option<Finding> {
         let why = eligibility::findings(self.proposed, self.index.now(), node, &self.pod.explain(node));
-        let mut finding = why.into_iter().next()?;
+        let mut finding = for_manifest(why.into_iter().next()?, self.proposed);
         if may_stay {
             finding.message = finding.message.words(" (the running pod may stay, but would not be recreated)");
         }
@@ -191,9 +228,6 @@ impl<'a> Proposal<'a> {
 
     /// Finds what would keep a pod from running on an eligible node.
     fn obstacle(&self, node: &Node, runs_now: bool) -> Result<Option<Finding>, RoomUnknown> {
-        if let Some(refused) = &self.refused {
-            return Ok(Some(refused.clone()));
-        }
         let injected = unscheduled_pod::injected_node_selector(
             self.index.snapshot,
             self.proposed,
@@ -213,8 +247,36 @@ impl<'a> Proposal<'a> {
     }
 }
 
+/// Drops a command that edits the live DaemonSet: what is to be edited is the manifest.
+fn for_manifest(mut finding: Finding, proposed: &DaemonSet) -> Finding {
+    finding.command = finding.command.filter(|command| *command != edit(proposed));
+    finding
+}
+
+/// Finds why no pod would start: what the API server says, or a class that does not exist.
+fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: Option<&Admission>) -> Option<Finding> {
+    if let Some(finding) = missing_class(snapshot, proposed) {
+        return Some(finding);
+    }
+    let Admission { refusal, missing, .. } = admission?;
+    let refusal = refusal.as_ref().map(|message| create_failure::classify(snapshot, proposed, message));
+    // The pods that are replaced give back their quota.
+    let refusal = refusal.filter(|finding| !(exists && finding.code == ReasonCode::QuotaExceeded));
+    refusal.or_else(|| {
+        let (kind, name) = missing.first()?;
+        let resource = kind.to_lowercase();
+        let namespace = &proposed.metadata.namespace;
+        let code = match *kind {
+            "PersistentVolumeClaim" => ReasonCode::VolumeUnsatisfiable,
+            _ => ReasonCode::ContainerConfigError,
+        };
+        let message = format!("{resource} {name} not found in namespace {namespace}");
+        Some(Finding::new(code, message, "create it before the DaemonSet, or correct its name in the template"))
+    })
+}
+
 /// Finds a class that does not exist, because of which the API server would deny every pod.
-fn refused(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
+fn missing_class(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
     let spec = &proposed.spec.template.spec;
     let namespace = &proposed.metadata.namespace;
     let known = |kind| snapshot.gap(kind, namespace).is_none();
@@ -246,14 +308,15 @@ impl Groups {
 mod tests {
     use serde_json::json;
 
+    use super::Admission;
     use crate::coverage::test_support::{World, world};
     use crate::model::daemon_set::DaemonSet;
     use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
     use crate::report::reason::ReasonCode;
-    use crate::report::what_if::{PodChange, WhatIfReport};
+    use crate::report::what_if::{PodChange, Preview, WhatIfReport};
 
     fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
-        super::what_if(snapshot, proposed, None)
+        super::what_if(snapshot, proposed, Preview::ClientSideApply, None, None)
     }
 
     /// Returns the live world: `a` and `b` with disk=ssd and a pod each, `c` without.
@@ -279,6 +342,70 @@ mod tests {
         report.does_not_fit.iter().map(|group| (group.code, group.nodes.iter().map(String::as_str).collect())).collect()
     }
 
+    fn refusals(report: &WhatIfReport) -> Vec<(ReasonCode, usize)> {
+        report.does_not_start.iter().map(|group| (group.code, group.count)).collect()
+    }
+
+    #[test]
+    fn pods_that_the_server_refuses_or_whose_volumes_are_missing_does_not_start() {
+        use ReasonCode::{
+            ContainerConfigError, PodSecurityDenied, QuotaExceeded, ServiceAccountMissing, VolumeUnsatisfiable,
+        };
+        let account = "pods \"agent-x\" is forbidden: error looking up service account default/agent: serviceaccount \
+                       \"agent\" not found";
+        let security =
+            "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": hostPath volumes (volume \"a\")";
+        let quota =
+            "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
+        let refused = |message: &str| Admission { refusal: Some(message.to_owned()), ..Admission::default() };
+        let missing = |kind| Admission { missing: vec![(kind, "data".to_owned())], ..Admission::default() };
+        for (admission, name, expected) in [
+            (Admission::default(), "agent", None),
+            (refused(account), "agent", Some(ServiceAccountMissing)),
+            (refused(security), "agent", Some(PodSecurityDenied)),
+            (refused(quota), "new", Some(QuotaExceeded)),
+            // The old pods make room.
+            (refused(quota), "agent", None),
+            (missing("PersistentVolumeClaim"), "agent", Some(VolumeUnsatisfiable)),
+            (missing("ConfigMap"), "agent", Some(ContainerConfigError)),
+        ] {
+            let mut then = proposed(json!({}));
+            then.metadata.name = name.to_owned();
+            let report =
+                super::what_if(&live().finish(), &then, Preview::ClientSideApply, Some(&admission), Some("disk"));
+            let expected: Vec<_> = expected.map(|code| (code, 3)).into_iter().collect();
+            assert_eq!(refusals(&report), expected, "{admission:?}");
+            let refused = if expected.is_empty() { 0 } else { 3 };
+            assert_eq!(report.nodes.iter().filter(|node| node.fits == Some(false)).count(), refused);
+            let rows = report.by.unwrap().rows;
+            assert_eq!(rows.iter().map(|row| row.does_not_start).sum::<usize>(), refused);
+            assert!(report.does_not_fit.is_empty() && report.admission_checked);
+        }
+        let unknown = Admission { unknown: vec!["it could not be asked".to_owned()], ..Admission::default() };
+        let report =
+            super::what_if(&live().finish(), &proposed(json!({})), Preview::ClientSideApply, Some(&unknown), None);
+        assert_eq!((report.incomplete.len(), report.incomplete[0].affects_counts), (1, true));
+    }
+
+    #[test]
+    fn another_environment_or_another_order_replaces_pods_and_so_takes_room_beside_the_old_ones() {
+        let container = |env: serde_json::Value| json!([{"name": "agent", "env": env, "ports": [{"containerPort": 80, "hostPort": 80}]}]);
+        let (a, b) = (json!({"name": "A", "value": "1"}), json!({"name": "B", "value": "2"}));
+        let snapshot = world()
+            .template(json!({"containers": container(json!([a, b]))}))
+            .node("a", json!({}))
+            .pod("agent-a", "a", json!({"spec": {"containers": container(json!([]))}}))
+            .finish();
+        for (env, changes) in [(json!([a, b]), false), (json!([a]), true), (json!([b, a]), true)] {
+            let mut then = proposed(json!({"containers": container(env)}));
+            then.spec.update_strategy =
+                serde_json::from_value(json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})).unwrap();
+            let report = what_if(&snapshot, &then);
+            assert_eq!(report.template_changes, Some(changes));
+            assert_eq!(report.does_not_fit.len(), usize::from(changes));
+        }
+    }
+
     #[test]
     fn another_node_selector_gains_keeps_and_loses_nodes() {
         let report = what_if(&live().finish(), &proposed(json!({"nodeSelector": {"zone": "z1"}})));
@@ -296,7 +423,8 @@ mod tests {
     #[test]
     fn each_node_has_a_change_and_is_counted_by_the_value_of_a_label() {
         let template = json!({"nodeSelector": {"zone": "z1"}, "containers": asking("9")});
-        let report = super::what_if(&live().finish(), &proposed(template), Some("disk"));
+        let report =
+            super::what_if(&live().finish(), &proposed(template), Preview::ClientSideApply, None, Some("disk"));
         let nodes: Vec<_> = report.nodes.iter().map(|node| (node.name.as_str(), node.change, node.fits)).collect();
         assert_eq!(
             nodes,
@@ -381,7 +509,8 @@ mod tests {
     #[test]
     fn a_runtime_class_that_does_not_exist_refuses_every_pod() {
         let report = what_if(&live().finish(), &proposed(json!({"runtimeClassName": "kata"})));
-        assert_eq!(codes(&report), [(ReasonCode::RuntimeClassMissing, vec!["a", "b", "c"])]);
+        assert_eq!(refusals(&report), [(ReasonCode::RuntimeClassMissing, 3)]);
+        assert!(report.does_not_start[0].fix.command.is_none(), "the manifest is to be edited, not the live object");
     }
 
     #[test]
@@ -469,8 +598,8 @@ mod tests {
                 snapshot.priority_classes.push(serde_json::from_value(class).unwrap());
             }
             let report = what_if(&snapshot, &proposed(json!({"priorityClassName": class})));
-            let expected = if refused { vec![(ReasonCode::PriorityClassMissing, vec!["a"])] } else { vec![] };
-            assert_eq!(codes(&report), expected, "{class:?} of {known:?}");
+            let expected = if refused { vec![(ReasonCode::PriorityClassMissing, 1)] } else { vec![] };
+            assert_eq!(refusals(&report), expected, "{class:?} of {known:?}");
         }
     }
 
@@ -482,7 +611,7 @@ mod tests {
         let mut unknown = same();
         unknown.gaps.push(Gap { kind: Kind::RuntimeClasses, namespace: None, cause: GapCause::NotInDump });
         for (snapshot, class) in [(known, "kata"), (unknown, "kata"), (same(), "")] {
-            assert_eq!(codes(&what_if(&snapshot, &proposed(json!({"runtimeClassName": class})))), []);
+            assert_eq!(refusals(&what_if(&snapshot, &proposed(json!({"runtimeClassName": class})))), []);
         }
     }
 

@@ -9,7 +9,7 @@ use super::table::{self, Column};
 use super::text::{count, wrap};
 use super::view::View;
 use crate::report::coverage::ReasonGroup;
-use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, WhatIfReport};
+use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, Preview, WhatIfReport};
 
 /// What is shown below the headline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,18 @@ pub fn what_if(report: &WhatIfReport, shown: Shown, view: &View, out: &mut dyn W
             }
         }
     }
+    if !report.admission_checked {
+        let line = "not checked in a dump: admission, and whether what the pods mount exists";
+        writeln!(out)?;
+        for line in wrap(line, view.width) {
+            writeln!(out, "{}", style::context(line))?;
+        }
+    }
     incomplete(&report.incomplete, view, out)
+}
+
+fn sum(groups: &[ReasonGroup]) -> usize {
+    groups.iter().map(|group| group.count).sum()
 }
 
 fn name(report: &WhatIfReport, view: &View) -> String {
@@ -52,7 +63,7 @@ fn name(report: &WhatIfReport, view: &View) -> String {
 fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let (name, then, now) = (name(report, view), report.eligible_then, report.eligible_now);
     let nodes = count(report.nodes_total, "node");
-    let lost: usize = report.loses.iter().map(|group| group.count).sum();
+    let lost = sum(&report.loses);
     let mut line = match report.exists {
         true if lost > 0 => {
             let gained = match report.gains.len() {
@@ -66,7 +77,10 @@ fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Resu
         true if then == now => format!("{name}: {then} of {nodes} would be eligible, as many as now"),
         true => format!("{name}: {then} of {nodes} would be eligible instead of {now}"),
     };
-    let unfit: usize = report.does_not_fit.iter().map(|group| group.count).sum();
+    let (refused, unfit) = (sum(&report.does_not_start), sum(&report.does_not_fit));
+    if refused > 0 {
+        line += "; no pod would start";
+    }
     if unfit > 0 {
         line += &format!("; on {unfit} of them a pod would not fit");
     }
@@ -77,6 +91,11 @@ fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Resu
             (true, true) => "; the template changes, and each pod keeps the present one until it is deleted",
         };
     }
+    line += match report.preview {
+        Preview::Create | Preview::ClientSideApply => "",
+        Preview::ServerSideApply => " (kubectl apply --server-side)",
+        Preview::Replace => " (kubectl replace)",
+    };
     for line in wrap(&line, view.width) {
         writeln!(out, "{}", style::answer(line))?;
     }
@@ -86,19 +105,19 @@ fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Resu
 
 fn all_groups(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     // What is lost comes first: nothing else hurts as much.
-    let lost: usize = report.loses.iter().map(|group| group.count).sum();
-    groups("LOSES", lost, &report.loses, view, out)?;
+    groups("LOSES", &report.loses, view, out)?;
     row("GAINS", &report.gains, style::well, view, out)?;
     row("KEEPS", &report.keeps, style::context, view, out)?;
     if !report.missing.is_empty() {
         row("MISSING NOW", &report.missing, style::trouble, view, out)?;
     }
-    let unfit: usize = report.does_not_fit.iter().map(|group| group.count).sum();
-    groups("DOES NOT FIT", unfit, &report.does_not_fit, view, out)?;
+    if !report.does_not_start.is_empty() {
+        groups("DOES NOT START", &report.does_not_start, view, out)?;
+    }
+    groups("DOES NOT FIT", &report.does_not_fit, view, out)?;
     if !report.not_eligible.is_empty() && report.loses.is_empty() {
-        let count = report.not_eligible.iter().map(|group| group.count).sum();
         match report.eligible_then {
-            0 => groups("NOT ELIGIBLE", count, &report.not_eligible, view, out)?,
+            0 => groups("NOT ELIGIBLE", &report.not_eligible, view, out)?,
             _ => {
                 let nodes: Vec<String> = report.not_eligible.iter().flat_map(|group| group.nodes.clone()).collect();
                 row("NOT ELIGIBLE", &nodes, style::context, view, out)?;
@@ -116,7 +135,12 @@ fn one_node(report: &WhatIfReport, node: &NodeChange, view: &View, out: &mut dyn
         PodChange::Missing => "has no pod now, and would get one of",
         PodChange::None => "would still have no pod of",
     };
-    let but = if node.fits == Some(false) { ", but it would not fit" } else { "" };
+    let but = match (node.fits, report.does_not_start.is_empty(), node.change) {
+        (Some(false), _, PodChange::None) => "",
+        (Some(false), true, _) => ", but it would not fit",
+        (Some(false), false, _) => ", but it would not start",
+        _ => "",
+    };
     let why = node.reason.as_ref().map(|reason| format!(": {}", view.show(&reason.message))).unwrap_or_default();
     let line = format!("{} {verb} {}{but}{why}", view.show(&node.name), name(report, view));
     for line in wrap(&line, view.width) {
@@ -170,6 +194,7 @@ fn changes_by(by: &ChangesBy, view: &View, out: &mut dyn Write) -> io::Result<()
         Column::text("VALUE", value),
         Column::number("NOW", |row: &ChangesByRow| Some(row.eligible_now)),
         Column::number("THEN", |row: &ChangesByRow| Some(row.eligible_then)),
+        Column::number("DOES-NOT-START", |row: &ChangesByRow| Some(row.does_not_start)),
         Column::number("DOES-NOT-FIT", |row: &ChangesByRow| Some(row.does_not_fit)),
     ];
     table::write(&columns, &by.rows, view, out)
@@ -187,7 +212,7 @@ fn row(
     writeln!(out, "{}", styled(line.trim_end().to_owned()))
 }
 
-fn groups(heading: &str, nodes: usize, groups: &[ReasonGroup], view: &View, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{heading:<14}{nodes:>5}")?;
+fn groups(heading: &str, groups: &[ReasonGroup], view: &View, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{heading:<14}{:>5}", sum(groups))?;
     rows_of(groups, true, style::trouble, view, out)
 }

@@ -42,6 +42,8 @@ pub struct WhatIfReport {
     pub name: String,
     /// Whether a DaemonSet with this name exists.
     pub exists: bool,
+    /// What is previewed.
+    pub preview: Preview,
     /// Nodes that were examined.
     pub nodes_total: usize,
     /// Nodes that should run a pod of the live DaemonSet; 0 if it does not exist.
@@ -52,6 +54,8 @@ pub struct WhatIfReport {
     pub template_changes: Option<bool>,
     /// Whether the update strategy would be OnDelete, so that pods keep their template until they are deleted.
     pub on_delete: bool,
+    /// Whether the API server was asked whether it would admit the pods, and whether what they mount exists.
+    pub admission_checked: bool,
     /// What will go wrong as the pods are replaced, at present.
     pub warnings: Vec<Warning>,
     /// Nodes that keep a pod, by name.
@@ -64,6 +68,8 @@ pub struct WhatIfReport {
     pub loses: Vec<ReasonGroup>,
     /// Nodes that would run a pod that does not fit, by reason.
     pub does_not_fit: Vec<ReasonGroup>,
+    /// Nodes that would run a pod that would not start, whatever room there is, by reason.
+    pub does_not_start: Vec<ReasonGroup>,
     /// Why nodes would not be eligible; empty if one would be and the DaemonSet exists already.
     pub not_eligible: Vec<ReasonGroup>,
     /// The nodes by the value of a label; `null` unless requested.
@@ -76,6 +82,19 @@ impl super::Report for WhatIfReport {
     const ROWS: Option<&'static str> = None;
 }
 
+/// What of a manifest is previewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum Preview {
+    /// The DaemonSet would be created.
+    Create,
+    /// `kubectl apply`: fields that the last applied manifest does not have stay as they are.
+    ClientSideApply,
+    /// `kubectl apply --server-side`: fields of other managers stay as they are.
+    ServerSideApply,
+    /// `kubectl replace`: what the manifest does not have gets the default.
+    Replace,
+}
+
 /// What would change on one node.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -84,9 +103,9 @@ pub struct NodeChange {
     pub name: String,
     /// What would become of its pod.
     pub change: PodChange,
-    /// Whether the node has room for the pod; `null` if it would not run one, or if that is not known.
+    /// Whether the pod would start and the node has room for it; `null` if it would not run one, or if that is not known.
     pub fits: Option<bool>,
-    /// Why the pod would not fit, or why the node would not run one.
+    /// Why the pod would not start or fit, or why the node would not run one.
     pub reason: Option<Reason>,
 }
 
@@ -127,4 +146,6 @@ pub struct ChangesByRow {
     pub eligible_then: usize,
     /// Nodes that would run a pod that does not fit.
     pub does_not_fit: usize,
+    /// Nodes that would run a pod that would not start.
+    pub does_not_start: usize,
 }

@@ -33,12 +33,13 @@ spec:
 
 fn read(text: &str, namespace: Option<&str>) -> Result<DaemonSet, String> {
     let manifest = all(text, namespace)?.remove(0);
-    let validated = manifest.validate(&Snapshot::empty(Timestamp::UNIX_EPOCH), None);
+    let validated = manifest.validate(manifest.object().clone(), &Snapshot::empty(Timestamp::UNIX_EPOCH), None);
     validated.map(|(daemon_set, _)| daemon_set).map_err(|error| CommandError::from(error).to_string())
 }
 
 fn all(text: &str, namespace: Option<&str>) -> Result<Vec<Manifest>, String> {
     read_daemon_sets(&["-".to_owned()], &mut text.as_bytes(), namespace, "fallback")
+        .map(|manifests| manifests.daemon_sets)
         .map_err(|error| CommandError::from(error).to_string())
 }
 
@@ -87,6 +88,21 @@ fn a_manifest_without_a_daemon_set_says_what_it_has() {
 }
 
 #[test]
+fn of_a_key_that_is_given_twice_the_last_value_counts_and_there_is_a_warning() {
+    let text = MANIFEST.replace("  name: agent\n", "  name: agent\n  name: agent-2\n");
+    let read = read_daemon_sets(&["-".to_owned()], &mut text.as_bytes(), None, "fallback").unwrap();
+    assert_eq!(read.daemon_sets[0].name(), "agent-2");
+    assert_eq!(
+        read.warnings,
+        [
+            "standard input: duplicate mapping key: name not allowed here at line 11, column 3; kubectl accepts it, and the last one \
+          counts"
+        ]
+    );
+    assert_eq!(read.others.len(), 1);
+}
+
+#[test]
 fn every_daemon_set_of_several_documents_is_read() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     let text = list(&[daemon_set("x", "agent"), map, daemon_set("", "proxy")]).to_string();
@@ -106,7 +122,7 @@ fn the_manifests_of_a_directory_are_read() {
     std::fs::create_dir(folder.path().join("base")).unwrap();
     write("base/c.yaml", MANIFEST);
     let path = folder.path().to_str().unwrap().to_owned();
-    let found = read_daemon_sets(&[path], &mut std::io::empty(), None, "fallback").unwrap();
+    let found = read_daemon_sets(&[path], &mut std::io::empty(), None, "fallback").unwrap().daemon_sets;
     let namespaces: Vec<_> = found.iter().map(Manifest::namespace).collect();
     assert_eq!(namespaces, ["fallback", "x"]);
     let path = folder.path().join("kustomization.yaml").to_str().unwrap().to_owned();
@@ -122,7 +138,11 @@ fn fields_of_a_later_release_are_warnings_if_a_node_has_that_release() {
     let on = |version: &str| {
         let mut node = Node::default();
         node.status.node_info.kubelet_version = version.to_owned();
-        manifest.validate(&Snapshot { nodes: vec![node], ..Snapshot::empty(Timestamp::UNIX_EPOCH) }, None)
+        manifest.validate(
+            manifest.object().clone(),
+            &Snapshot { nodes: vec![node], ..Snapshot::empty(Timestamp::UNIX_EPOCH) },
+            None,
+        )
     };
     assert!(
         on("v1.36.9").unwrap_err().to_string().contains("unknown field \"spec.template.spec.quantumEntanglement\"")

@@ -1,6 +1,7 @@
 //! End-to-end tests against a real control plane.
 
 mod agreement;
+mod apply;
 mod completion;
 mod control_plane;
 mod json_path;

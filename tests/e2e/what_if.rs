@@ -119,9 +119,107 @@ fn previews_accept_and_reject_what_the_api_server_does() {
         (ended.code == Some(0)).then_some(ended)
     });
     assert!(allowed.err.starts_with("warning: no server-side dry run"), "{}", allowed.err);
-    assert!(allowed.err.contains("cannot update resource \"daemonsets\""), "{}", allowed.err);
+    assert!(allowed.err.contains("cannot patch resource \"daemonsets\""), "{}", allowed.err);
     let mut invalid = daemon_set();
     invalid["spec"]["minReadySeconds"] = json!(-1);
     let rejected = preview(&reader, &invalid.to_string());
     assert!(rejected.code == Some(1) && rejected.err.contains("spec.minReadySeconds: Invalid"), "{}", rejected.err);
+}
+
+/// Returns a DaemonSet whose pod spec has these fields, too.
+fn with_pod(fields: Value) -> Value {
+    let mut object = daemon_set();
+    object["spec"]["template"]["spec"].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    object
+}
+
+#[test]
+fn pods_that_would_not_start_are_counted_unless_the_manifest_creates_what_they_lack() {
+    let cluster = ControlPlane::start(Options::api_server_only());
+    let allocatable = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
+        "status": {"allocatable": allocatable, "nodeInfo": {"kubeletVersion": "v1.36.3"}}});
+    cluster.create(&node.to_string());
+    // Admission has added that it is not ready.
+    cluster.kubectl(&["patch", "node", "node-a", "--type=merge", "-p", r#"{"spec": {"taints": []}}"#]);
+    cluster.kubectl(&["create", "namespace", "locked"]);
+    cluster.kubectl(&["label", "namespace", "locked", "pod-security.kubernetes.io/enforce=baseline"]);
+    for namespace in ["default", "locked"] {
+        cluster.kubectl(&["create", "serviceaccount", "default", "-n", namespace]);
+    }
+    let object = |version: &str, kind: &str, name: &str, fields: Value| {
+        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
+        object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        object
+    };
+    let volume = |source: Value| json!({"volumes": [{"name": "data", source["kind"].as_str().unwrap(): source["of"]}]});
+    let claim = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let cases = [
+        (
+            "ServiceAccountMissing",
+            json!({"serviceAccountName": "agent"}),
+            object("v1", "ServiceAccount", "agent", json!({})),
+        ),
+        (
+            "PriorityClassMissing",
+            json!({"priorityClassName": "storage-critical"}),
+            object("scheduling.k8s.io/v1", "PriorityClass", "storage-critical", json!({"value": 1000})),
+        ),
+        (
+            "RuntimeClassMissing",
+            json!({"runtimeClassName": "kata"}),
+            object("node.k8s.io/v1", "RuntimeClass", "kata", json!({"handler": "kata"})),
+        ),
+        (
+            "VolumeUnsatisfiable",
+            volume(json!({"kind": "persistentVolumeClaim", "of": {"claimName": "data"}})),
+            object("v1", "PersistentVolumeClaim", "data", claim),
+        ),
+        (
+            "ContainerConfigError",
+            volume(json!({"kind": "configMap", "of": {"name": "agent"}})),
+            object("v1", "ConfigMap", "agent", json!({})),
+        ),
+    ];
+    let kubeconfig = cluster.kubeconfig();
+    let preview = |documents: &[&Value]| {
+        let manifest: Vec<String> = documents.iter().map(|document| document.to_string()).collect();
+        let arguments = ["--kubeconfig", kubeconfig.to_str().unwrap(), "--exit-code", "-o", "json"];
+        let ended = preview(&arguments, &manifest.join("\n---\n"));
+        let report: Value = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {}", ended.err));
+        let codes =
+            report["doesNotStart"].as_array().unwrap().iter().map(|group| group["code"].as_str().unwrap().to_owned());
+        (codes.collect::<Vec<_>>(), report["gains"].as_array().unwrap().len(), ended)
+    };
+    for (code, fields, beside) in &cases {
+        let daemon_set = with_pod(fields.clone());
+        let (codes, gains, ended) = preview(&[&daemon_set]);
+        assert_eq!((codes.as_slice(), gains, ended.code), (&[(*code).to_owned()][..], 0, Some(3)), "{}", ended.out);
+        assert!(!ended.out.contains("kubectl edit"), "the DaemonSet does not exist: {}", ended.out);
+        let (codes, gains, ended) = preview(&[beside, &daemon_set]);
+        assert_eq!(
+            (codes.as_slice(), gains, ended.code),
+            (&[][..], 1, Some(0)),
+            "{code}: {}\n{}",
+            ended.err,
+            ended.out
+        );
+    }
+    let mut locked = with_pod(json!({"hostNetwork": true}));
+    locked["metadata"]["namespace"] = json!("locked");
+    let (codes, gains, ended) = preview(&[&locked]);
+    assert_eq!((codes.as_slice(), gains, ended.code), (&["PodSecurityDenied".to_owned()][..], 0, Some(3)));
+
+    // A namespace that the manifest creates.
+    let mut new = with_pod(json!({"serviceAccountName": "agent"}));
+    new["metadata"]["namespace"] = json!("new");
+    let namespace = object("v1", "Namespace", "new", json!({}));
+    let mut account = object("v1", "ServiceAccount", "agent", json!({}));
+    account["metadata"]["namespace"] = json!("new");
+    let (codes, gains, ended) = preview(&[&namespace, &account, &new]);
+    assert_eq!((codes.as_slice(), gains, ended.code, ended.err.as_str()), (&[][..], 1, Some(0), ""), "{}", ended.out);
+    let (codes, _, ended) = preview(&[&namespace, &new]);
+    assert_eq!((codes.as_slice(), ended.code), (&["ServiceAccountMissing".to_owned()][..], Some(3)), "{}", ended.out);
+    let (_, _, ended) = preview(&[&new]);
+    assert!(ended.err.contains("namespaces \"new\" not found"), "{}", ended.err);
 }

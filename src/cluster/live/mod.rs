@@ -6,7 +6,7 @@
 //! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`)
 //! over a `transport` that retries, and `prune` drops what no report uses; `history` requests revisions alone, and
 //! `advanced` OpenKruise's DaemonSets. [`Live::watch`] follows them: `follow` turns lists and the `watch_event`s after them
-//! into changes, and `watch` applies these to a snapshot. `write` sends patches, and `names` requests what completion
+//! into changes, and `watch` applies these to a snapshot. `write` sends patches, `preview` dry runs of manifests, and `names` requests what completion
 //! offers. `failure` words errors.
 #![expect(clippy::disallowed_types, reason = "this is the one place that talks to an API server")]
 
@@ -26,6 +26,7 @@ mod list;
 mod look_path;
 mod names;
 mod options;
+mod preview;
 mod progress;
 mod protobuf;
 mod proxy;
@@ -44,12 +45,13 @@ mod write;
 pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
 pub use names::Named;
 pub use options::ConnectOptions;
+pub(crate) use preview::Asked;
 pub use progress::{OnProgress, Progress};
 pub use watch::Watch;
 
 use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::error::ClusterError;
 use super::{CoverageScope, Query, Wanted};
@@ -91,11 +93,6 @@ impl Live {
     /// Returns the time by the server's clock.
     pub fn now(&self) -> Timestamp {
         self.transport.server_time(self.transport.local_time())
-    }
-
-    /// Returns by how much the server's clock is ahead of this machine's, as the dates of its answers show it.
-    pub fn clock_difference(&self) -> SignedDuration {
-        self.transport.clock_difference()
     }
 
     /// Returns what the server has warned of since the last call, each warning once.

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::transport::{Change, JSON};
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
-use crate::cluster::manifest::Manifest;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
@@ -51,32 +50,6 @@ impl Live {
             }
         };
         self.transport.change(step.request(), &path, change).await
-    }
-
-    /// Returns what the server would store if a whole DaemonSet were replaced or created, with its defaults.
-    ///
-    /// Not an apply patch, which would be merged with fields of the live object that the manifest no longer has.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server refuses or cannot be reached, or rejects the DaemonSet.
-    pub(crate) async fn dry_run(&self, manifest: &Manifest) -> Result<Value, ClusterError> {
-        let mut object = manifest.object().clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            // The manifest may be an older copy of the live object.
-            metadata.remove("resourceVersion");
-            metadata.remove("uid");
-        }
-        let collection = format!("/apis/apps/v1/namespaces/{}/daemonsets", list::escape(manifest.namespace()));
-        let query = format!("fieldManager={FIELD_MANAGER}&fieldValidation=Strict&dryRun=All");
-        let path = format!("{collection}/{}?{query}", list::escape(manifest.name()));
-        match self.transport.change("update daemonsets", &path, change(Method::PUT, JSON, &object)?).await {
-            Err(ClusterError::Api { code: 404, .. }) => {
-                let path = format!("{collection}?{query}");
-                self.transport.change("create daemonsets", &path, change(Method::POST, JSON, &object)?).await
-            }
-            answer => answer,
-        }
     }
 
     /// Reads a pod again; `None` if none of its name exists.
@@ -190,7 +163,11 @@ impl Live {
     }
 }
 
-fn change(method: Method, content_type: &'static str, body: &impl Serialize) -> Result<Change, ClusterError> {
+pub(super) fn change(
+    method: Method,
+    content_type: &'static str,
+    body: &impl Serialize,
+) -> Result<Change, ClusterError> {
     let body = serde_json::to_vec(body)
         .map_err(|error| ClusterError::config(format!("cannot write the body of a request: {error}")))?;
     Ok(Change { method, content_type, body: body.into(), retries: true })

@@ -1,0 +1,132 @@
+//! Dry runs: what the API server would store if a manifest were applied, and whether it would admit its pods.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::transport::JSON;
+use super::write::change;
+use super::{Live, list};
+use crate::cluster::error::ClusterError;
+use crate::cluster::manifest::{Apply, Manifest};
+use crate::model::daemon_set::DaemonSet;
+use crate::model::server_side_apply;
+
+/// Whether something is so, as far as the server could be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// It is.
+    Yes,
+    /// It is not, for this reason.
+    No(String),
+    /// The server could not be asked, for this reason.
+    Unknown(String),
+}
+
+impl Live {
+    /// Returns what the server would store if a manifest were applied, with its defaults.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses or cannot be reached, or rejects the DaemonSet.
+    pub(crate) async fn preview(
+        &self,
+        manifest: &Manifest,
+        live: Option<&DaemonSet>,
+        how: Apply,
+    ) -> Result<Value, ClusterError> {
+        let strict = "fieldValidation=Strict&dryRun=All";
+        let collection = format!("/apis/apps/v1/namespaces/{}/daemonsets", list::escape(manifest.namespace()));
+        let path = format!("{collection}/{}", list::escape(manifest.name()));
+        match (live, how) {
+            (_, Apply::ServerSide { force_conflicts }) => {
+                let path = format!("{path}?fieldManager=kubectl&force={force_conflicts}&{strict}");
+                let applied: Value = self.dry_run("patch", Method::PATCH, &path, APPLY, manifest.object()).await?;
+                // kubectl takes over the fields of a client-side apply, and applies again.
+                match server_side_apply::without_abandoned(&applied, manifest.object()) {
+                    Some(left) => self.replace(&collection, manifest, &left).await,
+                    None => Ok(applied),
+                }
+            }
+            (Some(live), Apply::ClientSide) => {
+                let patch = manifest.client_side_patch(live)?;
+                if patch == json!({}) {
+                    return Ok(live.object.clone());
+                }
+                let path = format!("{path}?fieldManager=kubectl-client-side-apply&{strict}");
+                self.dry_run("patch", Method::PATCH, &path, STRATEGIC_MERGE, &patch).await
+            }
+            (Some(_), Apply::Replace) => self.replace(&collection, manifest, manifest.object()).await,
+            (None, Apply::ClientSide | Apply::Replace) => {
+                let path = format!("{collection}?fieldManager=kubectl-client-side-apply&{strict}");
+                self.dry_run("create", Method::POST, &path, JSON, &manifest.without_nulls()).await
+            }
+        }
+    }
+
+    async fn replace(&self, collection: &str, manifest: &Manifest, object: &Value) -> Result<Value, ClusterError> {
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            // The manifest may be an older copy of the live object.
+            metadata.retain(|field, _| !matches!(field.as_str(), "resourceVersion" | "uid" | "managedFields"));
+        }
+        let query = "fieldManager=kubectl-replace&fieldValidation=Strict&dryRun=All";
+        let path = format!("{collection}/{}?{query}", list::escape(manifest.name()));
+        self.dry_run("update", Method::PUT, &path, JSON, &object).await
+    }
+
+    async fn dry_run(
+        &self,
+        verb: &str,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: &Value,
+    ) -> Result<Value, ClusterError> {
+        self.transport.change(&format!("{verb} daemonsets"), path, change(method, content_type, body)?).await
+    }
+
+    /// Asks whether the server would admit a pod.
+    pub(crate) async fn would_admit(&self, namespace: &str, pod: &Value) -> Result<Asked, ClusterError> {
+        let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", list::escape(namespace));
+        let change = change(Method::POST, JSON, pod)?;
+        match self.transport.change::<Value>("create pods", &path, change).await {
+            Ok(_) => Ok(Asked::Yes),
+            Err(ClusterError::Api { message, .. }) if is_refusal(&message) => Ok(Asked::No(message)),
+            Err(ClusterError::Api { message, .. }) => Ok(Asked::Unknown(message)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks whether a namespace exists.
+    pub(crate) async fn namespace_exists(&self, name: &str) -> Result<Asked, ClusterError> {
+        self.is_there("namespaces", &format!("/api/v1/namespaces/{}", list::escape(name))).await
+    }
+
+    /// Asks whether an object of the core API exists.
+    pub(crate) async fn exists(&self, resource: &str, namespace: &str, name: &str) -> Result<Asked, ClusterError> {
+        let path = format!("/api/v1/namespaces/{}/{resource}/{}", list::escape(namespace), list::escape(name));
+        self.is_there(resource, &path).await
+    }
+
+    async fn is_there(&self, resource: &str, path: &str) -> Result<Asked, ClusterError> {
+        match self.transport.get_object::<Value>(&format!("get {resource}"), path).await {
+            Ok(_) => Ok(Asked::Yes),
+            Err(ClusterError::Api { code: 404, reason, message }) if reason == "NotFound" => Ok(Asked::No(message)),
+            Err(ClusterError::Api { message, .. }) => Ok(Asked::Unknown(message)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+const APPLY: &str = "application/apply-patch+yaml";
+const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+
+/// Tells whether admission or validation refused a pod. That the user may not create pods says nothing about the
+/// DaemonSet controller.
+fn is_refusal(message: &str) -> bool {
+    let is_about_the_pod = message.starts_with("pods \"") || message.starts_with("Pod \"");
+    // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.36.
+    let is_unsupported = message.contains("does not support dry run");
+    let is_of_a_webhook = message.contains("admission webhook \"") || message.contains("failed calling webhook");
+    (is_about_the_pod || is_of_a_webhook) && !is_unsupported && !message.contains(" cannot create resource ")
+}

@@ -1,6 +1,6 @@
 //! Warnings before a DaemonSet is changed: what may revert the change, or keep it from having an effect.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::coverage::revisions::controller_of;
 use crate::difference::difference;
@@ -8,14 +8,16 @@ use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
+use crate::model::server_side_apply;
+use crate::model::strategic_merge::{patched, three_way_patch};
 use crate::model::template::Template;
 use crate::report::plan::{Warning, WarningCode};
 
 /// What a change writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Written<'a> {
-    /// The template.
-    Template,
+    /// The template, which becomes this one.
+    Template(&'a Template),
     /// These fields, by the names from the root of the object.
     Fields(&'a [&'static [&'static str]]),
 }
@@ -23,19 +25,23 @@ pub(super) enum Written<'a> {
 impl Written<'_> {
     fn noun(self) -> &'static str {
         match self {
-            Written::Template => "template",
+            Written::Template(_) => "template",
             Written::Fields(_) => "values",
         }
     }
 
-    /// Returns whether an entry of `managedFields` has any of the fields.
-    fn is_managed_by(self, entry: &Value) -> bool {
+    /// Returns whether an entry of `managedFields` has any of the fields; of a template those that get another value.
+    fn is_managed_by(self, daemon_set: &DaemonSet, entry: &Value) -> bool {
         let has = |path: &[&str]| {
             let mut names = path.iter().map(|name| format!("f:{name}"));
             names.try_fold(&entry["fieldsV1"], |fields, name| fields.get(name)).is_some()
         };
         match self {
-            Written::Template => has(&["spec", "template"]),
+            Written::Template(after) => {
+                let after = json!({"spec": {"template": after.value()}});
+                let fields = json!({"f:spec": {"f:template": entry["fieldsV1"]["f:spec"]["f:template"]}});
+                server_side_apply::differs(&fields, &daemon_set.object, &after)
+            }
             Written::Fields(paths) => paths.iter().any(|path| has(path)),
         }
     }
@@ -78,8 +84,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
         warn(WarningCode::Flux, message);
     }
     let release = annotation("meta.helm.sh/release-name");
-    let is_helm = label("app.kubernetes.io/managed-by") == Some("Helm") || writes(&["helm", "Helm"]);
-    if !is_flux && (release.is_some() || is_helm) {
+    if !is_flux && (release.is_some() || writes(&["helm", "Helm"])) {
         let release = release.map_or_else(|| "Helm".to_owned(), |name| format!("Helm release {name:?}"));
         let message =
             format!("{release} created this object: the next `helm upgrade` restores the {noun} of its chart");
@@ -88,7 +93,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     for manager in appliers(daemon_set, written) {
         if !["argocd-controller", "kustomize-controller", "helm-controller", "helm", "Helm"].contains(&manager) {
             let fields = match written {
-                Written::Template => "fields of the template",
+                Written::Template(_) => "fields of the template",
                 Written::Fields(_) => "these fields",
             };
             let message = format!(
@@ -105,18 +110,21 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
 fn appliers<'a>(daemon_set: &'a DaemonSet, written: Written<'_>) -> Vec<&'a str> {
     let managers = daemon_set.object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let applies = |entry: &&Value| {
-        entry.get("operation").and_then(Value::as_str) == Some("Apply") && written.is_managed_by(entry)
+        entry.get("operation").and_then(Value::as_str) == Some("Apply") && written.is_managed_by(daemon_set, entry)
     };
     managers.into_iter().flatten().filter(applies).filter_map(|entry| entry.get("manager")?.as_str()).collect()
 }
 
 /// Warns if the next `kubectl apply` of the last manifest would revert the template.
 pub(super) fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Option<Warning> {
-    let applied = Template::new(last_applied_manifest(daemon_set)?.pointer("/spec/template")?.clone());
-    let back = difference(template, &applied).len();
+    let manifest = last_applied_manifest(daemon_set)?;
+    let mut after = daemon_set.object.clone();
+    after["spec"]["template"] = template.value().clone();
+    let patch = three_way_patch(&manifest, &manifest, &after).ok()?;
+    let applied = Template::new(patched(&after, patch).ok()?.pointer("/spec/template")?.clone());
     let message = "the manifest that was last applied has another template: the next `kubectl apply` of it puts that one \
                    back; change the manifest too";
-    (back > 0).then(|| Warning::new(WarningCode::LastApplied, message))
+    (!applied.same_meaning(template)).then(|| Warning::new(WarningCode::LastApplied, message))
 }
 
 /// Warns if the next `kubectl apply` of the last manifest would revert fields. It leaves fields alone that the manifest
@@ -230,6 +238,8 @@ mod tests {
         let label = |key: &str, value: &str| json!({"labels": {key: value}});
         let writes = |manager: &str| json!({"managedFields": [{"manager": manager, "operation": "Update"}]});
         let helm_release = "helm.toolkit.fluxcd.io/name";
+        let template = Template::new(json!({}));
+        let written = Written::Template(&template);
         for (metadata, expected) in [
             (annotation("argocd.argoproj.io/tracking-id", "web:apps/DaemonSet:default/agent"), &[ArgoCd][..]),
             (annotation("argocd.argoproj.io/tracking-id", ""), &[]),
@@ -239,33 +249,62 @@ mod tests {
             (writes("kustomize-controller"), &[Flux]),
             (annotation("meta.helm.sh/release-name", "web"), &[Helm]),
             (annotation("meta.helm.sh/release-name", ""), &[]),
-            (label("app.kubernetes.io/managed-by", "Helm"), &[Helm]),
+            // Other tools take over the labels of charts.
+            (label("app.kubernetes.io/managed-by", "Helm"), &[]),
             (writes("helm"), &[Helm]),
             // The release is Flux's.
             (json!({"labels": {helm_release: "web"}, "annotations": {"meta.helm.sh/release-name": "web"}}), &[Flux]),
             (writes("kubectl-edit"), &[]),
         ] {
-            let warnings = managers(&daemon_set(json!({"metadata": metadata})), Written::Template);
+            let warnings = managers(&daemon_set(json!({"metadata": metadata})), written);
             assert_eq!(codes(&warnings), expected, "{metadata}");
         }
-        let of_flux = |key: &str| {
-            managers(&daemon_set(json!({"metadata": label(key, "web")})), Written::Template).remove(0).message
-        };
+        let of_flux =
+            |key: &str| managers(&daemon_set(json!({"metadata": label(key, "web")})), written).remove(0).message;
         assert!(of_flux(helm_release).contains("HelmRelease"));
         assert!(of_flux("kustomize.toolkit.fluxcd.io/name").contains("Kustomization"));
     }
 
     #[test]
-    fn the_last_applied_manifest_puts_back_another_template() {
-        let template = |image: &str| json!({"spec": {"containers": [{"name": "agent", "image": image}]}});
-        let applied = |image: &str| {
-            let manifest = json!({"spec": {"template": template(image)}}).to_string();
-            let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": manifest});
-            let daemon_set = daemon_set(json!({"metadata": {"annotations": annotations}}));
-            codes(&last_applied(&daemon_set, &Template::new(template("agent:2"))))
+    fn the_last_applied_manifest_puts_back_what_it_has_and_leaves_alone_what_others_added() {
+        let template = |image: &str, annotations: Value, nodes: Value| {
+            let containers = json!([{"name": "agent", "image": image, "imagePullPolicy": "Never"}]);
+            json!({"metadata": {"annotations": annotations}, "spec": {"nodeSelector": nodes, "containers": containers}})
         };
-        assert_eq!(applied("agent:1"), [WarningCode::LastApplied]);
-        assert_eq!(applied("agent:2"), []);
+        let manifest = json!({"spec": {"template": {"spec": {"containers": [{"name": "agent", "image": "agent:2"}]}}}});
+        let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": manifest.to_string()});
+        let live = json!({"metadata": {"annotations": annotations},
+            "spec": {"template": template("agent:3", json!({}), json!({}))}});
+        for (image, annotations, nodes, expected) in [
+            ("agent:1", json!({}), json!({}), &[WarningCode::LastApplied][..]),
+            ("agent:2", json!({}), json!({}), &[]),
+            // The next `kubectl apply` changes neither a restart nor fields that the manifest does not have.
+            ("agent:2", json!({"kubectl.kubernetes.io/restartedAt": "now"}), json!({"disk": "ssd"}), &[]),
+        ] {
+            let target = Template::new(template(image, annotations, nodes));
+            assert_eq!(codes(&last_applied(&daemon_set(live.clone()), &target)), expected, "{target:?}");
+        }
+    }
+
+    #[test]
+    fn who_applies_on_the_server_puts_back_only_its_own_fields() {
+        let template = |image: &str, annotations: Value| {
+            Template::new(json!({"metadata": {"annotations": annotations},
+                "spec": {"containers": [{"name": "agent", "image": image}]}}))
+        };
+        let fields = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {
+            "k:{\"name\":\"agent\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}});
+        let live = json!({
+            "metadata": {"managedFields": [{"manager": "kubectl", "operation": "Apply", "fieldsV1": fields}]},
+            "spec": {"template": template("agent:1", json!({})).value()},
+        });
+        for (after, expected) in [
+            (template("agent:1", json!({"kubectl.kubernetes.io/restartedAt": "now"})), &[][..]),
+            (template("agent:2", json!({})), &[WarningCode::ServerSideApply]),
+        ] {
+            let warnings = managers(&daemon_set(live.clone()), Written::Template(&after));
+            assert_eq!(codes(&warnings), expected, "{after:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,8 @@ pub fn restart(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
     let plan = Plan::restart(daemon_set, snapshot.now);
     let after = plan.applied_to(&daemon_set.object).ok();
     let after = after.and_then(|after| Some(Template::new(after.pointer("/spec/template")?.clone())));
-    let mut warnings = change_warnings::managers(daemon_set, Written::Template);
+    let mut warnings =
+        change_warnings::managers(daemon_set, Written::Template(after.as_ref().unwrap_or(&revisions.live)));
     warnings.extend(change_warnings::obstacles(daemon_set, true));
     let mut effect = None;
     if let Some(template) = &after {

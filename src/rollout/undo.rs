@@ -48,7 +48,7 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
     let mut warnings = Vec::new();
     let (mut effect, mut pods_left) = (None, Vec::new());
     if !plan.steps.is_empty() {
-        warnings = change_warnings::managers(daemon_set, Written::Template);
+        warnings = change_warnings::managers(daemon_set, Written::Template(template));
         warnings.extend(change_warnings::last_applied(daemon_set, template));
         warnings.extend(change_warnings::obstacles(daemon_set, false));
         pods_left = left_on_delete(revisions, Some(template), snapshot);

@@ -1,7 +1,7 @@
 //! Reads the objects of a text: lists, typed lists and single objects, in JSON or YAML.
 //!
-//! The text is cut into pieces while it arrives, and each item is decoded once its kind is known: an object that is
-//! not kept takes no memory, and an object of an unexpected shape is skipped without losing the others.
+//! JSON is cut into pieces while it arrives, and each item is decoded once its kind is known: an object that is
+//! not kept takes no memory. An object of an unexpected shape is skipped without losing the others.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,14 @@ use super::objects::{self, Objects, Reach, Type};
 use super::pieces::{MAX_AROUND, Piece, Place, TooLong};
 use super::text::{Format, Text, TextError, utf8_error};
 use super::yaml;
-use super::yaml_document::YamlCutter;
 use crate::model::snapshot::Kind;
 
 /// What is wrong with a dump that would take too much memory.
 pub(super) const TOO_MANY_OBJECTS: &str =
     "has too many objects: more than 2,000,000, or 200 MB of DaemonSets and revisions";
+
+/// The most bytes of YAML: as values they take about ten times as much.
+const YAML_LIMIT: usize = 32 << 20;
 
 /// Adds every object of a text; `folder` is the directory it lies in, if a directory is read.
 ///
@@ -218,81 +220,72 @@ impl Reader<'_> {
         self.objects.skip(kind, object, problem).map_err(|problem| Stop::Error(ClusterError::file(self.name, problem)))
     }
 
+    /// Reads YAML, which is in memory as a whole.
     fn read_yaml(&mut self, text: &mut Text<'_>) -> Result<(), Stop> {
-        let mut cutter = YamlCutter::default();
+        let mut bytes = Vec::new();
         while let Some(chunk) = text.next_chunk()? {
-            cutter.push(chunk, &mut |piece, place| self.yaml_piece(piece, place))?;
+            bytes.extend_from_slice(chunk);
+            if bytes.len() > YAML_LIMIT {
+                self.note_kinds(&bytes);
+                return Err(ClusterError::file(self.name, "is larger than 32 MiB, too large for YAML")
+                    .hint("make the dump in JSON, which is read as a stream: `kubectl get … -o json`")
+                    .into());
+            }
         }
-        cutter.finish(&mut |piece, place| self.yaml_piece(piece, place))
+        let text = self.utf8(&bytes, Place::on(1))?;
+        for document in yaml::documents(text) {
+            let value = match yaml::value(document) {
+                Ok(value) => value,
+                Err(problem) => {
+                    self.note_kinds(document.text.as_bytes());
+                    return Err(ClusterError::file(self.name, problem).into());
+                }
+            };
+            match value {
+                Value::Object(fields) => {
+                    self.end_yaml(fields, document.text.len(), document.lines_before + 1)?;
+                    self.document = Document::default();
+                }
+                Value::Array(_) => return Err(Stop::Foreign("holds a YAML sequence, not Kubernetes objects")),
+                _ => return Err(Stop::Foreign("holds plain text, not Kubernetes objects")),
+            }
+        }
+        Ok(())
     }
 
-    fn yaml_piece(&mut self, piece: Piece<'_>, place: Place<'_>) -> Result<(), Stop> {
-        let (Piece::Begin(text) | Piece::Item(text) | Piece::End(text)) = piece;
-        let text = self.utf8(text, place)?;
-        let value = yaml::value(yaml::Document { text, lines_before: place.line() - 1 });
-        let value = match (piece, value) {
-            // What comes before the items need not be whole.
-            (Piece::Begin(_), value) => {
-                self.document.type_ = value.ok().map(|value| ItemType::of_value(&value));
-                return Ok(());
-            }
-            (_, value) => value.map_err(|problem| Stop::Error(ClusterError::file(self.name, problem)))?,
-        };
-        match (piece, value) {
-            (Piece::Item(_), Value::Array(items)) => {
-                items.iter().try_for_each(|item| self.yaml_item(item, text, place))
-            }
-            (_, Value::Object(fields)) => {
-                self.end_yaml(fields, text.len(), place)?;
-                self.document = Document::default();
-                Ok(())
-            }
-            (_, Value::Array(_)) => Err(Stop::Foreign("holds a YAML sequence, not Kubernetes objects")),
-            _ => Err(Stop::Foreign("holds plain text, not Kubernetes objects")),
-        }
-    }
-
-    fn yaml_item(&mut self, item: &Value, text: &str, place: Place<'_>) -> Result<(), Stop> {
-        let own = ItemType::of_value(item);
-        let list = self.document.type_.as_ref().filter(|type_| !type_.kind.is_empty());
-        match list.map(|type_| type_.as_type().of_items()) {
-            Some(None) => Ok(()),
-            Some(Some(Type { kind, api_version })) if !kind.is_empty() => {
-                let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
-                self.value(Type { kind: &kind, api_version: &api_version }, item, text.len(), place.line())
-            }
-            None if own.kind.is_empty() => self.defer(text, place),
-            _ => self.value(own.as_type(), item, text.len(), place.line()),
+    /// Notes which kinds a text has that cannot be read: other files of a directory do not have all of their objects.
+    fn note_kinds(&mut self, text: &[u8]) {
+        for line in text.split(|byte| *byte == b'\n') {
+            let line = line.trim_ascii_start();
+            let line = line.strip_prefix(b"- ").unwrap_or(line);
+            let name = line.strip_prefix(b"kind:").map(|name| String::from_utf8_lossy(name.trim_ascii()));
+            let is_named = |kind: &Kind, name: &str| name.trim_end_matches("List") == kind.api_names().1;
+            let named = name.and_then(|name| Kind::ALL.into_iter().find(|kind| is_named(kind, &name)));
+            self.document.counts.extend(named.map(|kind| (kind, 0)));
         }
     }
 
-    fn end_yaml(&mut self, mut fields: Map<String, Value>, length: usize, place: Place<'_>) -> Result<(), Stop> {
+    fn end_yaml(&mut self, mut fields: Map<String, Value>, length: usize, line: usize) -> Result<(), Stop> {
         let items = fields.remove("items");
         let header = fields.remove("snapshot").map(serde_json::from_value);
         let type_ = ItemType::of_value(&Value::Object(fields.clone()));
         let (Some(list), Some(Value::Array(_) | Value::Null)) = (type_.as_type().of_items(), &items) else {
             if type_.kind.is_empty() && matches!(items, Some(Value::Array(_) | Value::Null)) {
                 // kubectl writes the kind of a list after its items.
-                let problem = format!("the list at line {} has no kind: the file is truncated", place.line());
+                let problem = format!("the list at line {line} has no kind: the file is truncated");
                 let error = ClusterError::file(self.name, problem);
                 return Err(error.hint("copy the file again, or make the dump again").into());
             }
-            return self.value(type_.as_type(), &Value::Object(fields), length, place.line());
+            return self.value(type_.as_type(), &Value::Object(fields), length, line);
         };
-        let mut items = match items {
+        let items = match items {
             Some(Value::Array(items)) => items,
             _ => Vec::new(),
         };
-        for (text, line) in std::mem::take(&mut self.document.pending) {
-            let value = yaml::value(yaml::Document { text: &text, lines_before: line - 1 });
-            if let Ok(Value::Array(deferred)) = value {
-                items.extend(deferred);
-            }
-        }
         let count = items.len();
         for item in items {
             let own = ItemType::of_value(&item);
-            self.value(if list.kind.is_empty() { own.as_type() } else { list }, &item, length / count, place.line())?;
+            self.value(if list.kind.is_empty() { own.as_type() } else { list }, &item, length / count, line)?;
         }
         self.end_list(list.known(), header)
     }

@@ -27,7 +27,6 @@ pub mod text;
 mod unpack;
 pub mod write_dump;
 pub mod yaml;
-mod yaml_document;
 
 #[cfg(feature = "live")]
 pub(crate) use suggestions::near as similar_names;

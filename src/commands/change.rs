@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::api_server::ApiServer;
 use super::change_args::{DryRun, Output, Settings};
@@ -12,7 +12,7 @@ use super::not_applied::{NotApplied, applied_or_not, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs};
-use super::{Failure, interrupted, partition};
+use super::{Failure, interrupted, partition, refusal};
 use crate::cluster::{PodsOf, Query, Wanted};
 use crate::coverage::revisions::Revisions;
 use crate::difference::difference;
@@ -25,7 +25,7 @@ use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
-use crate::plan::{Action, Plan, Step};
+use crate::plan::{Action, FIELD_MANAGER, Plan, Step};
 use crate::render;
 use crate::render::view::View;
 use crate::report::fix::Command;
@@ -33,6 +33,7 @@ use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
 use crate::report::plan::{ChangePlan, Outcome, Stage, Warning, WarningCode};
 use crate::rollout::apply::{Application, apply};
+use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::planned::Planned;
 use crate::rollout::set;
@@ -51,7 +52,7 @@ pub async fn run(
     io: &mut Io<'_>,
     out: &mut dyn Write,
     wanted: Wanted,
-    make_plan: impl Fn(&Revisions<'_>, &Snapshot) -> Result<Planned, CommandError>,
+    make_plan: impl Fn(&Revisions<'_>, &Snapshot, &View) -> Result<Planned, CommandError>,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
     target.enter(settings.namespace.clone())?;
@@ -68,7 +69,7 @@ pub async fn run(
     let snapshot = session.read_history(query, io).await?;
     let daemon_set = only_one(&snapshot, &settings.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
-    let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
+    let Planned { plan, report } = make_plan(&revisions, &snapshot, &target.view(io.width()))?;
     let mut change = Change { settings, session: &session, target: &target, before: &revisions, plan: &plan, report };
     if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
         if settings.dry_run == DryRun::Server {
@@ -115,6 +116,7 @@ pub async fn run(
             change.note_applied(Stage::Applied, &object);
             let mut out = OutAfterChange::new(out);
             let finished = change.finish(&snapshot, &object, io, &mut out).await;
+            io.interrupt.changes_are_reported();
             let OutAfterChange { out, failure } = out;
             let Some(error) = failure else {
                 return match finished {
@@ -193,6 +195,9 @@ pub(super) fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a Dae
     }
 }
 
+/// How soon a controller puts back what it does not want.
+const REACTION: Duration = Duration::from_secs(1);
+
 /// One change on its way.
 struct Change<'a> {
     settings: &'a Settings,
@@ -236,10 +241,16 @@ impl Change<'_> {
         };
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
-        let NotApplied { stage, changes, error } = match applied_or_not(application, &title, &self.repeat(io)) {
+        let is_kept = matches!(application, Application::StrategyKept(_));
+        let NotApplied { stage, changes, mut error } = match applied_or_not(application, &title, &self.repeat(io)) {
             Ok(object) => return Ok(object),
             Err(not_applied) => *not_applied,
         };
+        if is_kept && is_dry_run {
+            error = error.hint("nothing was changed: this was a dry run");
+        } else if is_kept && self.plan.action == Action::Pause {
+            error = refusal::not_held(error, &self.report.daemon_set, None, &self.view(io));
+        }
         if !changes.is_empty() {
             render::change::concurrent_edit(&title, &changes, &self.view(io), io.err)?;
         }
@@ -347,9 +358,11 @@ impl Change<'_> {
             write!(out, "{}", self.view(io).show(&self.applied()))?;
             out.flush()?;
         }
+        let mut put_back = None;
         let error = match self.wait(object, patience, io).await {
-            Ok(Some(outcome)) => {
+            Ok(Some((outcome, by))) => {
                 self.report.outcome = outcome;
+                put_back = by;
                 None
             }
             Ok(None) if self.is_missing(object).await => {
@@ -379,9 +392,34 @@ impl Change<'_> {
         }
         out.flush()?;
         match error {
-            None => Ok(Exit::Success),
+            None => match put_back {
+                Some(by) => Err(self.put_back(&by, &self.view(io)).into()),
+                None => Ok(Exit::Success),
+            },
             Some(error) if matches!(error.exit, Exit::Interrupted | Exit::OutcomeUnknown) => Err(error.into()),
             Some(error) => Err(CommandError { exit: Exit::NotObserved, stands_alone: false, ..error }.into()),
+        }
+    }
+
+    /// Makes the error of a pause that did not last.
+    fn put_back(&self, by: &[String], view: &View) -> CommandError {
+        let name = &self.report.daemon_set;
+        // Its own record has lost the field that somebody else has now.
+        let by = by.iter().filter(|manager| *manager != FIELD_MANAGER).map(|manager| format!("{manager:?}"));
+        let by = by.reduce(|by, next| format!("{by} and {next}")).unwrap_or_else(|| "something".to_owned());
+        let message = format!("the rollout of {} is not paused: {by} has put the update strategy back", name.title());
+        let error = CommandError::new(message);
+        refusal::not_held(error, name, None, view)
+    }
+
+    /// Returns whether a DaemonSet is not paused although this change has paused it.
+    fn is_put_back(&self, live: &DaemonSet) -> bool {
+        if self.plan.action != Action::Pause || live.metadata.uid != self.before.daemon_set.metadata.uid {
+            return false;
+        }
+        match &live.spec.update_strategy {
+            UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => false,
+            UpdateStrategy::RollingUpdate(rolling) => !rolling.paused,
         }
     }
 
@@ -393,8 +431,14 @@ impl Change<'_> {
         matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied)
     }
 
-    /// Waits until the controller has observed the change; returns `None` if it has not in time.
-    async fn wait(&self, object: &Value, patience: Duration, io: &Io<'_>) -> Result<Option<Outcome>, CommandError> {
+    /// Waits until the controller has observed the change; returns `None` if it has not in time. If a pause was put back, the
+    /// field managers that did it are returned, too.
+    async fn wait(
+        &self,
+        object: &Value,
+        patience: Duration,
+        io: &Io<'_>,
+    ) -> Result<Option<(Outcome, Option<Vec<String>>)>, CommandError> {
         let metadata = &self.before.daemon_set.metadata;
         let query = Query {
             namespace: Some(metadata.namespace.clone()),
@@ -404,9 +448,16 @@ impl Change<'_> {
             ..Query::default()
         };
         let applied = AppliedChange::new(&self.report, object, self.before);
+        let settled = Instant::now() + REACTION.min(patience / 2);
         let outcome = |snapshot: &Snapshot| {
             let daemon_set = snapshot.daemon_sets_of_any_flavor().next()?;
-            applied.outcome(daemon_set, snapshot)
+            let outcome = applied.outcome(daemon_set, snapshot)?;
+            if self.is_put_back(daemon_set) {
+                return Some((outcome, Some(managers(object, &daemon_set.object))));
+            }
+            // Only a pause that lasts is one.
+            let is_settled = self.plan.action != Action::Pause || Instant::now() >= settled;
+            is_settled.then_some((outcome, None))
         };
         tokio::select! {
             biased;

@@ -8,6 +8,9 @@ use super::parse::{Named, parse_duration, parse_name};
 use crate::cluster::Flavors;
 use crate::error::CommandError;
 
+/// Longer than anybody waits.
+const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// The flags of a command that changes a DaemonSet.
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
@@ -22,7 +25,7 @@ pub struct ChangeArgs {
     /// Do not wait until the controller has observed the change
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait for the controller, such as `30s` or `5m`
+    /// How long to wait for the controller, such as `30s` or `5m`; 0 means no limit
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration, conflicts_with = "no_wait")]
     timeout: Duration,
     /// After the change, follow the rollout until it is done, as `kubectl ds status --watch` does
@@ -86,6 +89,7 @@ impl ChangeArgs {
         }
         // The server's answer has the object already.
         let waits = !no_wait && dry_run == DryRun::Off && matches!(output, None | Some(Output::Plan));
+        let timeout = if timeout.is_zero() { NO_LIMIT } else { timeout };
         Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout), no_wait, watch })
     }
 }

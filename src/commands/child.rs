@@ -1,12 +1,15 @@
 //! Runs another program to its end, or until this process has to end.
 
+use std::cell::RefCell;
 use std::io::{self, Write};
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 use super::{Failure, interrupted};
 use crate::error::CommandError;
@@ -15,8 +18,20 @@ use crate::io::Io;
 /// The size in bytes of the largest piece of output that is passed on at once.
 const PIECE_SIZE: usize = 1 << 16;
 
-/// Runs a program and waits for it. A program that gets the terminal has it to itself, so that it can color and page,
-/// and it handles Ctrl-C from then on; the output of another one is passed on, and Ctrl-C ends it.
+/// How long what a program has left in its streams may take to be passed on, after it has ended.
+const REST: Duration = Duration::from_millis(200);
+
+/// Where the output of a program goes.
+pub(super) enum Streams<'a> {
+    /// It gets the terminal to itself, so that it can color and page, and it handles Ctrl-C from then on.
+    Terminal,
+    /// Its output is passed on to this, and its errors to standard error; Ctrl-C ends it.
+    Separate(&'a mut dyn Write),
+    /// All is passed on to standard error; Ctrl-C ends it.
+    StandardError,
+}
+
+/// Runs a program and waits until it ends, whatever those that it has left in the background do.
 ///
 /// # Errors
 ///
@@ -24,12 +39,11 @@ const PIECE_SIZE: usize = 1 << 16;
 /// written, and if this process has to end. The program has ended by then, too.
 pub(super) async fn run(
     mut command: Command,
-    gets_terminal: bool,
+    streams: Streams<'_>,
     io: &mut Io<'_>,
-    out: &mut dyn Write,
     not_started: impl FnOnce(io::Error) -> CommandError,
 ) -> Result<ExitStatus, Failure> {
-    out.flush()?;
+    let gets_terminal = matches!(streams, Streams::Terminal);
     command.kill_on_drop(true).stdin(Stdio::null());
     if !gets_terminal {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -46,17 +60,34 @@ pub(super) async fn run(
     #[cfg(unix)]
     let mut group = (!gets_terminal).then(|| Group::of(&child)).flatten();
     let (printed, errors) = (child.stdout.take(), child.stderr.take());
-    let passed_on = async {
-        let errors = async {
-            // If standard error is closed, nobody can be told.
-            let _ = pass_on(errors, io.err).await;
-            Ok(())
-        };
-        futures::try_join!(pass_on(printed, out), errors)
+    let err = RefCell::new(&mut *io.err);
+    let to_err = |piece: &[u8]| {
+        // If standard error is closed, nobody can be told.
+        let _ = err.borrow_mut().write_all(piece);
+        Ok(())
     };
+    let mut out = match streams {
+        Streams::Separate(out) => Some(out),
+        Streams::Terminal | Streams::StandardError => None,
+    };
+    let to_out = |piece: &[u8]| out.as_mut().map_or_else(|| to_err(piece), |out| out.write_all(piece));
     let ended = async {
-        passed_on.await?;
-        let status = child.wait().await;
+        let mut passed_on = pin!(async { futures::try_join!(pass_on(printed, to_out), pass_on(errors, to_err)) });
+        let mut is_passed_on = false;
+        let status = loop {
+            tokio::select! {
+                biased;
+                passed = &mut passed_on, if !is_passed_on => {
+                    passed?;
+                    is_passed_on = true;
+                }
+                status = child.wait() => break status,
+            }
+        };
+        // A program in the background may hold the streams open.
+        if !is_passed_on && let Ok(passed) = timeout(REST, passed_on).await {
+            passed?;
+        }
         let status = status.map_err(|error| CommandError::new("cannot wait for another program").because(error))?;
         Ok::<_, Failure>(status)
     };
@@ -123,11 +154,14 @@ fn is_ended_by_ctrl_c(_: ExitStatus) -> bool {
 }
 
 /// Passes a stream on until its end. A stream that cannot be read has ended.
-async fn pass_on(stream: Option<impl AsyncRead + Unpin>, to: &mut dyn Write) -> io::Result<()> {
+async fn pass_on(
+    stream: Option<impl AsyncRead + Unpin>,
+    mut to: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let Some(mut stream) = stream else { return Ok(()) };
     let mut piece = vec![0; PIECE_SIZE];
     while let Ok(length @ 1..) = stream.read(&mut piece).await {
-        to.write_all(&piece[..length])?;
+        to(&piece[..length])?;
     }
     Ok(())
 }

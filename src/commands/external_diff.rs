@@ -8,7 +8,8 @@ use std::process::ExitStatus;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::{Failure, child};
+use super::Failure;
+use super::child::{self, Streams};
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::render::unified::Labeled;
@@ -41,7 +42,9 @@ pub async fn run(
     let (program, arguments) = split(program_and_arguments);
     let mut command = Command::new(program);
     command.args([from_path, to_path]).args(arguments);
-    let status = child::run(command, io.out_is_terminal, io, out, |error| not_run(program, error)).await?;
+    out.flush()?;
+    let streams = if io.out_is_terminal { Streams::Terminal } else { Streams::Separate(out) };
+    let status = child::run(command, streams, io, |error| not_run(program, error)).await?;
     // Dropping it would ignore an error.
     directory.close().map_err(|error| failed("cannot remove the temporary directory of the diff", error))?;
     match status.code() {

@@ -10,6 +10,10 @@ use crate::report::change::Change;
 use crate::report::plan::Stage;
 use crate::rollout::apply::{Application, Refusal};
 
+/// How to find what changes objects as they are written.
+pub(super) const WHO_KEEPS: &str =
+    "to find what does that: kubectl get mutatingwebhookconfigurations,mutatingadmissionpolicies";
+
 /// Makes the error of a plan that could not be shown: it must not be carried out unseen.
 pub(super) fn not_shown(failure: Failure) -> Failure {
     match failure {
@@ -61,6 +65,14 @@ pub(super) fn applied_or_not(
         Application::Recreated => {
             let message = format!("{title} was deleted and recreated after it was read; the new one was not changed");
             refused(CommandError::new(message).hint("review the new DaemonSet before you change it"))
+        }
+        Application::StrategyKept(object) => {
+            let strategy = object.pointer("/spec/updateStrategy/type").and_then(Value::as_str).unwrap_or_default();
+            let message = format!(
+                "the update strategy of {title} stays {strategy:?}: an admission webhook, a policy or another controller put it \
+                 back at once"
+            );
+            NotApplied { stage: Stage::Applied, ..refused(CommandError::new(message).hint(WHO_KEEPS)) }
         }
         Application::Unknown(error) => {
             let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };

@@ -8,7 +8,7 @@ use super::not_applied::not_shown;
 use super::out_after_change::OutAfterChange;
 use super::partition_args::{OnFailure, PartitionArgs, Settings};
 use super::partition_progress::Progress;
-use super::partition_run::Run;
+use super::partition_run::{Clock, Run};
 use super::session::{GlobalArgs, Session, Target};
 use super::watch::Display;
 use super::{Failure, interrupted, refusal};
@@ -21,8 +21,8 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::render;
-use crate::report::partition::PartitionStage;
 use crate::rollout::partition::plan::{Planned, Request, after_stages, plan};
+use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::way_out;
 
@@ -194,8 +194,21 @@ async fn stage(
     };
     let progress = Progress::new(display);
     let live = session.source.live()?;
-    let mut run =
-        Run { request, session, live, view, before: daemon_set, plan, stage, report, progress, is_lost: false };
+    let mut run = Run {
+        request,
+        session,
+        live,
+        view,
+        before: daemon_set,
+        plan,
+        stage,
+        report,
+        back_to,
+        progress,
+        clock: Clock::starting_at(session.now(io)),
+        ready_times: ReadyTimes::default(),
+        is_lost: false,
+    };
     // From here on pods are deleted: that nobody reads the output does not end a stage half-way.
     let mut out = OutAfterChange::new(out);
     let ended = match is_advanced {
@@ -207,13 +220,15 @@ async fn stage(
         run.report.outcome.way_out = way_out(&run.report, request, back_to);
     }
     if is_text {
-        if !matches!(run.report.outcome.stage, PartitionStage::Planned | PartitionStage::Unknown) {
-            render::partition::outcome(&run.report, view, &mut out)?;
-        }
+        render::partition::outcome(&run.report, view, &mut out)?;
     } else {
         json::indented(&run.report, &mut out)?;
     }
     out.flush()?;
+    if out.failure.is_some() {
+        // What was done must not go unnoticed.
+        render::partition::summary(&run.report, view, io.err)?;
+    }
     io.interrupt.changes_are_reported();
     let exit = ended?;
     if exit == Exit::No && !run.report.is_stopped_by_prepull() && settings.on_failure == OnFailure::Undo && is_first {
@@ -221,7 +236,11 @@ async fn stage(
         Box::pin(undo(settings, request, (session, target), io, out)).await?;
     }
     match out.failure {
-        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let message = "the stage has ended, and the output cannot be written";
+            let exit = if exit == Exit::Success { Exit::NotObserved } else { exit };
+            Err(CommandError { exit, ..CommandError::new(message) }.because(error).into())
+        }
         _ => Ok(exit),
     }
 }

@@ -31,7 +31,7 @@ impl<'a> Run<'a> {
     pub(super) async fn follow_advanced(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         self.write_plan(io).await?;
         self.report.outcome.stage = PartitionStage::Begun;
-        self.stage.last_progress = self.session.now(io);
+        self.stage.last_progress = self.clock.now();
         let mut updated = None;
         let before = &self.before.status;
         let unavailable_before = before.desired_number_scheduled - before.number_available;
@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
                     (outcome.updated, outcome.old) =
                         (status.updated_number_scheduled, desired - status.updated_number_scheduled);
                     if updated.replace((outcome.updated, status.number_available)) != updated {
-                        self.stage.last_progress = self.session.now(io);
+                        self.stage.last_progress = self.clock.now();
                         let text = format!("{} of {wanted} nodes updated", self.report.outcome.updated);
                         self.progress.say(&text, self.view, out)?;
                     }
@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
                     }
                 }
             }
-            if doubt.since.is_none() && is_late(&self.stage, self.session.now(io)) {
+            if doubt.since.is_none() && is_late(&self.stage, self.clock.now()) {
                 if !is_read_again {
                     if let Some(error) = self.read_again(&mut watch, io).await? {
                         return Err(CommandError::from(error).hint(self.repeat()).into());

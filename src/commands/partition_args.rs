@@ -77,6 +77,10 @@ pub struct PartitionArgs {
     /// The label by whose values nodes take turns; by default the zone
     #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
     spread_by: Option<String>,
+    /// How many nodes may become unavailable in this run, besides those that are unavailable already; by default maxUnavailable
+    /// of the update strategy, which counts both
+    #[arg(long, value_name = "N|N%")]
+    max_unavailable: Option<IntOrPercent>,
     /// How often a new pod may restart
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..))]
     max_restarts: i32,
@@ -178,6 +182,7 @@ impl PartitionArgs {
             nodes,
             node_selector,
             spread_by,
+            max_unavailable,
             max_restarts,
             soak,
             progress_deadline,
@@ -213,6 +218,12 @@ impl PartitionArgs {
                 return Err(CommandError::usage(format!("invalid number of pods \"{amount}\"")));
             }
         }
+        if let Some(amount) = max_unavailable
+            && (amount.value() < 1 || matches!(amount, IntOrPercent::Percent(percent) if percent > 100))
+        {
+            return Err(CommandError::usage(format!("invalid --max-unavailable \"{amount}\""))
+                .hint("give a number of nodes from 1, or a percentage from 1% to 100%"));
+        }
         let mut images = Vec::new();
         for text in image {
             match text.split_once('=') {
@@ -221,6 +232,9 @@ impl PartitionArgs {
                 }
                 _ => return Err(CommandError::usage(format!("invalid image {text:?}: give CONTAINER=IMAGE"))),
             }
+        }
+        if verify.as_ref().is_some_and(|command| command.trim().is_empty()) {
+            return Err(CommandError::usage("--verify needs a command"));
         }
         if progress_deadline.is_zero() {
             return Err(CommandError::usage("--progress-deadline must be longer than 0s"));
@@ -234,6 +248,7 @@ impl PartitionArgs {
             ("--nodes", !nodes.is_empty()),
             ("--node-selector", node_selector.is_some()),
             ("--spread-by", spread_by.is_some()),
+            ("--max-unavailable", max_unavailable.is_some()),
             ("--verify", verify.is_some()),
             ("--wait-for-label", wait_for_label.is_some()),
             ("--stages", stages.len() > 1),
@@ -256,6 +271,7 @@ impl PartitionArgs {
             nodes,
             node_selector: parse_selector("--node-selector", node_selector.as_deref())?,
             spread_by,
+            max_unavailable,
             gates,
             verify,
             prepull,

@@ -70,7 +70,7 @@ impl Run<'_> {
             let message = "warning: Jobs could not be deleted, and are deleted by the cluster later";
             writeln!(io.err, "{message}: {why}\nhint: to list them: {}", self.view.command(&jobs))?;
         }
-        self.stage.last_progress = self.session.now(io);
+        self.stage.last_progress = self.clock.now();
         pulled
     }
 
@@ -89,7 +89,7 @@ impl Run<'_> {
         if let Some((_, error)) = left.into_iter().next() {
             return Err(error.into());
         }
-        self.stage.last_progress = self.session.now(io);
+        self.stage.last_progress = self.clock.now();
         self.progress.write(&format!("pulling the images on {}", count(all, "node")), self.view, out)?;
         let (mut running, mut done): (Vec<Running>, usize) = (Vec::new(), 0);
         loop {
@@ -98,7 +98,7 @@ impl Run<'_> {
             {
                 open.push(job.job.clone());
                 self.unless_interrupted(io, self.create_job(&job)).await??;
-                running.push(Running { job, since: self.session.now(io), has_pod: false });
+                running.push(Running { job, since: self.clock.now(), has_pod: false });
             }
             if running.is_empty() {
                 return Ok(None);
@@ -120,9 +120,7 @@ impl Run<'_> {
                             Some(Pull::Failed(reason, message)) => {
                                 return Ok(Some(failure(&job.node, reason, message)));
                             }
-                            None if self.session.now(io).duration_since(*since)
-                                >= self.stage.gates.progress_deadline =>
-                            {
+                            None if self.clock.now().duration_since(*since) >= self.stage.gates.progress_deadline => {
                                 let message = late("the node has not pulled the images", &self.stage).message;
                                 return Ok(Some(failure(&job.node, None, message)));
                             }
@@ -135,8 +133,8 @@ impl Run<'_> {
                         open.retain(|other| *other != job.job);
                         open.extend(self.delete_jobs(vec![job.job]).await.into_iter().map(|(job, _)| job));
                         done += 1;
-                        self.stage.last_progress = self.session.now(io);
-                        let seconds = self.session.now(io).duration_since(since).as_secs();
+                        self.stage.last_progress = self.clock.now();
+                        let seconds = self.clock.now().duration_since(since).as_secs();
                         let text = format!("{}: has the images after {seconds}s ({done} of {all})", job.node);
                         self.progress.write(&text, self.view, out)?;
                     }
@@ -152,7 +150,7 @@ impl Run<'_> {
                     }
                 }
             }
-            if is_late(&self.stage, self.session.now(io))
+            if is_late(&self.stage, self.clock.now())
                 && let Some(Running { job, .. }) = running.first()
             {
                 let message = problem.unwrap_or_else(|| "the node has not pulled the images".to_owned());
@@ -182,7 +180,7 @@ impl Run<'_> {
             Application::Refused(Refusal::ByServer(error) | Refusal::NotApplied(error))
             | Application::Unknown(error) => Err(error),
             // Only its namespace can be missing.
-            Application::Refused(_) | Application::Recreated => {
+            Application::Refused(_) | Application::Recreated | Application::StrategyKept(_) => {
                 Err(CommandError::new(format!("namespace {:?} not found", self.before.metadata.namespace)))
             }
         }

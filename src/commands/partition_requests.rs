@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::api_server::ApiServer;
-use super::not_applied::{NotApplied, applied_or_not};
+use super::child::{self, Streams};
+use super::not_applied::{NotApplied, WHO_KEEPS, applied_or_not};
 use super::partition_progress::PAUSE;
 use super::partition_run::Run;
-use super::{Failure, child, interrupted};
+use super::{Failure, interrupted, refusal};
 use crate::coverage::strategy;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -26,6 +27,9 @@ use crate::rollout::partition::next_step::{Loss, loss};
 /// The name under which events are reported.
 const COMPONENT: &str = "kubectl-ds";
 
+/// How often a hold is tried out if that fails.
+const TRIES: u32 = 2;
+
 /// What became of a pod that is to be replaced.
 pub(super) enum Replaced {
     Yes,
@@ -37,11 +41,43 @@ pub(super) enum Replaced {
 }
 
 impl Run<'_> {
+    /// Tries out the patch that suspends the update strategy: without it, the controller would replace all pods at once.
+    pub(super) async fn try_hold(&mut self, step: &Step, io: &mut Io<'_>) -> Result<(), Failure> {
+        let server = ApiServer { live: self.live, is_dry_run: true };
+        let mut attempts = 0;
+        loop {
+            let application = self.unless_interrupted(io, apply(&server, step, self.before, true)).await?;
+            self.print_warnings(io)?;
+            attempts += 1;
+            let error = match application {
+                Application::Applied(_) => return Ok(()),
+                // Nothing is changed by another attempt.
+                Application::Refused(Refusal::ByServer(_)) if attempts < TRIES => {
+                    self.unless_interrupted(io, sleep(PAUSE)).await?;
+                    continue;
+                }
+                Application::StrategyKept(_) => {
+                    let title = self.report.daemon_set.title();
+                    let message = format!(
+                        "the update strategy of {title} cannot be suspended: an admission webhook or a policy keeps it, and the \
+                         controller would replace all pods"
+                    );
+                    CommandError::new(message).hint("nothing was changed").hint(WHO_KEEPS)
+                }
+                application => match applied_or_not(application, &self.report.daemon_set.title(), &self.repeat()) {
+                    Ok(_) => return Ok(()),
+                    Err(not_applied) => not_applied.error,
+                },
+            };
+            return Err(error.into());
+        }
+    }
+
     /// Applies a step to the DaemonSet.
     pub(super) async fn apply(&mut self, step: &Step, before: &DaemonSet, io: &mut Io<'_>) -> Result<Value, Failure> {
         let interrupt = io.interrupt.clone();
         if interrupt.is_requested() {
-            return Err(interrupted().into());
+            return Err(self.interrupted().into());
         }
         interrupt.expect_changes();
         let server = self.server();
@@ -52,8 +88,14 @@ impl Run<'_> {
         };
         self.print_warnings(io)?;
         let title = self.report.daemon_set.title();
+        let is_kept = matches!(application, Application::StrategyKept(_));
         applied_or_not(application, &title, &self.repeat()).or_else(|not_applied| {
-            let NotApplied { stage, changes, error } = *not_applied;
+            let NotApplied { stage, changes, mut error } = *not_applied;
+            if is_kept {
+                self.is_lost = true;
+                self.report.outcome.stage = PartitionStage::Begun;
+                error = refusal::not_held(error, &self.report.daemon_set, self.back_to, self.view);
+            }
             if stage == Stage::Unknown && self.report.outcome.stage == PartitionStage::Planned {
                 self.report.outcome.stage = PartitionStage::Unknown;
             }
@@ -128,7 +170,7 @@ impl Run<'_> {
                 return Err(error.hint(self.repeat()).into());
             }
             Application::Refused(Refusal::NotApplied(error)) => Replaced::Unanswered(error),
-            Application::Refused(_) | Application::Recreated => Replaced::Later(None),
+            Application::Refused(_) | Application::Recreated | Application::StrategyKept(_) => Replaced::Later(None),
             Application::Unknown(error) => {
                 let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
                 let hint = format!("it is not known whether pod {} on {node} was deleted; {}", pod.name, self.repeat());
@@ -149,12 +191,10 @@ impl Run<'_> {
         command.args(["-c", verify]).env("NODE", node).env("POD", pod);
         command.env("NAMESPACE", &self.report.daemon_set.namespace);
         command.env("REVISION", self.report.revision.unwrap_or_default().to_string());
-        let mut printed = Vec::new();
         self.progress.clear(io)?;
         let not_started = |error| CommandError::new("cannot run the command of --verify with sh").because(error);
-        let ended = timeout(self.limit(), child::run(command, false, io, &mut printed, not_started)).await;
-        io.err.write_all(&printed)?;
-        let problem = match ended {
+        let problem = match timeout(self.limit(), child::run(command, Streams::StandardError, io, not_started)).await {
+            Ok(Err(Failure::Error(error))) if error.exit == Exit::Interrupted => return Err(self.interrupted().into()),
             Ok(status) => {
                 let status = status?;
                 (!status.success()).then(|| format!("the --verify command failed: {status}"))
@@ -198,7 +238,7 @@ impl Run<'_> {
         let name = &self.report.daemon_set;
         let who = io.variable("USER").or_else(|| io.variable("LOGNAME")).unwrap_or("unknown");
         let host = io.variable("HOSTNAME").map(|host| format!("@{host}")).unwrap_or_default();
-        let time = self.session.now(io);
+        let time = self.clock.now();
         let text = format!(
             "{message} (by {who}{host}; kubectl ds status {} -n {} shows how to continue)",
             name.name, name.namespace

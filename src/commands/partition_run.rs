@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep};
 
 use super::partition_progress::{PAUSE, Progress};
@@ -24,9 +24,11 @@ use crate::plan::{self, Plan, PodRef};
 use crate::render::view::View;
 use crate::report::fix::Command;
 use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
+use crate::rollout::concurrent_edit::written_at;
 use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, Waiting, is_late, late, loss, next_step};
 use crate::rollout::partition::plan::Request;
+use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::again;
 use crate::rollout::partition::{Stage, kept};
@@ -45,8 +47,13 @@ pub(super) struct Run<'a> {
     pub(super) plan: Plan,
     pub(super) stage: Stage,
     pub(super) report: PartitionReport,
+    /// The revision that the nodes had before, if it is known.
+    pub(super) back_to: Option<i64>,
     /// How what happens is shown.
     pub(super) progress: Progress,
+    /// What time is measured by.
+    pub(super) clock: Clock,
+    pub(super) ready_times: ReadyTimes,
     /// Whether the DaemonSet is no longer held by this client; the error says how to continue.
     pub(super) is_lost: bool,
 }
@@ -143,10 +150,17 @@ impl<'a> Run<'a> {
     pub(super) async fn write_plan(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
         let patches = self.plan.steps.iter().filter(|step| matches!(step, plan::Step::PatchDaemonSet(_)));
         for step in patches.cloned().collect::<Vec<_>>() {
-            self.apply(&step, self.before, io).await?;
+            if self.before.flavor() == Flavor::Apps {
+                self.try_hold(&step, io).await?;
+            }
+            let object = self.apply(&step, self.before, io).await?;
+            // A proxy may have written the dates of the answers, but not the times in an object.
+            if let Some(written_at) = written_at(&object) {
+                self.clock = Clock::starting_at(written_at);
+            }
         }
         // The user may have been asked meanwhile.
-        self.stage.last_progress = self.session.now(io);
+        self.stage.last_progress = self.clock.now();
         Ok(())
     }
 
@@ -173,11 +187,11 @@ impl<'a> Run<'a> {
             {
                 current.object.hash().clone_into(&mut self.stage.hash);
                 self.report.revision = Some(current.number());
-                self.stage.last_progress = self.session.now(io);
+                self.stage.last_progress = self.clock.now();
                 return Ok(());
             }
             // While requests fail, what the controller does is not known.
-            if doubt.since.is_none() && is_late(&self.stage, self.session.now(io)) {
+            if doubt.since.is_none() && is_late(&self.stage, self.clock.now()) {
                 if !is_read_again {
                     if let Some(error) = self.read_again(watch, io).await? {
                         return Err(CommandError::from(error).hint(self.repeat()).into());
@@ -202,12 +216,18 @@ impl<'a> Run<'a> {
         let mut doubt = Doubt::default();
         let mut is_read_again = false;
         let mut unread = None;
+        let mut time = self.clock.now();
         loop {
             let looked = Instant::now();
             self.check(watch, &mut doubt, io).await?;
-            let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
-            let (time, generation) = (snapshot.now, generation(snapshot));
-            let Look { step, counts } = next_step(snapshot, &self.stage);
+            self.unless_interrupted(io, watch.snapshot()).await?;
+            if watch.failure().is_none() {
+                // Otherwise time stands still: nothing becomes available or late that is only out of date.
+                time = self.clock.now();
+            }
+            let snapshot = self.on_clock(watch.last_snapshot(), time, io);
+            let generation = generation(&snapshot);
+            let Look { step, counts } = next_step(&snapshot, &self.stage);
             // Pods are replaced, and the strategy is restored, only if what is known is up to date.
             let step = match step {
                 Step::Replace { .. } | Step::Verify { .. } | Step::Done if doubt.since.is_some() => {
@@ -229,12 +249,11 @@ impl<'a> Run<'a> {
             match step {
                 Step::Done => return Ok(Ended::Done(counts.held)),
                 Step::Stop(failures) if is_read_again => {
-                    let snapshot = watch.last_snapshot();
-                    for node in self.stage.take_back_deletions(snapshot) {
+                    for node in self.stage.take_back_deletions(&snapshot) {
                         self.report.outcome.replaced.retain(|replaced| *replaced != node);
                         course.not_replaced(&node);
                     }
-                    let counts = next_step(snapshot, &self.stage).counts;
+                    let counts = next_step(&snapshot, &self.stage).counts;
                     self.note(&counts, course.happenings(&counts, time), out)?;
                     return Ok(Ended::Stopped(failures));
                 }
@@ -263,24 +282,24 @@ impl<'a> Run<'a> {
                         return Ok(Ended::Stopped(vec![failure]));
                     }
                     self.stage.verified.insert(uid);
-                    self.stage.last_progress = self.session.now(io);
+                    self.stage.last_progress = self.clock.now();
                     // What has happened meanwhile decides about the next pod.
                     self.unless_interrupted(io, self.progress.next_look(watch, Instant::now())).await?;
                 }
                 Step::Replace { node, pod } => {
                     let why = match self.replace(generation, &node, &pod, io).await? {
                         Replaced::Yes => {
-                            self.note_replaced(&node, &pod, io, out)?;
+                            self.note_replaced(&node, &pod, out)?;
                             course.replaced(&node, self.stage.last_progress);
                             self.progress.draw_if_due(&self.report, watch, io)?;
                             continue;
                         }
                         Replaced::Lost(loss) => return Ok(Ended::Lost(loss)),
                         // This says nothing about the new pods.
-                        Replaced::Unanswered(error) if is_late(&self.stage, self.session.now(io)) => {
+                        Replaced::Unanswered(error) if is_late(&self.stage, self.clock.now()) => {
                             return Err(error.hint(self.repeat()).into());
                         }
-                        Replaced::Later(why) if is_late(&self.stage, self.session.now(io)) => {
+                        Replaced::Later(why) if is_late(&self.stage, self.clock.now()) => {
                             let message = why.unwrap_or_else(|| format!("pod {} on {node} keeps changing", pod.name));
                             return Ok(Ended::Stopped(vec![late(&message, &self.stage)]));
                         }
@@ -303,7 +322,7 @@ impl<'a> Run<'a> {
                 Ok(watch) => return Ok(watch),
                 Err(error) => error,
             };
-            if !error.is_transient() || is_late(&self.stage, self.session.now(io)) {
+            if !error.is_transient() || is_late(&self.stage, self.clock.now()) {
                 return Err(CommandError::from(error).hint(self.repeat()).into());
             }
             self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
@@ -324,9 +343,14 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Returns what a watch has seen, at a time by the clock of this run.
+    fn on_clock(&mut self, seen: &Snapshot, time: Timestamp, io: &Io<'_>) -> Snapshot {
+        self.ready_times.on_clock(seen, time, self.session.now(io).min((io.clock)()))
+    }
+
     /// Notes that the pod of a node was deleted.
-    fn note_replaced(&mut self, node: &str, pod: &PodRef, io: &Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
-        let now = self.session.now(io);
+    fn note_replaced(&mut self, node: &str, pod: &PodRef, out: &mut dyn Write) -> Result<(), Failure> {
+        let now = self.clock.now();
         self.stage.deleted.insert(pod.uid.clone());
         self.stage.replaced_at.insert(node.to_owned(), now);
         self.stage.last_progress = now;
@@ -355,8 +379,8 @@ impl<'a> Run<'a> {
         doubt.since = match watch.failure() {
             None => None,
             Some(failure) => {
-                let since = doubt.since.unwrap_or_else(|| self.session.now(io));
-                if self.session.now(io).duration_since(since) >= self.stage.gates.progress_deadline {
+                let since = doubt.since.unwrap_or_else(|| self.clock.now());
+                if self.clock.now().duration_since(since) >= self.stage.gates.progress_deadline {
                     return Err(CommandError::from(failure.clone()).hint(self.repeat()).into());
                 }
                 Some(since)
@@ -369,18 +393,20 @@ impl<'a> Run<'a> {
     pub(super) async fn unless_interrupted<T>(&self, io: &Io<'_>, wait: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;
-            () = io.interrupt.requested() => {
-                let hint = match self.before.flavor() {
-                    Flavor::Apps if self.report.outcome.stage == PartitionStage::Planned => {
-                        "no pod was deleted, and the DaemonSet was not changed".to_owned()
-                    }
-                    Flavor::Apps => format!("the update strategy stays suspended; {}", self.repeat()),
-                    Flavor::Advanced => "the partition is set, and the controller continues".to_owned(),
-                };
-                Err(interrupted().hint(hint).into())
-            }
+            () = io.interrupt.requested() => Err(self.interrupted().into()),
             done = wait => Ok(done),
         }
+    }
+
+    /// Makes the error of a run that is interrupted.
+    pub(super) fn interrupted(&self) -> CommandError {
+        interrupted().hint(match self.before.flavor() {
+            Flavor::Apps if self.report.outcome.stage == PartitionStage::Planned => {
+                "no pod was deleted, and the DaemonSet was not changed".to_owned()
+            }
+            Flavor::Apps => format!("the update strategy stays suspended; {}", self.repeat()),
+            Flavor::Advanced => "the partition is set, and the controller continues".to_owned(),
+        })
     }
 
     /// Notes how far the stage is, and says what has happened.
@@ -404,6 +430,24 @@ impl<'a> Run<'a> {
             self.progress.say(&text, self.view, out)?;
         }
         Ok(())
+    }
+}
+
+/// The clock of a run: it shows the time of the API server at its beginning, and goes on by this machine's monotonic clock, so
+/// that no other clock that is wrong, or is set, makes time pass.
+pub(super) struct Clock {
+    start: Timestamp,
+    started: Instant,
+}
+
+impl Clock {
+    pub(super) fn starting_at(start: Timestamp) -> Self {
+        Clock { start, started: Instant::now() }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX);
+        self.start.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 }
 

@@ -49,7 +49,7 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let PauseArgs { name, delete_surge_pods, change } = arguments;
     let settings = change.resolve(&name)?;
-    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| {
+    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot, _| {
         pause(revisions, delete_surge_pods, snapshot).map_err(|refusal| refused(revisions, refusal))
     })
     .await

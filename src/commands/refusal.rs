@@ -7,7 +7,7 @@ use crate::render::text::{count, some_of};
 use crate::render::view::View;
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::SKIP_LABEL;
-use crate::report::plan::PodOnNode;
+use crate::rollout::effect::SurgePods;
 use crate::rollout::partition::next_step::Loss;
 use crate::rollout::partition::plan::Refusal;
 
@@ -20,7 +20,7 @@ pub(super) fn held_by(daemon_set: &DaemonSetName, holder: &str, instead: &str) -
 }
 
 /// Builds the error of a change that ends surge on nodes with two pods.
-pub(super) fn surge_pods(pods: &[PodOnNode], otherwise: &str) -> CommandError {
+pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: &str) -> CommandError {
     let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
     let more = if pods.len() > shown.len() { ", ..." } else { "" };
     let nodes = if pods.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", pods.len()) };
@@ -28,7 +28,10 @@ pub(super) fn surge_pods(pods: &[PodOnNode], otherwise: &str) -> CommandError {
         "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
         shown.join(", ")
     );
-    CommandError::new(message).hint(format!("wait until the rollout is complete, or {otherwise}"))
+    CommandError::new(message).hint(match may_pass {
+        true => format!("wait until the rollout is complete, or {otherwise}"),
+        false => format!("the rollout is stuck, so the newer pods stay until they are deleted: {otherwise}"),
+    })
 }
 
 /// Builds the error of a stage that cannot be as requested.
@@ -77,8 +80,34 @@ pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View
                 false => error,
             }
         }
+        Refusal::NoBudget { not_ready, allowed } => {
+            let nodes = if not_ready.len() == 1 { "1 node is" } else { &format!("{} nodes are", not_ready.len()) };
+            let at_most = count(allowed, "node");
+            let message = format!(
+                "no pod could be replaced: {nodes} not ready and without an available pod ({}), and at most {at_most} may be",
+                some_of(&not_ready, LINE)
+            );
+            CommandError::new(message)
+                .hint("nothing was changed; the stage can begin once they are ready again, or removed from the cluster")
+                .hint(
+                    "to update the others meanwhile, add --max-unavailable 1, which counts only nodes that become unavailable \
+                     in this run",
+                )
+        }
         Refusal::Deleting => CommandError::new(format!("{title} is being deleted")),
     }
+}
+
+/// Adds to the error of a hold that is not in force what the controller does, and how to stop it; `back_to` is the revision
+/// that the nodes had before.
+pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Option<i64>, view: &View) -> CommandError {
+    let mut back = name.command(Subcommand::Undo);
+    if let Some(number) = back_to {
+        back = back.flag("--to-revision", number.to_string());
+    }
+    error
+        .hint("the controller is replacing all pods of older revisions now, within maxUnavailable")
+        .hint(format!("to stop it, roll back: {}", view.command(&back)))
 }
 
 /// Builds the error of a DaemonSet that this client no longer holds.
@@ -89,7 +118,9 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandErro
         Loss::Deleted => CommandError::new(format!("{title} was deleted; {stopped}")),
         Loss::Recreated => CommandError::new(format!("{title} was deleted and recreated; {stopped}")),
         Loss::StrategyPutBack => {
-            let message = format!("the update strategy of {title} was restored, so the controller replaces all pods");
+            let message = format!(
+                "the update strategy of {title} was restored, so the controller is replacing all pods now; {stopped}"
+            );
             CommandError::new(message)
                 .hint(format!("to suspend it again: {}", view.command(&name.command(Subcommand::Pause))))
         }

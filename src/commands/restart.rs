@@ -43,7 +43,7 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let RestartArgs { name, change } = arguments;
     let settings = change.resolve(&name)?;
-    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| {
+    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot, _| {
         let planned = restart(revisions, snapshot);
         if planned.plan.steps.is_empty() {
             let message = "the DaemonSet was already restarted within this second";

@@ -1,5 +1,6 @@
 //! What every subcommand has in common: which cluster or dump, which DaemonSets, and how to print.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Failure;
@@ -26,6 +27,10 @@ use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::render::progress::{Progress, ProgressLine};
 use crate::render::view::View;
+use crate::report::age::format_age;
+
+/// By how much clocks may differ before it is said.
+const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
 /// When output is colored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -131,6 +136,8 @@ pub struct Session {
     progress: Progress,
     verbosity: i32,
     selector: LabelSelector,
+    /// Whether it was said that the clocks differ.
+    said_clock: Cell<bool>,
     /// The namespace that is asked about, or nothing for every one.
     pub namespace: Option<String>,
     /// The namespace that was given.
@@ -208,7 +215,16 @@ impl Target {
         };
         let default_namespace = default_namespace.unwrap_or_else(|| "default".to_owned());
         let (verbosity, selector) = (self.verbosity, self.selector.clone());
-        Ok(Session { source, progress, verbosity, selector, namespace, requested_namespace: named, default_namespace })
+        Ok(Session {
+            source,
+            progress,
+            verbosity,
+            selector,
+            said_clock: Cell::default(),
+            namespace,
+            requested_namespace: named,
+            default_namespace,
+        })
     }
 
     /// Looks in every namespace, unless one was asked for.
@@ -380,10 +396,24 @@ impl Session {
         matches!(&self.source, Source::Live(live) if live.has_warnings())
     }
 
+    /// Says once if the server's clock and this machine's differ by more than a minute.
+    fn compare_clocks(&self, difference: SignedDuration, io: &mut Io<'_>) -> Result<(), Failure> {
+        if difference.abs() <= CLOCK_TOLERANCE || self.said_clock.replace(true) {
+            return Ok(());
+        }
+        let side = if difference.is_positive() { "ahead of" } else { "behind" };
+        let age = format_age(difference.abs().as_secs());
+        Ok(writeln!(
+            io.err,
+            "warning: the clock of the API server, or of a proxy before it, is {age} {side} that of this machine; ages may be wrong"
+        )?)
+    }
+
     /// Prints the warnings of the server.
     pub(super) fn print_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         match &self.source {
             Source::Live(live) => {
+                self.compare_clocks(live.clock_difference(), io)?;
                 let warnings = live.take_warnings();
                 io.server_warnings += warnings.len();
                 warn(warnings, io)

@@ -15,6 +15,8 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, StrategyType};
+use crate::render::view::View;
+use crate::report::fix::Fix;
 use crate::rollout::set::{Refusal, Request, set};
 
 /// Change the update strategy of a DaemonSet
@@ -27,7 +29,7 @@ use crate::rollout::set::{Refusal, Request, set};
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Allow half of the pods to be unavailable during a rolling update
-kubectl ds set fluent-bit -n logging --max-unavailable 50%
+kubectl ds set node-exporter -n monitoring --max-unavailable 50%
 
 # Create new pods before the old ones are deleted, on 2 nodes at a time
 kubectl ds set fluent-bit -n logging --max-surge 2
@@ -55,7 +57,8 @@ pub struct SetArgs {
     /// The number of old revisions to retain for a rollback
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(0..))]
     revision_history_limit: Option<i32>,
-    /// Set maxSurge although the pods have host ports, which two pods of a node cannot share
+    /// Set the values although more pods would become unavailable and stay so, or maxSurge although the pods have host
+    /// ports, which two pods of a node cannot share
     #[arg(long)]
     force: bool,
     /// End surge although nodes have two pods; the controller deletes the newer one of each
@@ -125,14 +128,14 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Settings { request, change } = arguments.resolve()?;
-    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot| {
-        set(revisions, &request, snapshot).map_err(|refusal| refused(revisions, refusal))
+    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot, view| {
+        set(revisions, &request, snapshot).map_err(|refusal| refused(revisions, refusal, view))
     })
     .await
 }
 
 /// Builds the error of a request that is refused.
-fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
+fn refused(revisions: &Revisions<'_>, refusal: Refusal, view: &View) -> CommandError {
     let name = name_of(revisions.daemon_set).title();
     match refusal {
         Refusal::Invalid(problems) => CommandError::new(format!("{name} would be invalid: {}", problems.join(", "))),
@@ -148,7 +151,18 @@ fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
         Refusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
                 .hint("resume it first with `kubectl ds resume`")
+                .hint("while it is held, --max-unavailable of `kubectl ds partition` sets the budget of a run")
         }
         Refusal::SurgePods(pods) => surge_pods(&pods, "delete the newer pods with --delete-surge-pods"),
+        Refusal::Worse(warnings) => {
+            let messages: Vec<String> = warnings.iter().map(|warning| warning.message.clone()).collect();
+            let fixes = warnings.into_iter().filter_map(|warning| warning.fix);
+            let hints = fixes.map(|Fix { advice, command }| match command {
+                Some(command) => format!("{advice}: {}", view.command(&command)),
+                None => advice,
+            });
+            let error = CommandError::new(format!("that would make things worse: {}", messages.join("; ")));
+            hints.fold(error, CommandError::hint).hint("to set it all the same, add --force")
+        }
     }
 }

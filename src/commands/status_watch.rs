@@ -37,7 +37,7 @@ pub(super) struct WatchArgs {
     /// Follow the rollouts until they are done
     #[arg(short, long)]
     pub(super) watch: bool,
-    /// With --watch: exit with 4 if the rollouts are not done after this time, such as 30s or 5m
+    /// With --watch: exit with 4 if the rollouts are not done after this time, such as 30s or 5m; 0 means no limit
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "watch")]
     timeout: Option<Duration>,
     /// With --watch: when a rollout is done

@@ -31,4 +31,4 @@ pub(crate) use verdict::containers::is_image_pull_failure;
 pub(crate) use verdict::create_events::{creation_is_refused, creation_refusal};
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::daemon_set_findings::expired_lease;
-pub(crate) use verdict::fit::fits_without_terminating;
+pub(crate) use verdict::fit::{excess, fits_without_terminating};

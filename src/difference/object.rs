@@ -17,28 +17,28 @@ const METADATA: [&str; 5] = ["labels", "annotations", "finalizers", "ownerRefere
 const MAINTAINED: [&str; 3] = [TEMPLATE_GENERATION_ANNOTATION, RUN_ANNOTATION, "field.cattle.io/publicEndpoints"];
 
 /// Returns what differs between two versions of a DaemonSet, except for its status and what controllers maintain for
-/// their own use.
+/// their own use: the template first, which people look for, and annotations after the spec.
 ///
 /// The status changes all the time during a rollout, which is no conflict.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<Change> {
-    let mut changes = Vec::new();
+    let spec_path = Path::default().field("spec");
+    let nothing = Map::new();
+    let spec = |object: &'_ Value| object.get("spec").and_then(Value::as_object).cloned().unwrap_or(nothing.clone());
+    let (before_spec, after_spec) = (spec(before), spec(after));
+    let template = |spec: &Map<String, Value>| Template::new(spec.get("template").cloned().unwrap_or_default());
+    let of_template = difference(&template(&before_spec), &template(&after_spec));
+    let in_object = |path: Path| Path([spec_path.field("template").0, path.0].concat());
+    let mut changes: Vec<Change> =
+        of_template.into_iter().map(|change| Change { path: in_object(change.path), ..change }).collect();
+    let names: BTreeSet<&String> = before_spec.keys().chain(after_spec.keys()).collect();
+    for name in names.into_iter().filter(|name| *name != "template") {
+        compare(&spec_path.field(name), before_spec.get(name), after_spec.get(name), &mut changes);
+    }
     let metadata = Path::default().field("metadata");
     for name in METADATA {
         let (before, after) = (field(before, "metadata", name), field(after, "metadata", name));
         compare(&metadata.field(name), before, after, &mut changes);
     }
-    let spec_path = Path::default().field("spec");
-    let nothing = Map::new();
-    let spec = |object: &'_ Value| object.get("spec").and_then(Value::as_object).cloned().unwrap_or(nothing.clone());
-    let (before_spec, after_spec) = (spec(before), spec(after));
-    let names: BTreeSet<&String> = before_spec.keys().chain(after_spec.keys()).collect();
-    for name in names.into_iter().filter(|name| *name != "template") {
-        compare(&spec_path.field(name), before_spec.get(name), after_spec.get(name), &mut changes);
-    }
-    let template = |spec: &Map<String, Value>| Template::new(spec.get("template").cloned().unwrap_or_default());
-    let of_template = difference(&template(&before_spec), &template(&after_spec));
-    let in_object = |path: Path| Path([spec_path.field("template").0, path.0].concat());
-    changes.extend(of_template.into_iter().map(|change| Change { path: in_object(change.path), ..change }));
     changes
 }
 
@@ -105,11 +105,11 @@ mod tests {
         assert_eq!(
             paths,
             [
-                "metadata.annotations[note]",
-                "metadata.deletionTimestamp",
+                "spec.template.spec.containers[a].image",
                 "spec.updateStrategy.rollingUpdate.maxSurge",
                 "spec.updateStrategy.type",
-                "spec.template.spec.containers[a].image",
+                "metadata.annotations[note]",
+                "metadata.deletionTimestamp",
             ]
         );
     }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::daemon_set::{DaemonSet, UpdateStrategy};
+use super::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use super::int_or_percent::IntOrPercent;
 
 /// The annotation that keeps the update strategy as it was before the hold, in JSON.
@@ -28,6 +28,8 @@ pub const ANNOTATIONS: [&str; 4] =
 pub struct Hold {
     /// The update strategy before the hold, as the API has it.
     pub original: Value,
+    /// Whether that is no longer known: somebody has edited the annotation.
+    pub is_original_lost: bool,
     /// How many pods stay on older revisions; `None` if all are held.
     pub partition: Option<IntOrPercent>,
     /// When the hold began, if that can be read.
@@ -39,19 +41,19 @@ pub struct Hold {
 impl Hold {
     /// Returns the hold of a DaemonSet.
     ///
-    /// If somebody has edited the original strategy so that it cannot be read, it is a rolling update at the pace that the
-    /// DaemonSet still has: only the type changes when a hold begins.
+    /// If somebody has edited the original strategy so that the API server would refuse it, it is a rolling update at the pace
+    /// that the DaemonSet still has: only the type changes when a hold begins.
     pub fn of(daemon_set: &DaemonSet) -> Option<Self> {
         let annotation = |key: &str| daemon_set.annotations.get(key).map(String::as_str);
         let original = annotation(ORIGINAL_STRATEGY_ANNOTATION)?;
-        let original = serde_json::from_str(original).ok().filter(|original: &Value| {
-            original.is_object() && !matches!(strategy(original), None | Some(UpdateStrategy::Unknown(_)))
-        });
+        let original = serde_json::from_str(original).ok().filter(is_usable);
         Some(Hold {
+            is_original_lost: original.is_none(),
             original: original.unwrap_or_else(|| {
                 let mut live = live_strategy(daemon_set);
                 live["type"] = "RollingUpdate".into();
-                live
+                // Nobody has checked the pace while it was not in force.
+                if is_usable(&live) { live } else { json!({"type": "RollingUpdate"}) }
             }),
             partition: annotation(PARTITION_ANNOTATION).and_then(|partition| partition.parse().ok()),
             since: annotation(HELD_SINCE_ANNOTATION).and_then(|since| since.parse().ok()),
@@ -71,6 +73,12 @@ pub fn live_strategy(daemon_set: &DaemonSet) -> Value {
     live.cloned().unwrap_or_else(|| json!({"type": "RollingUpdate"}))
 }
 
+/// Returns whether the API server accepts an update strategy.
+fn is_usable(value: &Value) -> bool {
+    let strategy = strategy(value).filter(|_| value.is_object());
+    strategy.is_some_and(|strategy| strategy.problems(Flavor::Apps).is_empty())
+}
+
 fn strategy(value: &Value) -> Option<UpdateStrategy> {
     let mut value = value.clone();
     super::daemon_set::drop_nulls(&mut value);
@@ -79,7 +87,7 @@ fn strategy(value: &Value) -> Option<UpdateStrategy> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
     use crate::model::daemon_set::DaemonSet;
@@ -100,6 +108,41 @@ mod tests {
         for broken in ["", "{", "null", "[]", "3", r#"{"type": "Recreate"}"#, r#"{"rollingUpdate": {"maxSurge": "x"}}"#]
         {
             assert_eq!(original(broken), live, "{broken}");
+        }
+    }
+
+    /// It would be refused when it is restored, again and again.
+    #[test]
+    fn an_original_strategy_that_the_api_server_refuses_is_not_used() {
+        let hold = |original: &Value, pace: &Value| {
+            let original = json!({"type": "RollingUpdate", "rollingUpdate": original}).to_string();
+            let object = json!({
+                "metadata": {"annotations": {ORIGINAL_STRATEGY_ANNOTATION: original}},
+                "spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": pace}},
+            });
+            Hold::of(&DaemonSet::from_object(object).unwrap()).unwrap()
+        };
+        let (pace, rolling) = (json!({"maxUnavailable": "10%", "maxSurge": 0}), "RollingUpdate");
+        for refused in [
+            json!({"maxUnavailable": 0}),
+            json!({"maxUnavailable": -5}),
+            json!({"maxUnavailable": "999999999999%"}),
+            json!({"maxUnavailable": "0%", "maxSurge": "0%"}),
+            json!({"maxUnavailable": [1]}),
+            json!({"maxSurge": 3}),
+            json!({"maxUnavailable": 0, "maxSurge": "101%"}),
+        ] {
+            let found = hold(&refused, &pace);
+            assert_eq!(
+                (found.original, found.is_original_lost),
+                (json!({"type": rolling, "rollingUpdate": pace}), true)
+            );
+            // The API server does not check the pace under OnDelete.
+            assert_eq!(hold(&refused, &refused).original, json!({"type": rolling}), "{refused}");
+        }
+        for accepted in [json!({}), json!({"maxUnavailable": "100%"}), json!({"maxUnavailable": 0, "maxSurge": 3})] {
+            let found = hold(&accepted, &pace);
+            assert_eq!((&found.original["rollingUpdate"], found.is_original_lost), (&accepted, false));
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod pod;
 mod pod_defaults;
 pub mod pod_disruption_budget;
 pub mod quantity;
+pub(crate) mod raised_pace;
 pub mod selector;
 pub mod server_side_apply;
 pub mod snapshot;

@@ -98,9 +98,10 @@ impl Plan {
         Plan { action: Action::Restart, steps: steps.into_iter().collect() }
     }
 
-    /// Plans to set fields of the spec; there is nothing to do if they have these values.
-    pub fn set(daemon_set: &DaemonSet, fields: SpecFields) -> Self {
-        let steps = set::set(daemon_set, fields).map(Step::PatchDaemonSet);
+    /// Plans to set fields of the spec; there is nothing to do if they have these values. `remembers` tells whether the
+    /// present pace is kept in an annotation, so that it can be restored.
+    pub fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -> Self {
+        let steps = set::set(daemon_set, fields, remembers).map(Step::PatchDaemonSet);
         Plan { action: Action::Set(fields), steps: steps.into_iter().collect() }
     }
 

@@ -8,6 +8,7 @@ use super::edits::Edits;
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::hold;
 use crate::model::int_or_percent::IntOrPercent;
+use crate::model::raised_pace::{Limit, RAISED_PACE_ANNOTATION, RaisedPace};
 
 /// The revisions that are kept if the field is absent: `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release
 /// 1.36.3.
@@ -125,12 +126,26 @@ impl SpecFields {
     }
 }
 
-/// Sets those of the fields that the DaemonSet has other values in.
-pub(super) fn set(daemon_set: &DaemonSet, fields: SpecFields) -> Option<DaemonSetPatch> {
+/// Sets those of the fields that the DaemonSet has other values in. If it `remembers` the pace, it notes the one before;
+/// if not, a pace that is set is the one that is wanted, and nothing is noted any more.
+pub(super) fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -> Option<DaemonSetPatch> {
+    const RAISED: [&str; 3] = ["metadata", "annotations", RAISED_PACE_ANNOTATION];
     let mut edits = Edits::of(daemon_set);
-    let changed = fields.different_from(SpecFields::of(daemon_set));
+    let current = SpecFields::of(daemon_set);
+    let changed = fields.different_from(current);
     for (path, value) in changed.entries() {
         edits.set(path, value);
+    }
+    if remembers {
+        // Of a pace that is raised twice, the first is the one to restore.
+        let before = RaisedPace::of(daemon_set).map(|raised| raised.before).or_else(|| Limit::of(daemon_set));
+        let after = (fields.max_surge.or(current.max_surge)).zip(fields.max_unavailable.or(current.max_unavailable));
+        let after = after.map(|(max_surge, max_unavailable)| Limit::new(max_surge, max_unavailable));
+        if let Some((before, after)) = before.zip(after) {
+            edits.set(&RAISED, RaisedPace { before, after }.to_string());
+        }
+    } else if fields.max_surge.is_some() || fields.max_unavailable.is_some() {
+        edits.remove(&RAISED);
     }
     if changed.strategy_type.is_some() {
         // Whoever changes the type has left a hold, which must not come back to life with it.
@@ -151,7 +166,7 @@ mod tests {
     fn operations(spec: &Value, fields: SpecFields) -> Value {
         let object = json!({"metadata": {"name": "agent", "namespace": "team", "resourceVersion": "7"}, "spec": spec});
         let daemon_set = DaemonSet::from_object(object).unwrap();
-        let patch = set(&daemon_set, fields.with_other_zero()).map(|patch| to_value(patch.patch()).unwrap());
+        let patch = set(&daemon_set, fields.with_other_zero(), false).map(|patch| to_value(patch.patch()).unwrap());
         let Some(mut patch) = patch else { return json!([]) };
         let first = patch.as_array_mut().unwrap().remove(0);
         assert_eq!(first, json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}));
@@ -221,7 +236,7 @@ mod tests {
         });
         let daemon_set = DaemonSet::from_object(object.clone()).unwrap();
         let annotations = |fields| {
-            let changed = set(&daemon_set, fields).unwrap().applied_to(&object).unwrap();
+            let changed = set(&daemon_set, fields, false).unwrap().applied_to(&object).unwrap();
             changed["metadata"]["annotations"].as_object().unwrap().len()
         };
         let on_delete = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };

@@ -129,7 +129,8 @@ fn now(effect: &Effect, pace: Pace) -> String {
         }
         // Those that are not available are replaced whatever the limit is.
         (_, replaced) if pace.in_use.is_some_and(|in_use| in_use >= pace.allowed) => {
-            format!("{in_use}; {} replaced at once{instead}, because they are not available anyway", are(replaced))
+            let they = if replaced == 1 { "it is" } else { "they are" };
+            format!("{in_use}; {} replaced at once{instead}, because {they} not available anyway", are(replaced))
         }
         (_, replaced) => format!("{in_use}, so {} replaced at once{instead}", are(replaced)),
     }

@@ -58,9 +58,15 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
     }
     if !report.nodes.is_empty() {
         let allowed = report.max_unavailable;
-        let now = match report.unavailable {
-            0 => String::new(),
-            now => format!(" ({now} now)"),
+        let now = match (report.unavailable, report.not_counted) {
+            (0, _) => String::new(),
+            (now, 0) => format!(" ({now} now)"),
+            (now, more) if now == more => {
+                format!(", besides the {now} that {} already", if now == 1 { "is" } else { "are" })
+            }
+            (now, more) => {
+                format!(" ({} now), besides {more} that {} already", now - more, if more == 1 { "is" } else { "are" })
+            }
         };
         let text = format!(
             "in this order, with at most {allowed} {} unavailable at a time{now}: {}",
@@ -146,12 +152,12 @@ pub(crate) fn warnings(report: &PartitionReport, view: &View, err: &mut dyn Writ
     super::change::write_warnings(&report.warnings, &report.incomplete, view, err)
 }
 
-/// Writes how the stage ended, and the commands that may follow.
+/// Writes how the stage ended, in a sentence; nothing if it was not begun.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn summary(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let name = report.daemon_set.title();
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let outcome = &report.outcome;
@@ -161,7 +167,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
         outcome.old
     );
     match outcome.stage {
-        PartitionStage::Planned | PartitionStage::Unknown => return Ok(()),
+        PartitionStage::Planned | PartitionStage::Unknown => Ok(()),
         PartitionStage::Finished => {
             // The strategy of an Advanced DaemonSet was never suspended.
             let restored = match !report.daemon_set.is_advanced() {
@@ -169,10 +175,10 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
                 false => String::new(),
             };
             let text = format!("{name}: {done}{restored}");
-            paragraph(&text, style::well, view, out)?;
+            paragraph(&text, style::well, view, out)
         }
-        PartitionStage::Complete => paragraph(&format!("{name}: {done}"), style::well, view, out)?,
-        PartitionStage::Begun => paragraph(&format!("{name}: {done}"), style::moving, view, out)?,
+        PartitionStage::Complete => paragraph(&format!("{name}: {done}"), style::well, view, out),
+        PartitionStage::Begun => paragraph(&format!("{name}: {done}"), style::moving, view, out),
         PartitionStage::Stopped => {
             // The pods of an Advanced DaemonSet are replaced by its controller.
             let replaced = match !report.daemon_set.is_advanced() {
@@ -181,25 +187,38 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
                 false => String::new(),
             };
             let text = format!("{name}: stopped{replaced}; {done}");
-            paragraph(&text, style::trouble, view, out)?;
-            for failure in outcome.failures.iter().take(5) {
-                let place = match (&failure.pod, &failure.node) {
-                    (Some(pod), Some(node)) => format!("pod {pod} on {node}: "),
-                    (None, Some(node)) => format!("{node}: "),
-                    (_, None) => String::new(),
-                };
-                let code = failure.reason.map(|code| format!("{code}: ")).unwrap_or_default();
-                paragraph(&format!("{place}{code}{}", failure.message), plain, view, out)?;
-            }
-            let others = outcome.failures.len().saturating_sub(5);
-            if others > 0 {
-                writeln!(out, "and {} more", count(others, "node"))?;
-            }
-            if let Some(pod) = outcome.failures.first().and_then(|failure| failure.pod.as_ref()) {
-                let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
-                hint("logs:", &command, view, out)?;
-            }
+            paragraph(&text, style::trouble, view, out)
         }
+    }
+}
+
+/// Writes how the stage ended, and the commands that may follow.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    let outcome = &report.outcome;
+    if matches!(outcome.stage, PartitionStage::Planned | PartitionStage::Unknown) {
+        return Ok(());
+    }
+    summary(report, view, out)?;
+    for failure in outcome.failures.iter().take(5) {
+        let place = match (&failure.pod, &failure.node) {
+            (Some(pod), Some(node)) => format!("pod {pod} on {node}: "),
+            (None, Some(node)) => format!("{node}: "),
+            (_, None) => String::new(),
+        };
+        let code = failure.reason.map(|code| format!("{code}: ")).unwrap_or_default();
+        paragraph(&format!("{place}{code}{}", failure.message), plain, view, out)?;
+    }
+    let others = outcome.failures.len().saturating_sub(5);
+    if others > 0 {
+        writeln!(out, "and {} more", count(others, "node"))?;
+    }
+    if let Some(pod) = outcome.failures.first().and_then(|failure| failure.pod.as_ref()) {
+        let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
+        hint("logs:", &command, view, out)?;
     }
     if !outcome.leaked.is_empty() {
         let text = format!(

@@ -47,7 +47,10 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, 
     }
     let numbers: Vec<String> =
         verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))).collect();
-    writeln!(out, "{}\n", style::answer(format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", "))))?;
+    for line in wrap(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), view.width) {
+        writeln!(out, "{}", style::answer(line))?;
+    }
+    writeln!(out)?;
     let problems = |row: &&RolloutStatus, width: usize| some_of(&problems(row, now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
     let columns = [
@@ -397,6 +400,16 @@ pub(super) fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<St
             count(suspect.failing, "node"),
             count(suspect.old_available, "node")
         ),
+        SuspectKind::Revision if !suspect.raised_requests.is_empty() => {
+            let raised = suspect.raised_requests.iter();
+            let raised: Vec<String> =
+                raised.map(|raised| format!("{} ({} → {})", raised.resource, raised.from, raised.to)).collect();
+            format!(
+                "Revision {number} requests the {} that is missing on {}: older pods would fit there.",
+                raised.join(" and the "),
+                count(suspect.failing, "node")
+            )
+        }
         SuspectKind::Revision => format!(
             "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
             count(suspect.old_available, "node")

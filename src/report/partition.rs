@@ -59,8 +59,10 @@ pub struct PartitionReport {
     pub not_ready: Vec<String>,
     /// Nodes with a pod of an older revision that are skipped because of the label `kubectl-ds/skip`.
     pub skipped: Vec<String>,
-    /// How many nodes may be without an available pod at a time, including those that are already.
+    /// How many nodes may be without an available pod at a time.
     pub max_unavailable: i64,
+    /// Of the nodes that are without an available pod now, how many do not count: in this run, only those count that become so.
+    pub not_counted: i64,
     /// How many nodes are without an available pod now.
     pub unavailable: i64,
     /// What has to hold before the next pod is replaced.

@@ -191,6 +191,8 @@ pub enum WarningCode {
     Partition,
     /// Pods of an Advanced DaemonSet are updated in place, so their containers do not restart.
     InPlace,
+    /// Somebody has edited the annotation that keeps the original update strategy, so that another one is restored.
+    OriginalStrategyLost,
     /// No old revisions are retained.
     NoHistory,
     /// A rolling update may replace the pods of all nodes at once.
@@ -211,6 +213,8 @@ pub enum WarningCode {
     StrategyPutBack,
     /// The pods of the template that is rolled out fail, and older pods do not.
     RevisionFails,
+    /// New pods do not become available, for a reason that is not tied to their nodes, such as a scheduler that is down.
+    NotByNodes,
     /// The API server refuses new pods at present.
     CreationRefused,
     /// Pods that are deleted are not recreated, because their nodes are not eligible.

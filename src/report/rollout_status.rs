@@ -318,6 +318,20 @@ pub struct Suspect {
     pub old_available: usize,
     /// Nodes where a pod of an older revision fails for the same reasons.
     pub old_failing: usize,
+    /// What pods of the current revision request of resources that nodes lack, and older pods do not.
+    pub raised_requests: Vec<RaisedRequest>,
+}
+
+/// A resource of which one revision requests more than another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RaisedRequest {
+    /// The resource, such as `cpu`.
+    pub resource: String,
+    /// What older pods request, such as `50m`.
+    pub from: String,
+    /// What pods of the current revision request, such as `3200m`.
+    pub to: String,
 }
 
 /// What is likely to blame for failing pods.

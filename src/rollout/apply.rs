@@ -28,6 +28,12 @@ const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(300), Durat
 /// What must become as it was sent: it decides who replaces pods.
 const STRATEGY_TYPE: &str = "/spec/updateStrategy/type";
 
+/// Where the update strategy is.
+const STRATEGY: &str = "/spec/updateStrategy";
+
+/// The problem of an answer in which it is another one.
+const OTHER_STRATEGY: &str = "spec.updateStrategy.type is another one";
+
 /// What applying a step needs of an API server.
 pub(crate) trait Server {
     /// Why a request failed.
@@ -73,6 +79,9 @@ pub(crate) enum Application<E> {
     Refused(Refusal<E>),
     /// The object was deleted and created again under the same name; the new one was not changed.
     Recreated,
+    /// It suspends the update strategy, and the server has applied all of it but that: something, such as an admission webhook,
+    /// keeps the type as it was, so that the controller replaces pods. The object as it became.
+    StrategyKept(Value),
     /// It was sent, and whether it was applied is not known.
     Unknown(E),
 }
@@ -126,6 +135,9 @@ async fn apply_patch<S: Server>(
         let failed = match server.send(&step).await {
             Ok(answer) => match problem_of(&answer, &patch, before, is_dry_run) {
                 None => return Application::Applied(answer),
+                Some(OTHER_STRATEGY) if is_dry_run && is_hold(&patch, before) => {
+                    return Application::StrategyKept(answer);
+                }
                 Some(problem) => Failed::OutcomeUnknown(server.unexpected(&step, problem)),
             },
             Err(failed) => failed,
@@ -151,6 +163,7 @@ async fn apply_patch<S: Server>(
             Ok(None) => return Application::Refused(Refusal::Deleted),
             Ok(Some(now)) => match compare(before, &patch, &now) {
                 Found::Change if !is_dry_run => return Application::Applied(now.object),
+                Found::ChangeWithoutStrategy if !is_dry_run => return Application::StrategyKept(now.object),
                 Found::Nothing => patch = patch.with_resource_version(&now.metadata.resource_version),
                 found => return conclude(found, error),
             },
@@ -216,7 +229,11 @@ async fn after_refusal<S: Server>(
     error: S::Error,
 ) -> Application<S::Error> {
     match server.read_daemon_set(before).await {
-        Ok(Some(now)) if matches!(compare(before, patch, &now), Found::Change) => Application::Applied(now.object),
+        Ok(Some(now)) => match compare(before, patch, &now) {
+            Found::Change => Application::Applied(now.object),
+            Found::ChangeWithoutStrategy => Application::StrategyKept(now.object),
+            _ => Application::Refused(Refusal::ByServer(error)),
+        },
         _ => Application::Refused(Refusal::ByServer(error)),
     }
 }
@@ -261,6 +278,7 @@ async fn after_lost_answer<S: Server>(
             Ok(None) => return Application::Refused(Refusal::Deleted),
             Ok(Some(now)) => match compare(before, patch, &now) {
                 Found::Change => return Application::Applied(now.object),
+                Found::ChangeWithoutStrategy => return Application::StrategyKept(now.object),
                 Found::Nothing if now.metadata.resource_version == patch.resource_version => {}
                 // It may have been applied and overwritten.
                 Found::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => break,
@@ -276,6 +294,8 @@ async fn after_lost_answer<S: Server>(
 enum Found {
     /// The change.
     Change,
+    /// The change, but for the type of the update strategy.
+    ChangeWithoutStrategy,
     /// Nothing has changed but the status.
     Nothing,
     /// Another object of the same name.
@@ -291,8 +311,19 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Found
         return Found::AnotherObject;
     }
     let planned = patch.applied_to(&before.object);
-    if planned.as_ref().is_ok_and(|planned| has_change(patch, planned, &now.object)) {
-        return Found::Change;
+    if let Ok(planned) = &planned {
+        let is_written = |path: &&str| has_change(path, planned, &now.object);
+        let keeps_strategy = has_other_strategy(patch, planned, &now.object);
+        if !keeps_strategy && patch.paths().all(|path| is_written(&path)) {
+            return Found::Change;
+        }
+        let (others, written) = (
+            patch.paths().filter(|path| !path.starts_with(STRATEGY)).count(),
+            patch.paths().filter(|path| !path.starts_with(STRATEGY)).filter(is_written).count(),
+        );
+        if keeps_strategy && is_hold(patch, before) && others > 0 && others == written {
+            return Found::ChangeWithoutStrategy;
+        }
     }
     let changes = changes(&before.object, &now.object);
     let by = concurrent_edit::managers(&before.object, &now.object);
@@ -318,7 +349,9 @@ fn conclude<E>(found: Found, error: E) -> Application<E> {
         Found::AnotherClient { by, changes } | Found::AnotherChange { by, changes } => {
             Application::Refused(Refusal::Changed { by, changes })
         }
-        Found::Change | Found::Nothing => Application::Refused(Refusal::NotApplied(error)),
+        Found::Change | Found::ChangeWithoutStrategy | Found::Nothing => {
+            Application::Refused(Refusal::NotApplied(error))
+        }
     }
 }
 
@@ -340,11 +373,8 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
         return Some("its resourceVersion is that from before the change");
     }
     let planned = patch.applied_to(&before.object).unwrap_or_default();
-    let differs = |path: &str| answer.pointer(path) != planned.pointer(path);
-    if patch.paths().any(|path| path.starts_with(STRATEGY_TYPE) || STRATEGY_TYPE.starts_with(path))
-        && differs(STRATEGY_TYPE)
-    {
-        return Some("spec.updateStrategy.type is another one");
+    if has_other_strategy(patch, &planned, answer) {
+        return Some(OTHER_STRATEGY);
     }
     let original = |object: &Value| object.pointer("/metadata/annotations")?.get(ORIGINAL_STRATEGY_ANNOTATION).cloned();
     if original(&planned) != original(&before.object) && original(&planned) != original(answer) {
@@ -358,12 +388,25 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     is_unchanged.then_some("the change is not in it")
 }
 
-/// Returns whether an object has what a patch writes. Of the template that is its meaning: the server adds defaults.
-fn has_change(patch: &DaemonSetPatch, planned: &Value, found: &Value) -> bool {
-    patch.paths().all(|path| match is_in_template(path) {
+/// Returns whether the controller replaces no pods once a patch is applied.
+fn is_hold(patch: &DaemonSetPatch, before: &DaemonSet) -> bool {
+    let planned = patch.applied_to(&before.object);
+    planned.is_ok_and(|planned| planned.pointer(STRATEGY_TYPE).is_some_and(|planned| planned == "OnDelete"))
+}
+
+/// Returns whether the type of the update strategy is another one than a patch sets, or leaves as OnDelete.
+fn has_other_strategy(patch: &DaemonSetPatch, planned: &Value, found: &Value) -> bool {
+    let sets = patch.paths().any(|path| path.starts_with(STRATEGY_TYPE) || STRATEGY_TYPE.starts_with(path));
+    let (planned, found) = (planned.pointer(STRATEGY_TYPE), found.pointer(STRATEGY_TYPE));
+    (sets || planned.is_some_and(|planned| planned == "OnDelete")) && planned != found
+}
+
+/// Returns whether an object has what a patch writes at a path. Of the template that is its meaning: the server adds defaults.
+fn has_change(path: &str, planned: &Value, found: &Value) -> bool {
+    match is_in_template(path) {
         true => same_template(planned, found),
         false => has(found.pointer(path), planned.pointer(path)),
-    })
+    }
 }
 
 /// Returns whether a value is as planned, or an object that has all planned fields.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use super::status::verdict_of;
 use crate::coverage::creation_is_refused;
 use crate::coverage::index::Index;
 use crate::coverage::revisions::{Revision, Revisions};
@@ -13,6 +14,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::plan::{Effect, Pace, PodOnNode};
+use crate::report::rollout_status::Verdict;
 use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::rolling_update::{self, rolling_update};
 use crate::scheduling::should_run::DaemonPod;
@@ -72,6 +74,24 @@ pub(in crate::rollout) fn nodes_gained_and_lost(
         names
     };
     (of((false, true)), of((true, false)))
+}
+
+/// Pods that the controller would delete because a surge ends: the newer one of each node with two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SurgePods {
+    /// The pods.
+    pub pods: Vec<PodOnNode>,
+    /// Whether there will be none of them in a while, because the rollout continues.
+    pub may_pass: bool,
+}
+
+impl SurgePods {
+    /// Returns the pods that an effect deletes; `None` if there are none.
+    pub(super) fn of(effect: &Effect, daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<Self> {
+        let pods = effect.surge_pods_deleted.clone();
+        let verdict = || verdict_of(&Index::new(snapshot), daemon_set);
+        (!pods.is_empty()).then(|| SurgePods { pods, may_pass: verdict() == Verdict::Progressing })
+    }
 }
 
 /// What the controller sees.

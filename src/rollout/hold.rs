@@ -3,20 +3,21 @@
 use serde_json::{Value, json};
 
 use super::change_warnings::{self, Written};
-use super::effect::effect;
+use super::effect::{SurgePods, effect};
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
 use crate::coverage::revisions::Revisions;
+use crate::coverage::strategy;
 use crate::difference::object;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::hold::Hold;
+use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{Action, Plan};
 use crate::report::history::Subcommand;
-use crate::report::plan::{ChangePlan, PlanKind, PodOnNode, Warning, WarningCode};
+use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 
 /// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
 const KRUISE_ROLLOUTS: [&str; 2] =
@@ -28,7 +29,7 @@ pub(crate) enum Refusal {
     /// Somebody else decides about the update strategy; who.
     HeldBy(String),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
-    SurgePods(Vec<PodOnNode>),
+    SurgePods(SurgePods),
 }
 
 /// Plans to suspend the update strategy of a DaemonSet.
@@ -47,9 +48,9 @@ pub(crate) fn pause(
     }
     let plan = Plan::pause(daemon_set, snapshot.now);
     let mut planned = planned(revisions, plan, PlanKind::PausePlan, snapshot);
-    let surge_pods = planned.report.effect.as_ref().map_or(&[][..], |effect| &effect.surge_pods_deleted);
-    if !surge_pods.is_empty() && !delete_surge_pods {
-        return Err(Refusal::SurgePods(surge_pods.to_vec()));
+    let surge_pods = || SurgePods::of(planned.report.effect.as_ref()?, daemon_set, snapshot);
+    if let Some(surge_pods) = (!delete_surge_pods).then(surge_pods).flatten() {
+        return Err(Refusal::SurgePods(surge_pods));
     }
     let was_running = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     if planned.report.needed && !was_running {
@@ -74,6 +75,7 @@ pub(crate) fn resume(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned 
     let daemon_set = revisions.daemon_set;
     let mut planned = planned(revisions, Plan::resume(daemon_set), PlanKind::ResumePlan, snapshot);
     let report = &mut planned.report;
+    report.warnings.extend(lost_original(daemon_set));
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     report.why = match Hold::of(daemon_set) {
         Some(hold) if !hold.is_in_force => {
@@ -124,6 +126,17 @@ fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Sna
     Planned { plan, report }
 }
 
+/// Warns of a hold whose original update strategy is lost, so that another one is restored.
+pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
+    let hold = Hold::of(daemon_set).filter(|hold| hold.is_original_lost && hold.is_in_force)?;
+    let message = format!(
+        "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is not an update strategy that the API server accepts, so {} is restored \
+         instead; check it afterwards",
+        strategy(&hold.original_strategy())
+    );
+    Some(Warning::new(WarningCode::OriginalStrategyLost, message))
+}
+
 /// Returns who decides about the update strategy instead of whoever uses this tool.
 pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
     if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {
@@ -166,7 +179,7 @@ pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPerce
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Refusal, pause, resume};
+    use super::{Refusal, SurgePods, pause, resume};
     use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, world};
     use crate::model::snapshot::{Gap, GapCause, Kind};
@@ -223,7 +236,7 @@ mod tests {
     #[test]
     fn surge_pods_are_deleted_by_a_pause_only_if_they_may_be() {
         let world = || rollout(&json!({"maxSurge": 1, "maxUnavailable": 0}));
-        let Err(Refusal::SurgePods(pods)) = paused(world(), false) else { panic!("not refused") };
+        let Err(Refusal::SurgePods(SurgePods { pods, .. })) = paused(world(), false) else { panic!("not refused") };
         assert_eq!(pods.iter().map(|pod| pod.pod.as_str()).collect::<Vec<_>>(), ["agent-new"]);
         assert_eq!(codes(&paused(world(), true).unwrap()), [WarningCode::SurgePodsDeleted]);
     }
@@ -304,6 +317,17 @@ mod tests {
             let plan = resumed(world);
             assert_eq!((plan.needed, plan.why.is_some()), (needed, !why.is_empty()), "{why}");
             assert!(plan.why.unwrap_or_default().contains(why), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_resume_that_restores_another_strategy_says_so() {
+        let broken = json!({"kubectl-ds/original-update-strategy": r#"{"rollingUpdate":{"maxUnavailable":-5}}"#});
+        let plan = resumed(held(broken.clone(), "OnDelete"));
+        assert!(codes(&plan).contains(&WarningCode::OriginalStrategyLost), "{:?}", plan.warnings);
+        assert!(plan.warnings.iter().any(|warning| warning.message.contains("RollingUpdate 1 is restored")));
+        for world in [held(json!({}), "OnDelete"), held(broken, "RollingUpdate")] {
+            assert!(!codes(&resumed(world)).contains(&WarningCode::OriginalStrategyLost));
         }
     }
 

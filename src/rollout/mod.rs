@@ -9,8 +9,8 @@
 pub(crate) mod apply;
 mod change_warnings;
 #[cfg(feature = "live")]
-mod concurrent_edit;
-mod effect;
+pub(crate) mod concurrent_edit;
+pub(crate) mod effect;
 #[cfg(feature = "live")]
 pub(crate) mod events;
 pub mod fleet;

@@ -26,13 +26,15 @@ pub(super) fn pace_warnings(
     // A longer minReadySeconds makes pods unavailable that have not been ready for so long.
     let regardless = |pace: Pace| pace.replaced_regardless.unwrap_or_default();
     if regardless(pace) > before.map_or(0, regardless) {
-        let message = format!(
-            "{} of an older revision count as unavailable: the controller replaces them at once, regardless of the limit",
-            match regardless(pace) {
-                1 => "1 pod".to_owned(),
-                number => format!("{number} pods"),
-            }
-        );
+        let message = match regardless(pace) {
+            1 => "1 pod of an older revision counts as unavailable then: the controller replaces it at once, regardless of \
+                  the limit"
+                .to_owned(),
+            pods => format!(
+                "{pods} pods of an older revision count as unavailable then: the controller replaces them at once, regardless \
+                 of the limit"
+            ),
+        };
         warn(WarningCode::ReplacedRegardless, message);
     }
     let was_slower = before.is_some_and(|before| before.min_rollout_seconds >= pace.min_rollout_seconds);

@@ -69,11 +69,12 @@ pub(crate) fn replacement_warnings(
     if replaced.is_empty() {
         return removed.into_iter().collect();
     }
+    let not_by_nodes = not_by_nodes(&situation, replacement);
     let failing = replacement.is_same_template.then(|| failing_revision(&situation, revisions)).flatten();
     let refusal = creation_refusal(&index, revisions.daemon_set);
     let refused = refusal.map(|refusal| refused(&situation, replacement, refusal));
     let lost = replacement.includes_ineligible.then(|| not_recreated(&index, replacement, &replaced)).flatten();
-    removed.into_iter().chain(failing).chain(refused).chain(lost).collect()
+    removed.into_iter().chain(failing).chain(refused).chain(not_by_nodes).chain(lost).collect()
 }
 
 /// Warns that a revision has removed nodes, which do not get their pods back.
@@ -113,6 +114,23 @@ fn failing_revision(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Opt
     });
     let fix = undo.map(|undo| Fix { advice: "to roll back instead".to_owned(), command: Some(undo) });
     Some(Warning { fix, ..Warning::new(WarningCode::RevisionFails, message) })
+}
+
+/// Warns that new pods do not become available, whichever node they are on.
+fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>) -> Vec<Warning> {
+    let reasons = status::not_by_their_node(situation, replacement.is_same_template);
+    let group = |code| situation.coverage.groups.iter().find(|group| group.code == code);
+    let found = reasons.into_iter().filter_map(|(code, nodes)| Some((group(code)?, nodes)));
+    let warnings = found.map(|(group, nodes)| {
+        let nodes = if nodes.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", nodes.len()) };
+        let message = format!(
+            "{nodes} no available pod because of {} ({}), which is not tied to the node: pods that are replaced would fare \
+             no better",
+            group.code, group.message
+        );
+        Warning { fix: Some(group.fix.clone()), ..Warning::new(WarningCode::NotByNodes, message) }
+    });
+    warnings.collect()
 }
 
 /// Warns that the API server refuses new pods.

@@ -2,21 +2,25 @@
 //! cluster, and what they may break.
 
 use super::change_warnings::{self, Written};
-use super::effect::effect;
+use super::effect::{SurgePods, effect};
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
+use super::status::verdict_of;
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
-use crate::coverage::revisions::Revisions;
+use crate::coverage::index::Index;
+use crate::coverage::revisions::{Revisions, name_of};
 use crate::difference::object;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
+use crate::model::raised_pace::{Limit, RaisedPace};
 use crate::model::snapshot::Snapshot;
 use crate::plan::{Plan, SpecFields, StrategyType};
 use crate::report::fix::Command;
 use crate::report::history::DaemonSetName;
-use crate::report::plan::{ChangePlan, Effect, PlanKind, PodOnNode, Warning, WarningCode};
+use crate::report::plan::{ChangePlan, Effect, PlanKind, Warning, WarningCode};
+use crate::report::rollout_status::Verdict;
 use crate::scheduling::{ports, rolling_update};
 
 /// What is requested.
@@ -24,7 +28,7 @@ use crate::scheduling::{ports, rolling_update};
 pub struct Request {
     /// The values.
     pub fields: SpecFields,
-    /// Whether to set `maxSurge` although the pods have host ports.
+    /// Whether to set the values although they make things worse, or `maxSurge` although the pods have host ports.
     pub force: bool,
     /// Whether the newer pod of nodes with two may be deleted.
     pub delete_surge_pods: bool,
@@ -42,7 +46,9 @@ pub enum Refusal {
     /// The pods have these host ports, which two pods of a node cannot share.
     HostPorts(Vec<String>),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
-    SurgePods(Vec<PodOnNode>),
+    SurgePods(SurgePods),
+    /// It would make things worse; how.
+    Worse(Vec<Warning>),
 }
 
 /// Plans to set fields of a DaemonSet's spec besides its template.
@@ -63,7 +69,24 @@ pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) ->
         report.warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
         report.incomplete.extend(unread_events(snapshot, &after.metadata.namespace));
     }
+    // A surge takes no pod away.
+    let surges = report.effect.as_ref().and_then(|effect| effect.after).is_none_or(|pace| pace.surges);
+    let worse: Vec<Warning> = report.warnings.iter().filter(|warning| makes_worse(warning.code)).cloned().collect();
+    if !worse.is_empty() && !surges && !request.force {
+        return Err(Refusal::Worse(worse));
+    }
     Ok(planned)
+}
+
+/// Returns whether a warning is of more pods that become unavailable, and stay so.
+fn makes_worse(code: WarningCode) -> bool {
+    matches!(
+        code,
+        WarningCode::RevisionFails
+            | WarningCode::CreationRefused
+            | WarningCode::NotByNodes
+            | WarningCode::ReplacedRegardless
+    )
 }
 
 /// Returns whether pods are replaced sooner than before the change, or by the controller at all.
@@ -86,9 +109,12 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     if sets_pace && strategy_type == Some(StrategyType::OnDelete) {
         return Err(Refusal::NotRollingUpdate);
     }
-    let plan = Plan::set(daemon_set, requested);
-    let after = plan.applied_to(&daemon_set.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
-    let after = after.unwrap_or_else(|| daemon_set.clone());
+    let applied = |plan: &Plan| {
+        let after = plan.applied_to(&daemon_set.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
+        after.unwrap_or_else(|| daemon_set.clone())
+    };
+    let mut plan = Plan::set(daemon_set, requested, false);
+    let mut after = applied(&plan);
     if sets_pace || requested.strategy_type.is_some() {
         let problems = after.spec.update_strategy.problems(daemon_set.flavor());
         if !problems.is_empty() {
@@ -113,10 +139,15 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         warn(WarningCode::HostPort, message);
     }
     let effect = effect(revisions, &after, snapshot);
-    if !effect.surge_pods_deleted.is_empty() && !request.delete_surge_pods {
-        return Err(Refusal::SurgePods(effect.surge_pods_deleted));
+    let surge_pods = || SurgePods::of(&effect, daemon_set, snapshot);
+    if let Some(surge_pods) = (!request.delete_surge_pods).then(surge_pods).flatten() {
+        return Err(Refusal::SurgePods(surge_pods));
     }
     warnings.extend(surge_pods_deleted(&effect));
+    if is_raised(&effect) && verdict_of(&Index::new(snapshot), daemon_set) == Verdict::Blocked {
+        plan = Plan::set(daemon_set, requested, true);
+        after = applied(&plan);
+    }
     if changed != SpecFields::default() {
         let (before, values) = (&effect.before, changed.entries());
         warnings.extend(pace_warnings(*before, &effect, &after, snapshot));
@@ -142,6 +173,25 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         ..common
     };
     Ok(Planned { plan, report })
+}
+
+/// Returns whether more nodes may be without an available pod at a time while pods are replaced.
+fn is_raised(effect: &Effect) -> bool {
+    let (Some(before), Some(after)) = (effect.before, effect.after) else { return false };
+    effect.outdated != Some(0) && !after.surges && (before.surges || after.allowed > before.allowed)
+}
+
+/// Returns the command that restores the pace that a DaemonSet had before it was raised, and what it was; `None` if it has
+/// not been raised.
+pub(super) fn restore_pace(daemon_set: &DaemonSet) -> Option<(RaisedPace, Command)> {
+    let raised = RaisedPace::of(daemon_set)?;
+    let fields = match raised.before {
+        // Such a surge cannot work.
+        Limit::MaxSurge(_) if !host_ports(daemon_set).is_empty() => return None,
+        Limit::MaxSurge(amount) => SpecFields { max_surge: Some(amount), ..SpecFields::default() },
+        Limit::MaxUnavailable(amount) => SpecFields { max_unavailable: Some(amount), ..SpecFields::default() },
+    };
+    Some((raised, command(&name_of(daemon_set), fields)))
 }
 
 /// Returns the command that sets fields of a DaemonSet.
@@ -175,7 +225,12 @@ fn revert(name: &DaemonSetName, before: SpecFields, changed: SpecFields, daemon_
         (Some(_), unavailable) if zero(unavailable) => fields.max_unavailable = None,
         _ => {}
     }
-    let command = command(name, fields);
+    let mut command = command(name, fields);
+    let limits = changed.max_surge.is_some_and(|amount| !zero(Some(amount)));
+    if limits && !rolling_update::allows_surge(daemon_set) {
+        // By then, nodes may have two pods.
+        command = command.switch("--delete-surge-pods");
+    }
     let surges_again = changed.max_surge.is_some() || changed.strategy_type.is_some();
     if surges_again && rolling_update::allows_surge(daemon_set) && !host_ports(daemon_set).is_empty() {
         return command.switch("--force");
@@ -203,7 +258,7 @@ fn host_ports(daemon_set: &DaemonSet) -> Vec<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Refusal, Request, set};
+    use super::{Refusal, Request, SurgePods, set};
     use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, world};
     use crate::model::int_or_percent::IntOrPercent;
@@ -273,6 +328,82 @@ mod tests {
         plan.warnings.iter().map(|warning| warning.code).collect()
     }
 
+    /// Returns why a change would make things worse.
+    fn worse(refused: Result<ChangePlan, Refusal>) -> Vec<WarningCode> {
+        let Err(Refusal::Worse(warnings)) = refused else { panic!("not refused: {refused:?}") };
+        warnings.iter().map(|warning| warning.code).collect()
+    }
+
+    /// Four nodes, of which one has a new pod with this state that is not tied to the node, or is.
+    fn blocked(state: &str) -> World {
+        let world = rollout(&json!({"maxUnavailable": 1}), ["old", "old", "old", "new", "new", "new", "new", "none"]);
+        let crashes = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let since = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-03-01T11:50:00Z"}]);
+        match state {
+            "not scheduled" => world.pending_pod("agent-7", "n7", "", json!({})),
+            "crashing" => world.unready_pod("agent-7", "n7", crashes(), json!({})),
+            "unreachable" => world
+                .node("n8", json!({"status": {"conditions": since}}))
+                .unready_pod("agent-8", "n8", json!({}), json!({}))
+                .pod("agent-7", "n7", json!({})),
+            _ => world.refusal("pods \"agent-x\" is forbidden: exceeded quota: few"),
+        }
+    }
+
+    #[test]
+    fn more_budget_that_would_be_spent_on_the_same_cause_needs_force() {
+        for (state, expected) in [
+            ("not scheduled", Some(WarningCode::NotByNodes)),
+            ("refused", Some(WarningCode::CreationRefused)),
+            // Most new pods are available: it is that node.
+            ("crashing", None),
+            ("unreachable", None),
+        ] {
+            let plan = planned(blocked(state), &unavailable("2"));
+            let Some(expected) = expected else {
+                assert!(plan.is_ok(), "{state}: {plan:?}");
+                continue;
+            };
+            assert_eq!(worse(plan), [expected], "{state}");
+            let forced = planned(blocked(state), &Request { force: true, ..unavailable("2") }).unwrap();
+            assert!(codes(&forced).contains(&expected), "{state}");
+            // Less budget spends nothing.
+            assert!(planned(blocked(state), &on_delete()).is_ok(), "{state}");
+        }
+    }
+
+    #[test]
+    fn the_pace_before_it_was_raised_is_noted_if_the_rollout_was_blocked() {
+        let noted = |world: World, request: &Request| {
+            let plan = planned(world, request).unwrap();
+            let key = "metadata.annotations[kubectl-ds/raised-pace]";
+            let change = plan.changes.into_iter().find(|change| change.path.to_string() == key)?;
+            Some(change.to.unwrap_or_default().as_str().unwrap_or_default().to_owned())
+        };
+        let of = |before: i64, after: i64| format!("maxUnavailable={before} -> maxUnavailable={after}");
+        let since = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-03-01T11:50:00Z"}]);
+        let annotated = |before: i64, after: i64| {
+            let annotations = json!({"kubectl-ds/raised-pace": of(before, after)});
+            blocked("unreachable").daemon_set(json!({"metadata": {"annotations": annotations}}))
+        };
+        assert_eq!(noted(blocked("unreachable"), &unavailable("2")), Some(of(1, 2)));
+        // Of several, the first one is to be restored.
+        let raised = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
+        let second = json!({"status": {"conditions": since}});
+        let twice =
+            annotated(1, 2).daemon_set(raised).node("n9", second).unready_pod("agent-9", "n9", json!({}), json!({}));
+        assert_eq!(noted(twice, &unavailable("4")), Some(of(1, 4)));
+        // It is no rollout that was blocked.
+        let done = || rollout(&json!({"maxUnavailable": 1}), ["new"; 8]);
+        assert_eq!(noted(done(), &unavailable("2")), None);
+        assert_eq!(noted(blocked("unreachable"), &on_delete()), None);
+        // A pace that is set afterwards is the one that is wanted.
+        let after = done().daemon_set(json!({
+            "metadata": {"annotations": {"kubectl-ds/raised-pace": of(1, 2)}},
+            "spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}}));
+        assert_eq!(noted(after, &unavailable("1")), Some(String::new()));
+    }
+
     #[test]
     fn the_effect_is_what_the_controller_would_do() {
         let stuck = ["old", "old", "old", "old", "old", "new", "new unready", "none"];
@@ -290,7 +421,7 @@ mod tests {
             (&one, old, on_delete(), [Some((1, Some(2), Some(2))), None]),
             (&one, done, unavailable("5"), [Some((1, Some(1), Some(0))), Some((5, Some(1), Some(0)))]),
         ] {
-            let plan = planned(rollout(rolling, nodes), &request).unwrap();
+            let plan = planned(rollout(rolling, nodes), &Request { force: true, ..request }).unwrap();
             assert_eq!(numbers(&plan), expected, "{nodes:?} {request:?}");
             assert_eq!(plan.effect.unwrap().desired, 8);
         }
@@ -298,9 +429,11 @@ mod tests {
 
     /// The controller takes an old pod that has not been ready for minReadySeconds for an unavailable one.
     #[test]
-    fn more_min_ready_seconds_replace_young_pods_at_once() {
+    fn more_min_ready_seconds_replace_young_pods_at_once_and_only_by_force() {
         let fields = SpecFields { min_ready_seconds: Some(3600), ..SpecFields::default() };
-        let plan = planned(rollout(&json!({"maxUnavailable": 1}), ["old"; 8]), &request(fields)).unwrap();
+        let world = || rollout(&json!({"maxUnavailable": 1}), ["old"; 8]);
+        assert_eq!(worse(planned(world(), &request(fields))), [WarningCode::ReplacedRegardless]);
+        let plan = planned(world(), &Request { force: true, ..request(fields) }).unwrap();
         assert_eq!(numbers(&plan), [Some((1, Some(0), Some(1))), Some((1, Some(8), Some(8)))]);
         assert_eq!(codes(&plan), [WarningCode::ReplacedRegardless, WarningCode::SlowRollout]);
     }
@@ -310,7 +443,9 @@ mod tests {
         let nodes = ["pair", "old", "old", "pair", "new", "new", "new", "new"];
         for request in [unavailable("1"), on_delete()] {
             let world = || rollout(&json!({"maxSurge": 2, "maxUnavailable": 0}), nodes);
-            let Err(Refusal::SurgePods(pods)) = planned(world(), &request) else { panic!("not refused") };
+            let Err(Refusal::SurgePods(SurgePods { pods, .. })) = planned(world(), &request) else {
+                panic!("not refused")
+            };
             let pods: Vec<_> = pods.iter().map(|pod| (pod.node.as_str(), pod.pod.as_str())).collect();
             assert_eq!(pods, [("n0", "agent-0-new"), ("n3", "agent-3-new")]);
             let allowed = Request { delete_surge_pods: true, ..request };
@@ -353,7 +488,7 @@ mod tests {
         };
         for (rolling, request, expected) in [
             (json!({"maxUnavailable": "10%"}), unavailable("2"), "--max-unavailable '10%'"),
-            (json!({"maxUnavailable": "10%"}), surge("2"), "--max-unavailable '10%'"),
+            (json!({"maxUnavailable": "10%"}), surge("2"), "--max-unavailable '10%' --delete-surge-pods"),
             (json!({"maxUnavailable": 0, "maxSurge": 1}), unavailable("2"), "--max-surge 1"),
             (
                 json!({"maxUnavailable": 0, "maxSurge": 1}),
@@ -365,7 +500,9 @@ mod tests {
             let world = || rollout(&rolling, ["new"; 8]);
             let plan = planned(world(), &request).unwrap();
             let command = plan.revert.as_ref().unwrap().to_string();
-            assert_eq!(command, format!("kubectl ds set {expected} -n default agent"));
+            let (fields, switch) =
+                expected.split_once(" --delete").map_or((expected, ""), |(fields, _)| (fields, " --delete-surge-pods"));
+            assert_eq!(command, format!("kubectl ds set {fields} -n default{switch} agent"));
         }
         // Only surge needs to be forced where pods have host ports.
         let ready = SpecFields { min_ready_seconds: Some(30), ..SpecFields::default() };
@@ -373,7 +510,7 @@ mod tests {
         for (rolling, request, expected) in [
             (&surging, unavailable("2"), "--max-surge 1 -n default --force agent"),
             (&surging, request(ready), "--min-ready-seconds 0 -n default agent"),
-            (&json!({"maxUnavailable": 1}), surge("2"), "--max-unavailable 1 -n default agent"),
+            (&json!({"maxUnavailable": 1}), surge("2"), "--max-unavailable 1 -n default --delete-surge-pods agent"),
         ] {
             let plan = planned(with_host_port(rolling), &Request { force: true, ..request }).unwrap();
             assert_eq!(plan.revert.unwrap().to_string(), format!("kubectl ds set {expected}"));
@@ -435,7 +572,7 @@ mod tests {
             (rolling_update(1, 0), on_delete(), false),
             (json!({"type": "OnDelete"}), rolling(), true),
         ] {
-            let plan = planned(world(strategy.clone()), &request).unwrap();
+            let plan = planned(world(strategy.clone()), &Request { force: true, ..request }).unwrap();
             let is_warned_of = codes(&plan).contains(&WarningCode::CreationRefused);
             assert_eq!(is_warned_of, expected, "{strategy} {request:?}");
         }

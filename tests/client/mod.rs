@@ -10,6 +10,8 @@ pub(crate) mod server;
 mod staged_faults;
 #[cfg(unix)]
 mod staged_interrupts;
+#[cfg(unix)]
+mod staged_verify;
 pub(crate) mod status;
 #[cfg(unix)]
 mod watch_commands;

@@ -191,6 +191,10 @@ impl Cluster {
         let mut state = self.state.lock().unwrap();
         let path = asked.path();
         let mut reply = match (asked.method.as_str(), path) {
+            ("PATCH", _) if asked.target.contains("dryRun=All") => {
+                let mut tried = State { object: state.object.clone(), pods: Vec::new(), version: state.version };
+                tried.patch(&asked.body)
+            }
             ("PATCH", _) => state.patch(&asked.body),
             ("DELETE", _) => state.delete(asked),
             ("POST", _) => Reply::of(201, JSON, asked.body.clone()),
@@ -264,6 +268,7 @@ struct Cell {
 fn key(asked: &Asked) -> (String, String, bool) {
     let path = match asked.path().split_once("/pods/") {
         Some((before, _)) => format!("{before}/pods/NAME"),
+        None if asked.target.contains("dryRun=All") => format!("{}?dryRun=All", asked.path()),
         None => asked.path().to_owned(),
     };
     (asked.method.clone(), path, asked.target.contains("watch=true"))

@@ -40,6 +40,6 @@ fn only_the_template_of_a_manifest_is_in_the_patch() {
     assert!(patched.iter().all(|path| rest.iter().any(|known| path.starts_with(known))), "{patched:?}");
     assert_eq!(
         paths("notApplied", "path"),
-        ["metadata.labels[team]", "spec.updateStrategy.rollingUpdate.maxUnavailable"]
+        ["spec.updateStrategy.rollingUpdate.maxUnavailable", "metadata.labels[team]"]
     );
 }

@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 
 use super::{ask, complaint, daemon_set, list, node, on_node, pod, read, untyped};
 
+fn yaml_text(value: &Value) -> String {
+    serde_saphyr::to_string(value).unwrap()
+}
+
 fn yaml(items: &[Value]) -> String {
     serde_saphyr::to_string(&items).unwrap()
 }
@@ -202,4 +206,27 @@ fn foreign_text_is_told_from_a_dump() {
         "standard input: holds a table for people, not JSON or YAML\n\
          hint: add `-o json` to the kubectl command that wrote it"
     );
+}
+
+#[test]
+fn yaml_beyond_a_size_is_refused_with_the_way_out() {
+    let text = format!("{}{}", yaml_text(&node("a")), "# comment of a line\n".repeat(2 << 20));
+    assert_eq!(
+        complaint(&text),
+        "standard input: is larger than 32 MiB, too large for YAML\n\
+         hint: make the dump in JSON, which is read as a stream: `kubectl get … -o json`"
+    );
+    assert_eq!(read(&text[..20 << 20]).unwrap().snapshot.nodes.len(), 1);
+}
+
+#[test]
+fn a_kind_of_which_a_file_cannot_be_read_is_a_gap() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    write("a.yaml", &yaml_text(&list(&[node("a"), daemon_set("x", "agent")])));
+    write("b.yaml", &format!("{}\n  broken: [", yaml_text(&list(&[node("b")]))));
+    let reading = super::open(directory.path().to_str().unwrap(), &mut std::io::empty(), None).unwrap();
+    assert_eq!(reading.snapshot.nodes.len(), 1);
+    assert!(reading.snapshot.gap(Kind::Nodes, "").is_some(), "{:?}", reading.snapshot.gaps);
+    assert!(reading.snapshot.gap(Kind::DaemonSets, "x").is_none());
 }

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+use jiff::fmt::rfc2822;
 use serde_json::json;
 
 use super::api::{Api, split_head};
@@ -66,15 +68,31 @@ pub struct Interceptor {
 impl Interceptor {
     /// Starts to listen; `action` is called before each request, and after those that are no GET.
     pub fn start(api: Api, folder: &Path, action: impl FnMut(Moment, &Request) + Send + 'static) -> Self {
-        Self::listen(api, folder, Box::new(action), None)
+        Self::listen(api, folder, Box::new(action), None, None)
     }
 
     /// Starts to listen; something goes wrong with one request, the one before which there were so many.
     pub fn with_fault(api: Api, folder: &Path, number: usize, fault: Fault) -> Self {
-        Self::listen(api, folder, Box::new(|_, _| {}), Some((number, fault)))
+        Self::listen(api, folder, Box::new(|_, _| {}), Some((number, fault)), None)
     }
 
-    fn listen(api: Api, folder: &Path, action: Action, fault: Option<(usize, Fault)>) -> Self {
+    /// Starts to listen; the answers are dated by a clock that is ahead by so much, and `action` is called as by [`start`](Self::start).
+    pub fn with_clock(
+        api: Api,
+        folder: &Path,
+        ahead: SignedDuration,
+        action: impl FnMut(Moment, &Request) + Send + 'static,
+    ) -> Self {
+        Self::listen(api, folder, Box::new(action), None, Some(ahead))
+    }
+
+    fn listen(
+        api: Api,
+        folder: &Path,
+        action: Action,
+        fault: Option<(usize, Fault)>,
+        ahead: Option<SignedDuration>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let kubeconfig = folder.join(format!("through-{port}.kubeconfig"));
@@ -93,7 +111,10 @@ impl Interceptor {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let (seen, action, fault) = (seen.clone(), action.clone(), fault.clone());
-                thread::spawn(move || pass_on(client, api, &seen, &action, fault));
+                thread::spawn(move || {
+                    let client = Client { stream: client, ahead, head: ahead.map(|_| Vec::new()) };
+                    pass_on(client, api, &seen, &action, fault);
+                });
             }
         });
         interceptor
@@ -117,15 +138,44 @@ impl Interceptor {
     }
 }
 
+/// The client of a connection.
+struct Client {
+    stream: TcpStream,
+    /// By how much answers are dated ahead.
+    ahead: Option<SignedDuration>,
+    /// The head of the answer as far as it has come, until it is complete.
+    head: Option<Vec<u8>>,
+}
+
+impl Client {
+    /// Writes a part of an answer, with its date changed.
+    fn write_all(&mut self, part: &[u8]) -> std::io::Result<()> {
+        let Some(head) = &mut self.head else { return self.stream.write_all(part) };
+        head.extend_from_slice(part);
+        let Some((text, body)) = split_head(head) else { return Ok(()) };
+        let line = |line: &str| match (line.split_once(": "), self.ahead) {
+            (Some((name, date)), Some(ahead)) if name.eq_ignore_ascii_case("date") => {
+                let date = rfc2822::parse(date).unwrap().timestamp() + ahead;
+                format!("{name}: {}", date.strftime("%a, %d %b %Y %H:%M:%S GMT"))
+            }
+            _ => line.to_owned(),
+        };
+        let lines = text.split("\r\n").map(line).collect::<Vec<_>>().join("\r\n");
+        let answer = [format!("{lines}\r\n\r\n").as_bytes(), body].concat();
+        self.head = None;
+        self.stream.write_all(&answer)
+    }
+}
+
 /// Takes one request, passes it on, and hands back what comes. A client that has gone is no matter.
 fn pass_on(
-    mut client: TcpStream,
+    mut client: Client,
     api: Api,
     seen: &Mutex<Vec<Request>>,
     action: &Mutex<Action>,
     fault: Option<(usize, Fault)>,
 ) {
-    let Some((head, request)) = read_request(&mut client) else { return };
+    let Some((head, request)) = read_request(&mut client.stream) else { return };
     let number = {
         let mut seen = seen.lock().unwrap();
         seen.push(request.clone());

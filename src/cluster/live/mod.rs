@@ -51,7 +51,7 @@ pub use watch::Watch;
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::error::ClusterError;
 use super::{CoverageScope, Query, Wanted};
@@ -93,6 +93,11 @@ impl Live {
     /// Returns the time by the server's clock.
     pub fn now(&self) -> Timestamp {
         self.transport.server_time(self.transport.local_time())
+    }
+
+    /// Returns by how much the server's clock is ahead of this machine's, as the dates of its answers show it.
+    pub fn clock_difference(&self) -> SignedDuration {
+        self.transport.clock_difference()
     }
 
     /// Returns what the server has warned of since the last call, each warning once.

@@ -122,8 +122,12 @@ impl Transport {
 
     /// Returns what the server's clock has shown at a time by this machine's.
     pub(super) fn server_time(&self, local: Timestamp) -> Timestamp {
-        let skew = SignedDuration::from_secs(self.skew.load(Ordering::Relaxed));
-        local.checked_add(skew).unwrap_or(local)
+        local.checked_add(self.clock_difference()).unwrap_or(local)
+    }
+
+    /// Returns by how much the server's clock is ahead of this machine's, as the dates of its answers show it.
+    pub(super) fn clock_difference(&self) -> SignedDuration {
+        SignedDuration::from_secs(self.skew.load(Ordering::Relaxed))
     }
 
     /// Notes by how much the server's clock is ahead of this machine's, from an answer to a request sent at a time.

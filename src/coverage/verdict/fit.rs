@@ -11,8 +11,11 @@ use crate::model::node::Node;
 use crate::model::pod::{ContainerPort, Pod, PodSpec};
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::ports::{conflicts, host_ports};
-use crate::scheduling::resources::{Amounts, Insufficient, NodeUsage, fits, pod_requests};
+use crate::scheduling::resources::{
+    Amounts, Insufficient, NodeUsage, fits, format_amount, pod_requests, template_requests,
+};
 
 /// The pods that use resources of a node: bound, or nominated for it, and neither succeeded nor failed.
 pub struct Room<'a> {
@@ -105,6 +108,35 @@ pub(crate) fn fits_without_terminating(index: &Index<'_>, node: &Node, pod: &Pod
     let room = Room::without(index, node, pod, |other| other.metadata.is_terminating())?;
     let has_conflicts = !port_conflicts(&room.pods, &pod.spec, false, |_| false).is_empty();
     Some(!has_conflicts && room.shortages(&pod_requests(pod)).is_empty())
+}
+
+/// Returns the resources of which a pod that is not bound requests more than `other` does, and therefore too much for a
+/// node on which `other` would fit; empty if only its host ports are in use. The pod that it replaces counts as gone: to
+/// find room beside it is up to the update strategy. `None` if it fits, if `other` would not fit either, or if not all
+/// pods of the node were read.
+pub(crate) fn excess(
+    index: &Index<'_>,
+    node: &Node,
+    pod: &Pod,
+    replaces: Option<&Pod>,
+    other: &Pod,
+) -> Option<Vec<RaisedRequest>> {
+    let is_replaced = |other: &Pod| replaces.is_some_and(|replaced| replaced.metadata.uid == other.metadata.uid);
+    let room = Room::without(index, node, pod, |pod: &Pod| pod.metadata.is_terminating() || is_replaced(pod))?;
+    let lacks = |pod: &Pod| {
+        let shortages = fits(&template_requests(&pod.spec), node, &room.usage);
+        (!port_conflicts(&room.pods, &pod.spec, false, |_| false).is_empty(), shortages)
+    };
+    let (conflicts, shortages) = lacks(pod);
+    if (!conflicts && shortages.is_empty()) || lacks(other) != (false, Vec::new()) {
+        return None;
+    }
+    let others = template_requests(&other.spec);
+    let excess = |Insufficient { resource, requested, .. }| {
+        let from = format_amount(&resource, others.get(&resource).copied().unwrap_or(0));
+        RaisedRequest { from, to: format_amount(&resource, requested), resource }
+    };
+    Some(shortages.into_iter().map(excess).collect())
 }
 
 /// Finds each host port that one of these pods of the node uses; `kin` tells the pods of the same DaemonSet.

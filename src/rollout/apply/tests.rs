@@ -11,7 +11,7 @@ use super::{Application, Failed, Refusal, Server, apply};
 use crate::coverage::test_support::merge;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
-use crate::plan::{JobRef, Plan, PodRef, PrepullJob, Step};
+use crate::plan::{JobRef, Plan, PodRef, PrepullJob, SpecFields, Step, StrategyType};
 
 /// A server that answers as it was told; of what it reads, the last first, the first stays.
 struct Script {
@@ -315,6 +315,45 @@ fn a_hold_is_applied_if_the_server_keeps_the_original_strategy_as_it_was_sent() 
     ] {
         assert_eq!(carried_out(&Script::new(answer, vec![now]), &plan, &before, false), (expected, 1));
     }
+}
+
+/// An admission webhook, or a policy, puts the strategy back in the same request.
+#[test]
+fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
+    let rolling = |object: &mut Value| object["spec"]["updateStrategy"] = json!({"type": "RollingUpdate"});
+    let before = DaemonSet::from_object(object("agent:2", rolling)).unwrap();
+    let now = "2026-11-21T06:00:00Z".parse().unwrap();
+    let plan = Plan::pause(&before, now);
+    let mut held = plan.applied_to(&before.object).unwrap();
+    held["metadata"]["resourceVersion"] = "8".into();
+    let mut kept = held.clone();
+    rolling(&mut kept);
+    let of = |plan: &Plan, before: &DaemonSet, answer, now, is_dry_run| {
+        carried_out(&Script::new(answer, vec![now]), plan, before, is_dry_run).0
+    };
+    let lost = || Err(Failed::OutcomeUnknown("lost"));
+    assert_eq!(of(&plan, &before, Ok(kept.clone()), Err("down"), true), Application::StrategyKept(kept.clone()));
+    for answer in [Ok(kept.clone()), lost(), Err(Failed::Refused("no"))] {
+        assert_eq!(of(&plan, &before, answer, Ok(Some(kept.clone())), false), Application::StrategyKept(kept.clone()));
+    }
+    // The answer was that of a proxy.
+    assert_eq!(of(&plan, &before, Ok(kept.clone()), Ok(Some(held.clone())), false), Application::Applied(held.clone()));
+    assert_eq!(of(&plan, &before, Ok(kept.clone()), Err("down"), false), Application::Unknown("unexpected"));
+    // A client that takes over a hold writes annotations alone.
+    let held = DaemonSet::from_object(held).unwrap();
+    let plan = Plan::partition(&held, now, "3".parse().unwrap(), "run 1", None);
+    let mut kept = plan.applied_to(&held.object).unwrap();
+    kept["metadata"]["resourceVersion"] = "9".into();
+    rolling(&mut kept);
+    assert_eq!(of(&plan, &held, Ok(kept.clone()), Err("down"), true), Application::StrategyKept(kept.clone()));
+    assert_eq!(of(&plan, &held, lost(), Ok(Some(kept.clone())), false), Application::StrategyKept(kept));
+    // Nothing else is written, so that it is not known whether this was.
+    let mut edits = before.object.clone();
+    edits["metadata"]["resourceVersion"] = "8".into();
+    let fields = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };
+    let set = Plan::set(&before, fields, false);
+    let application = of(&set, &before, lost(), Ok(Some(edits)), false);
+    assert_eq!(application, Application::Refused(Refusal::NotApplied("lost")));
 }
 
 #[test]

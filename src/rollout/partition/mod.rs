@@ -12,6 +12,7 @@ pub(crate) mod next_step;
 mod order;
 pub(crate) mod plan;
 pub(crate) mod prepull;
+pub(crate) mod ready_times;
 pub(crate) mod template;
 pub(crate) mod way_out;
 
@@ -46,6 +47,8 @@ pub(crate) struct Stage {
     pub(crate) nodes: Vec<String>,
     /// How many nodes may be without an available pod.
     pub(crate) max_unavailable: IntOrPercent,
+    /// The outages that do not count: they are older than the stage.
+    pub(crate) excused: BTreeSet<Outage>,
     /// What has to hold.
     pub(crate) gates: Gates,
     /// The nodes whose pod of an older revision was not ready at the beginning; `None` if it does not matter how those do.
@@ -70,6 +73,16 @@ impl Stage {
         let running: Vec<&Pod> = running.filter(|pod| self.deleted.remove(&pod.metadata.uid)).collect();
         running.into_iter().filter_map(target_node).map(str::to_owned).collect()
     }
+}
+
+/// A pod of an older revision that is not ready, by its UID, and since when: once it was ready again, it is another outage.
+pub(crate) type Outage = (String, Option<Timestamp>);
+
+/// Returns the outage of a node; `None` if it has an available pod, or no pod of an older revision.
+fn outage(node: &RolloutNode<'_>) -> Option<Outage> {
+    let old = node.old.filter(|_| !node.old_is_available && !node.updated_is_available)?;
+    let since = old.condition("Ready").and_then(|ready| ready.last_transition_time.get());
+    Some((old.metadata.uid.clone(), since))
 }
 
 /// What has to hold before the next pod is replaced.

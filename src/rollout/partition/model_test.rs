@@ -281,9 +281,14 @@ enum End {
 
 impl Client {
     fn start(model: &mut Model, keep: IntOrPercent) -> Option<Self> {
+        Self::start_with(model, keep, None)
+    }
+
+    fn start_with(model: &mut Model, keep: IntOrPercent, max_unavailable: Option<IntOrPercent>) -> Option<Self> {
         model.clients += 1;
         let run = format!("run {}", model.clients);
         let mut request = Request::new(Amount::Keep(keep), NewTemplate::Live, run);
+        request.max_unavailable = max_unavailable;
         request.gates.soak = SignedDuration::from_secs(15);
         request.gates.progress_deadline = SignedDuration::from_secs(120);
         let snapshot = model.snapshot();
@@ -336,7 +341,7 @@ impl Client {
         let is_available = found.ready_since.is_some();
         if !(has_faults && lag > 0) {
             prop_assert!(old > keep, "{old} old pods, {keep} are kept");
-            let limit = allowed(self.stage.max_unavailable, desired);
+            let limit = allowed(self.stage.max_unavailable, desired) + self.stage.excused.len();
             prop_assert!(!is_available || unavailable < limit, "{unavailable} of {limit} are unavailable");
         }
         found.gone_at = Some(model.now + TICK);

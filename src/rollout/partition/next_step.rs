@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{NodeLabel, Stage, allowed, is_node_ready, is_skipped, kept, restarts};
+use super::{NodeLabel, Stage, allowed, is_node_ready, is_skipped, kept, outage, restarts};
 use crate::coverage::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION};
@@ -234,7 +234,11 @@ impl<'v, 'a> View<'v, 'a> {
             let (pod, uid) = (pod.metadata.name.clone(), pod.metadata.uid.clone());
             return Step::Verify { node: node.name.to_owned(), pod, uid };
         }
-        let unavailable: Vec<&RolloutNode<'_>> = self.eligible().filter(|node| !self.is_available(node)).collect();
+        let is_excused = |node: &RolloutNode<'_>| {
+            self.is_old(node) && outage(node).is_some_and(|outage| stage.excused.contains(&outage))
+        };
+        let unavailable: Vec<&RolloutNode<'_>> =
+            self.eligible().filter(|node| !self.is_available(node) && !is_excused(node)).collect();
         let in_flight = self.eligible().filter(|node| self.is_in_flight(node)).count();
         let quota = self.eligible().filter(|node| self.is_old(node)).count().saturating_sub(kept(stage.keep, desired));
         let waiting: Vec<&RolloutNode<'_>> =

@@ -1,12 +1,14 @@
 //! Plans a stage: how many nodes are updated, which, and what is written first.
 
+use std::collections::BTreeSet;
+
 use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::order::order;
 use super::template::{NewTemplate, not_applied, template};
-use super::{Gates, PROGRESS_DEADLINE, Stage, allowed, is_node_ready, is_skipped, kept};
+use super::{Gates, Outage, PROGRESS_DEADLINE, Stage, allowed, is_node_ready, is_skipped, kept, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::index::Index;
 use crate::coverage::revisions::{Revisions, name_of};
@@ -21,10 +23,10 @@ use crate::model::template::Template;
 use crate::plan::{Action, Plan, PrepullJob};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
-use crate::report::plan::{PodOnNode, Warning, WarningCode};
+use crate::report::plan::{Warning, WarningCode};
 use crate::rollout::change_warnings::{self, Written};
-use crate::rollout::effect::{effect, nodes_gained_and_lost};
-use crate::rollout::hold::{holder, who_puts_back};
+use crate::rollout::effect::{SurgePods, effect, nodes_gained_and_lost};
+use crate::rollout::hold::{holder, lost_original, who_puts_back};
 use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
 use crate::rollout::planned::{patch_of, with_template};
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
@@ -43,6 +45,9 @@ pub(crate) struct Request {
     pub(crate) node_selector: LabelSelector,
     /// The label by whose values nodes are spread.
     pub(crate) spread_by: Option<String>,
+    /// How many nodes may become unavailable besides those that are already; `None` for the pace of the update strategy, which
+    /// counts both.
+    pub(crate) max_unavailable: Option<IntOrPercent>,
     /// What has to hold.
     pub(crate) gates: Gates,
     /// The command of `--verify`.
@@ -73,6 +78,7 @@ impl Request {
             nodes: Vec::new(),
             node_selector: LabelSelector::default(),
             spread_by: None,
+            max_unavailable: None,
             gates,
             verify: None,
             prepull: false,
@@ -106,7 +112,7 @@ pub(crate) enum Refusal {
     /// Somebody else decides about the update strategy; who.
     HeldBy(String),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
-    SurgePods(Vec<PodOnNode>),
+    SurgePods(SurgePods),
     /// What has to be known cannot be read; sentences.
     Unknown(Vec<String>),
     /// The update strategy was put back although the DaemonSet is partitioned.
@@ -131,6 +137,13 @@ pub(crate) enum Refusal {
         not_ready: Vec<String>,
         /// Those that match, but are skipped because of a label.
         skipped: Vec<String>,
+    },
+    /// As many nodes as allowed are not ready and have no available pod, so that no available pod could be replaced.
+    NoBudget {
+        /// Those nodes.
+        not_ready: Vec<String>,
+        /// How many may be without an available pod.
+        allowed: usize,
     },
     /// It is being deleted.
     Deleting,
@@ -205,12 +218,33 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     }
     let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
     let pace = pace(&original);
-    let max_unavailable = match pace.max_surge.value() {
-        0 => pace.max_unavailable,
-        _ if is_advanced => pace.max_unavailable,
+    let max_unavailable = match (request.max_unavailable, pace.max_surge.value()) {
+        (Some(requested), _) => requested,
+        (None, 0) => pace.max_unavailable,
+        (None, _) if is_advanced => pace.max_unavailable,
         // Without surge each node is without a pod for a while, which the strategy does not allow at all.
-        _ => IntOrPercent::Int(1),
+        (None, _) => IntOrPercent::Int(1),
     };
+    // The pods that are left behind are those that fail, and nodes that are lost must not keep the others from going back.
+    let is_way_back = matches!(request.template, NewTemplate::Revision(_));
+    let excused: BTreeSet<Outage> = match request.max_unavailable.is_some() || is_way_back {
+        true => eligible().filter(|node| node.updated.is_none()).filter_map(outage).collect(),
+        false => BTreeSet::new(),
+    };
+    let allowed_now = allowed(max_unavailable, desired);
+    if !is_advanced {
+        let blocked: Vec<String> = eligible()
+            .filter(|node| !node.updated_is_available && !node.old_is_available && !is_node_ready(&situation, node))
+            .filter(|node| !outage(node).is_some_and(|outage| excused.contains(&outage)))
+            .map(name)
+            .collect();
+        // Pods that are not available are replaced at no cost.
+        let has_available =
+            |node: &RolloutNode<'_>| node.old_is_available && nodes.iter().any(|name| name == node.name);
+        if blocked.len() >= allowed_now && eligible().any(has_available) {
+            return Err(Refusal::NoBudget { not_ready: blocked, allowed: allowed_now });
+        }
+    }
     let mut warnings = warnings(revisions, request, keep, template.as_ref(), &object, snapshot)?;
     if !nodes.is_empty() || is_advanced {
         let replacement = Replacement {
@@ -229,8 +263,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     // Pods that have the template before it is written were not replaced by anyone.
     let present = eligible().filter(|_| template.is_some()).filter_map(|node| node.updated);
     let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
-    // The pods that are left behind are those that fail.
-    let is_way_back = matches!(request.template, NewTemplate::Revision(_));
+    let not_counted = count(excused.len());
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
         hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
@@ -238,6 +271,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         keep,
         nodes: nodes.clone(),
         max_unavailable,
+        excused,
         gates: gates.clone(),
         old_unready: (!is_way_back).then(|| {
             let unready = eligible()
@@ -276,7 +310,8 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         nodes: if is_advanced { Vec::new() } else { nodes },
         not_ready: if is_advanced { Vec::new() } else { not_ready },
         skipped: if is_advanced { Vec::new() } else { skipped },
-        max_unavailable: count(allowed(max_unavailable, desired)),
+        max_unavailable: count(allowed_now),
+        not_counted,
         unavailable: count(eligible().filter(|node| !node.updated_is_available && !node.old_is_available).count()),
         gates: report::Gates {
             min_ready_seconds: daemon_set.spec.min_ready_seconds,
@@ -354,6 +389,7 @@ fn warnings(
 ) -> Result<Vec<Warning>, Refusal> {
     let daemon_set = revisions.daemon_set;
     let mut warnings = who_puts_back(daemon_set, Some(keep));
+    warnings.extend(lost_original(daemon_set));
     if let Some(template) = template {
         let managers = change_warnings::managers(daemon_set, Written::Template(template));
         let new = managers.into_iter().filter(|warning| !warnings.iter().any(|other| other.code == warning.code));
@@ -363,8 +399,9 @@ fn warnings(
     }
     if let Ok(after) = DaemonSet::from_object(object.clone()) {
         let effect = effect(revisions, &after, snapshot);
-        if !effect.surge_pods_deleted.is_empty() && !request.delete_surge_pods {
-            return Err(Refusal::SurgePods(effect.surge_pods_deleted));
+        let surge_pods = || SurgePods::of(&effect, daemon_set, snapshot);
+        if let Some(surge_pods) = (!request.delete_surge_pods).then(surge_pods).flatten() {
+            return Err(Refusal::SurgePods(surge_pods));
         }
         warnings.extend(surge_pods_deleted(&effect));
     }
@@ -400,7 +437,7 @@ fn warnings(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Amount, NewTemplate, Planned, Refusal, Request, after_stages, plan};
+    use super::{Amount, NewTemplate, Planned, Refusal, Request, SurgePods, after_stages, plan};
     use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, at, world};
     use crate::model::int_or_percent::IntOrPercent;
@@ -495,7 +532,9 @@ mod tests {
         let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
         let world = || rolling(&json!({"maxSurge": 1, "maxUnavailable": 0}));
         let world = || world().unready_pod("agent-new", "n0", starting.clone(), json!({}));
-        let Err(Refusal::SurgePods(pods)) = planned(world(), &request(3)) else { panic!("not refused") };
+        let Err(Refusal::SurgePods(SurgePods { pods, .. })) = planned(world(), &request(3)) else {
+            panic!("not refused")
+        };
         assert_eq!(pods.iter().map(|pod| pod.pod.as_str()).collect::<Vec<_>>(), ["agent-new"]);
         let request = Request { delete_surge_pods: true, ..request(3) };
         assert!(codes(world(), &request).contains(&WarningCode::SurgePodsDeleted));
@@ -521,6 +560,33 @@ mod tests {
         assert_eq!(nodes, too_few(4, 3, &["n2", "n5"]));
         let selector = Request { node_selector: "kubernetes.io/hostname=n0".parse().unwrap(), ..request(0) };
         assert_eq!(planned(rolling(&json!({})), &selector).map(|planned| planned.report.nodes), too_few(4, 1, &[]));
+    }
+
+    #[test]
+    fn a_stage_that_could_never_begin_is_refused_before_anything_is_written() {
+        let lost = || json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+        let starting = || json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let of = |max_unavailable: i64, pod: Value, requested: Option<i64>| {
+            let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": max_unavailable}});
+            let world = world()
+                .daemon_set(json!({"spec": {"updateStrategy": rolling}}))
+                .node("n0", json!({}))
+                .node("n1", json!({}))
+                .node("n2", lost())
+                .pod("agent-0", "n0", old())
+                .pod("agent-1", "n1", old())
+                .unready_pod("agent-2", "n2", starting(), pod);
+            let max_unavailable = requested.map(IntOrPercent::Int);
+            planned(world, &Request { max_unavailable, ..request(0) })
+                .map(|Planned { report, .. }| (report.nodes.len(), report.max_unavailable, report.not_counted))
+        };
+        let refused = |allowed| Err(Refusal::NoBudget { not_ready: names(&["n2"]), allowed });
+        assert_eq!(of(1, old(), None), refused(1));
+        assert_eq!(of(2, old(), None), Ok((2, 2, 0)));
+        assert_eq!(of(1, old(), Some(1)), Ok((2, 1, 1)));
+        // The new revision may be why the node is lost.
+        assert_eq!(of(1, json!({}), Some(1)), refused(1));
+        assert_eq!(of(1, json!({}), Some(2)), Ok((2, 2, 0)));
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub(crate) fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Comm
         ("--nodes", nodes),
         ("--node-selector", selector),
         ("--spread-by", request.spread_by.clone()),
+        ("--max-unavailable", request.max_unavailable.map(|amount| amount.to_string())),
         ("--max-restarts", restarts),
         ("--soak", seconds(gates.soak.as_secs(), 0)),
         ("--progress-deadline", seconds(gates.progress_deadline.as_secs(), PROGRESS_DEADLINE.as_secs())),
@@ -89,13 +90,14 @@ mod tests {
         request.nodes = vec!["a".to_owned(), "b".to_owned()];
         request.verify = Some("curl $NODE".to_owned());
         (request.prepull, request.evict) = (true, true);
+        request.max_unavailable = Some(IntOrPercent::Percent(10));
         request.gates.max_restarts = 2;
         request.gates.soak = SignedDuration::from_secs(90);
         request.gates.progress_deadline = SignedDuration::from_secs(60);
         request.gates.wait_for_label = Some(NodeLabel { key: "ready".to_owned(), value: "2".to_owned() });
         assert_eq!(
             again(&name, &request, "3").to_string(),
-            "kubectl ds partition -n team --nodes 'a,b' --max-restarts 2 --soak 90s --progress-deadline 60s \
+            "kubectl ds partition -n team --nodes 'a,b' --max-unavailable '10%' --max-restarts 2 --soak 90s --progress-deadline 60s \
              --verify 'curl $NODE' --wait-for-label 'ready=2' --prepull --evict agent 3"
         );
     }

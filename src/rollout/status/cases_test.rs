@@ -842,3 +842,90 @@ fn only_a_rollout_that_is_not_finished_is_blocked() {
     assert_eq!((since.verdict, since.causes[0].code), (Verdict::Degraded, ReasonCode::CrashLooping));
     assert_eq!(status(long_ago(with_states(two_revisions(), &["new crashing", "old"]))).verdict, Verdict::Blocked);
 }
+
+/// Two nodes with old pods, and one with a new pod that requests this much cpu and waits beside a pod that has taken so much;
+/// if the update surges, beside an old one, too.
+fn waiting_for_room(requests: &str, taken: &str, surges: bool) -> RolloutStatus {
+    let asks =
+        |cpu: &str| json!({"spec": {"containers": [{"name": "agent", "resources": {"requests": {"cpu": cpu}}}]}});
+    let old_asks = |cpu: &str| {
+        let mut pod = old();
+        pod["spec"] = asks(cpu)["spec"].clone();
+        pod
+    };
+    let world = if surges { with_strategy(two_revisions(), surge(1)) } else { two_revisions() };
+    let with_old = |world: World, node: &str| world.pod(&format!("agent-{node}"), node, old_asks("50m"));
+    let world = ["a", "b", "c"].into_iter().fold(world, |world, node| world.node(node, json!({})));
+    let nodes: &[&str] = if surges { &["a", "b", "c"] } else { &["a", "b"] };
+    let world = nodes.iter().fold(world, |world, node| with_old(world, node));
+    let message = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.";
+    let world = world.pending_pod("agent-c-new", "c", message, asks(requests));
+    status(world.other_pod("other", "c", asks(taken)))
+}
+
+#[test]
+fn a_revision_that_requests_what_is_missing_is_rolled_back_and_its_rollout_gets_no_more_budget() {
+    let undo = "kubectl ds undo --to-revision 1 -n default agent";
+    let raise = "kubectl ds set --max-unavailable 2 -n default agent";
+    let without = "kubectl ds set --max-unavailable 1 -n default --delete-surge-pods agent";
+    for (requests, taken, surges, kind, raised, expected) in [
+        // Of 4 cores, the old pod's 50m would be free.
+        ("3200m", "3900m", false, Some(SuspectKind::Revision), &[("cpu", "50m", "3200m")][..], &[undo][..]),
+        // More than the node has.
+        ("9", "1", false, Some(SuspectKind::Revision), &[("cpu", "50m", "9")], &[undo]),
+        // Another pod has taken what the old one had: only this node is affected.
+        ("50m", "4", false, None, &[], &[raise]),
+        // Neither revision would fit.
+        ("100m", "4", false, None, &[], &[raise]),
+        ("3200m", "3900m", true, Some(SuspectKind::Revision), &[("cpu", "50m", "3200m")], &[undo]),
+        // There is room in the place of the old pod, but not beside it.
+        ("100m", "3900m", true, None, &[], &[without]),
+    ] {
+        let status = waiting_for_room(requests, taken, surges);
+        let suspect = status.suspect.as_ref();
+        let found: Vec<_> = suspect.into_iter().flat_map(|suspect| &suspect.raised_requests).collect();
+        let found: Vec<_> =
+            found.iter().map(|raised| (raised.resource.as_str(), raised.from.as_str(), raised.to.as_str())).collect();
+        assert_eq!((suspect.map(|suspect| suspect.what), found), (kind, raised.to_vec()), "{requests} {taken}");
+        assert_eq!(
+            (status.verdict, commands(&status)),
+            (Verdict::Blocked, expected.iter().map(|it| (*it).to_owned()).collect())
+        );
+    }
+}
+
+/// Pods of any revision would wait for it.
+#[test]
+fn a_rollout_that_the_scheduler_holds_up_gets_no_more_budget() {
+    let waiting = |scheduler: &str| {
+        let world = two_revisions().node("a", json!({})).pod("agent-a", "a", old()).node("b", json!({}));
+        let world = world.pending_pod("agent-b", "b", scheduler, json!({}));
+        status(world.node("c", json!({})).pod("agent-c", "c", old()))
+    };
+    let silent = waiting("");
+    assert_eq!(silent.causes[0].code, ReasonCode::SchedulerSilent);
+    assert_eq!((silent.verdict, commands(&silent)), (Verdict::Blocked, Vec::new()));
+}
+
+#[test]
+fn a_pace_that_was_raised_for_a_blocked_rollout_is_offered_back_once_nothing_is_left_to_replace() {
+    let raised = |unavailable: usize| {
+        let annotation = "maxUnavailable=1 -> maxUnavailable=2";
+        with_strategy(two_revisions(), json!({"rollingUpdate": {"maxUnavailable": unavailable}}))
+            .daemon_set(json!({"metadata": {"annotations": {"kubectl-ds/raised-pace": annotation}}}))
+    };
+    let restore = "kubectl ds set --max-unavailable 1 -n default agent";
+    for (unavailable, nodes, verdict, expected) in [
+        (2, &["new", "new", "new"][..], Verdict::Complete, &[restore][..]),
+        // A node that is gone for good does not keep the pace up.
+        (2, &["new", "new", "unreachable new crashing"], Verdict::Degraded, &[restore]),
+        (2, &["new", "old", "old"], Verdict::Progressing, &[]),
+        // Somebody has set another one since.
+        (3, &["new", "new", "new"], Verdict::Complete, &[]),
+    ] {
+        let status = status(with_states(raised(unavailable), nodes));
+        let commands = commands(&status);
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        assert_eq!((status.verdict, commands), (verdict, expected.to_vec()), "{nodes:?}");
+    }
+}

@@ -32,6 +32,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{
     NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutHold, RolloutStatus,
     RolloutStatusReport, SuspectKind, Verdict,
@@ -83,6 +84,22 @@ pub(in crate::rollout) fn failing_revision(
     let suspect = suspect::suspect(situation).filter(|suspect| suspect.what == SuspectKind::Revision)?;
     let works = revisions.proven().map(|(revision, _)| revision.number());
     Some(FailingRevision { failing: suspect.failing, old_available: suspect.old_available, works })
+}
+
+/// Returns the nodes that have no available pod although they are not to blame, by reason; if another template is rolled out,
+/// those for which the cluster is. Not those that the revision is to blame for, or that the API server refuses pods of.
+pub(in crate::rollout) fn not_by_their_node<'s>(
+    situation: &'s Situation<'_>,
+    is_same_template: bool,
+) -> BTreeMap<ReasonCode, Vec<&'s str>> {
+    let suspect = suspect::suspect(situation);
+    let is_explained = suspect.as_ref().is_some_and(|suspect| suspect.what == SuspectKind::Revision);
+    let mut reasons = suspect::not_by_their_node(situation, suspect.as_ref());
+    reasons.retain(|code, _| {
+        let is_cluster = code.class() == Class::Cluster;
+        !situation.creation_is_refused && (is_cluster || (is_same_template && !is_explained))
+    });
+    reasons
 }
 
 /// Returns the verdict on the rollout of one DaemonSet.

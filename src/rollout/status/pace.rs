@@ -6,7 +6,6 @@ use jiff::SignedDuration;
 
 use super::next_step::NextStep;
 use super::situation::{RolloutNode, Situation};
-use super::suspect::is_about_the_pod;
 use crate::report::age::seconds_between;
 use crate::report::rollout_status::Eta;
 
@@ -23,7 +22,7 @@ const MAX_SPREAD: i64 = 20;
 /// what is left cannot go on at it.
 pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta> {
     let is_stuck = |node: &RolloutNode<'_>| {
-        let is_replaced = node.updated.is_none() && node.old.is_some() && node.reason.is_some_and(is_about_the_pod);
+        let is_replaced = node.updated.is_none() && node.old.is_some() && node.may_be_the_revisions();
         node.reason.is_some() && !is_replaced && !situation.is_passing(node)
     };
     let nodes: HashMap<&str, &RolloutNode<'_>> = situation.nodes.iter().map(|node| (node.name, node)).collect();
@@ -70,7 +69,8 @@ fn time_left(times: &[i64], left: usize, at_a_time: usize, elapsed: i64) -> Opti
         (taken, part.len())
     });
     let parts: Vec<i64> = paces.filter_map(at).collect();
-    let seconds = at((last, times.len()))?;
+    // Times have full seconds: pods that were available at once are no pace.
+    let seconds = at((last, times.len())).filter(|seconds| *seconds > 0)?;
     let at_least = parts.iter().copied().chain([seconds]).min()?;
     let at_most = parts.iter().copied().chain([seconds]).max()?;
     (at_most <= MAX_SPREAD * at_least).then_some(Eta { seconds, at_least, at_most })
@@ -98,6 +98,9 @@ mod tests {
         assert_eq!(time_left(&[], 5, 1, 10), None);
         assert_eq!(time_left(&[10, 20], 5, 1, 25), None);
         assert_eq!(time_left(&[10, 20, 30], 0, 1, 35), None);
+        // All of them within a second.
+        assert_eq!(time_left(&[0, 0, 0, 0], 10, 4, 0), None);
+        assert_eq!(time_left(&[1, 1, 1, 1], 3, 4, 1), None);
         // One part was there at once, and the other took 100 minutes.
         assert_eq!(time_left(&[0, 0, 6000, 6000], 2, 2, 6001), None);
         // The slowest part took 21 times as long as the fastest one; 20 times is still a pace.

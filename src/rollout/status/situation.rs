@@ -10,7 +10,7 @@ use crate::coverage::index::Index;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::revisions::Revisions;
 use crate::coverage::walk::daemon_set_coverage;
-use crate::coverage::{PROGRESS_DEADLINE, creation_is_refused, expired_lease, fits_without_terminating};
+use crate::coverage::{PROGRESS_DEADLINE, creation_is_refused, excess, expired_lease, fits_without_terminating};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
@@ -19,6 +19,7 @@ use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
 use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};
 use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 
 /// For how many seconds a pod that was just created may be not ready without counting as a problem.
@@ -73,8 +74,19 @@ pub(in crate::rollout) struct RolloutNode<'a> {
     pub(in crate::rollout) keeps_failing: bool,
     /// The primary reason that coverage gives.
     pub(in crate::rollout) reason: Option<ReasonCode>,
+    /// What the updated pod requests beyond what the older pods do, if they would fit where it does not; empty if it is
+    /// about host ports.
+    pub(in crate::rollout) excess: Option<Vec<RaisedRequest>>,
     /// Since when the node has had no available pod, if that is known.
     pub(in crate::rollout) since: Option<Timestamp>,
+}
+
+impl RolloutNode<'_> {
+    /// Returns whether pods of another revision may do better on the node as it is.
+    pub(in crate::rollout) fn may_be_the_revisions(&self) -> bool {
+        let is_about_the_pod = |code: ReasonCode| code.can_be_template() && !code.is_lack_of_room();
+        self.excess.is_some() || self.reason.is_some_and(is_about_the_pod)
+    }
 }
 
 impl<'a> Situation<'a> {
@@ -111,6 +123,7 @@ impl<'a> Situation<'a> {
         });
         situation.nodes = nodes.collect();
         situation.node_pods = node_pods;
+        situation.find_excess();
         situation
     }
 
@@ -139,7 +152,25 @@ impl<'a> Situation<'a> {
             failed: pods.pods.iter().copied().filter(|pod| daemon_pods::has_failed(pod)).collect(),
             keeps_failing: daemon_pods::keeps_failing(self.daemon_set, hash, &pods.pods),
             since: reason.and_then(|code| unavailable_since(code, node, &pods.pods)),
+            excess: None,
             reason,
+        }
+    }
+
+    /// Compares what the pods that find no room request with what those of the revision to return to do.
+    fn find_excess(&mut self) {
+        let Some(hash) = self.revisions.proven().map(|(revision, _)| revision.object.hash().to_owned()) else { return };
+        let is_proven = |pod: &&Pod| pod.revision_hash() == hash;
+        let mut available = self.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
+        let Some(older) = available.find(is_proven) else { return };
+        let index = self.index;
+        let waits = |node: &&mut RolloutNode<'_>| {
+            let has_no_room = |code: ReasonCode| code.is_lack_of_room() || code == ReasonCode::NeverFits;
+            node.reason.is_some_and(has_no_room)
+        };
+        for node in self.nodes.iter_mut().filter(waits) {
+            let pod = node.updated.filter(|pod| pod.spec.node_name.is_empty()).zip(index.node(node.name));
+            node.excess = pod.and_then(|(pod, object)| excess(index, object, pod, node.old, older));
         }
     }
 

@@ -1,17 +1,18 @@
 //! Whether the current revision or the nodes are to blame for failing pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::situation::{RolloutNode, Situation};
-use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{Suspect, SuspectKind};
+use crate::report::reason::{Class, ReasonCode};
+use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 
 /// Compares how pods of the current revision and of older ones do; `None` if no pod of the current revision fails, or
 /// there are too few to tell.
 pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
     let eligible = || situation.nodes.iter().filter(|node| node.eligible);
     let of_current: Vec<_> = failing_nodes(situation).collect();
-    let codes: BTreeSet<ReasonCode> = of_current.iter().filter_map(|node| node.reason).collect();
+    let for_itself = of_current.iter().filter(|node| node.excess.is_none());
+    let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.reason).collect();
     let failing = of_current.len();
     let old_failing = eligible()
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
@@ -20,16 +21,21 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
     let available = eligible().filter(|node| node.updated_is_available).count();
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
+    let raised: BTreeSet<&RaisedRequest> =
+        of_current.iter().filter_map(|node| node.excess.as_ref()).flatten().collect();
     let what = match () {
         () if failing == 0 => return None,
         () if old_failing > 0 => SuspectKind::EveryRevision,
+        // Pods of the older revision would run where these do not.
+        () if for_itself.count() == 0 => SuspectKind::Revision,
         // A node whose pod is refused is not to blame for that.
         () if available > failing && situation.creation_is_refused => return None,
         () if available > failing => SuspectKind::Nodes,
         () if old_available > 0 => SuspectKind::Revision,
         () => return None,
     };
-    Some(Suspect { what, failing, is_refused, available, old_available, old_failing })
+    let raised_requests = raised.into_iter().cloned().collect();
+    Some(Suspect { what, failing, is_refused, available, old_available, old_failing, raised_requests })
 }
 
 /// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node.
@@ -39,7 +45,7 @@ pub(super) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
 
 fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s RolloutNode<'a>> {
     let fails = |node: &&RolloutNode<'_>| {
-        node.reason.is_some_and(|code| is_about_the_pod(code) && !situation.passes(code, node.since))
+        node.may_be_the_revisions() && !node.reason.is_some_and(|code| situation.passes(code, node.since))
     };
     // A node without any pod fails on the current revision: the API server refuses it.
     let is_on_current =
@@ -48,7 +54,28 @@ fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &
     eligible.filter(is_on_current).filter(fails)
 }
 
-/// Returns whether another revision may do better on the same node, as it is.
-pub(super) fn is_about_the_pod(code: ReasonCode) -> bool {
-    code.can_be_template() && !code.is_lack_of_room()
+/// Returns the nodes that have no available pod although they are not to blame, by reason: whatever else the rollout
+/// replaces would fare the same.
+pub(super) fn not_by_their_node<'s>(
+    situation: &'s Situation<'_>,
+    suspect: Option<&Suspect>,
+) -> BTreeMap<ReasonCode, Vec<&'s str>> {
+    let nodes_are_to_blame = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
+    let is_by_node = |node: &RolloutNode<'_>, code: ReasonCode| match code.class() {
+        Class::Node => true,
+        Class::Cluster => false,
+        // The rollout replaces it.
+        _ if node.updated.is_none() && node.old.is_some() => true,
+        Class::Room => node.excess.is_none(),
+        Class::Revision | Class::Placement | Class::Admission | Class::Time => nodes_are_to_blame,
+        Class::Unknown => false,
+    };
+    let waiting = situation.nodes.iter().filter(|node| node.eligible && !node.updated_is_available);
+    let mut others: BTreeMap<ReasonCode, Vec<&str>> = BTreeMap::new();
+    for node in waiting.filter(|node| !situation.is_passing(node)) {
+        if let Some(code) = node.reason.filter(|code| !is_by_node(node, *code)) {
+            others.entry(code).or_default().push(node.name);
+        }
+    }
+    others
 }

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use super::next_step::NextStep;
 use super::simulation;
 use super::situation::{RolloutNode, Situation};
-use super::suspect::{failing, is_about_the_pod};
+use super::suspect::{failing, not_by_their_node};
 use crate::coverage::revisions::{Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::Pod;
+use crate::model::raised_pace::RaisedPace;
 use crate::plan::{SpecFields, StrategyType};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
@@ -32,6 +33,7 @@ pub(super) fn way_out(
 ) -> Vec<Fix> {
     let revision_fails = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision);
     let hold = Hold::of(situation.daemon_set);
+    let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty();
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
         && situation.controller_silent_since.is_none();
     let fixes = match verdict {
@@ -50,7 +52,10 @@ pub(super) fn way_out(
         }
         // Nothing is rolled out: each cause has its own advice.
         Verdict::Degraded => Vec::new(),
+        Verdict::Paused if needs_more_than_nodes => Vec::new(),
         Verdict::Paused => vec![replace_one(situation), rolling_update(situation, revisions)],
+        // A change of the pace would only replace more pods by such as fail.
+        _ if needs_more_than_nodes => vec![orphan(situation, step), undo(situation, revisions, false)],
         _ => vec![
             orphan(situation, step),
             without_surge(situation, revisions, step),
@@ -58,7 +63,23 @@ pub(super) fn way_out(
             undo(situation, revisions, false),
         ],
     };
-    fixes.into_iter().flatten().collect()
+    // Nothing is left to be replaced at the raised pace.
+    let is_over = match verdict {
+        Verdict::Complete => true,
+        Verdict::Blocked | Verdict::Degraded => {
+            !revision_fails && step.update().is_some_and(|update| update.candidates.is_empty())
+        }
+        _ => false,
+    };
+    fixes.into_iter().chain([is_over.then(|| restore_pace(situation)).flatten()]).flatten().collect()
+}
+
+/// Suggests the pace that the DaemonSet had before it was raised for a rollout that was blocked.
+fn restore_pace(situation: &Situation<'_>) -> Option<Fix> {
+    let (RaisedPace { before, after }, command) = set::restore_pace(situation.daemon_set)?;
+    let ((before, from), (after, to)) = (before.field(), after.field());
+    let advice = format!("{after} {to} was set because the rollout was blocked; to restore {before} {from}");
+    Some(Fix { advice, command: Some(command) })
 }
 
 fn on(daemon_set: &DaemonSet, arguments: &[&str]) -> Option<Command> {
@@ -226,7 +247,7 @@ fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bo
         // Pods are replaced only once the hold is left, or as they are deleted by hand.
         changed.spec.update_strategy = Hold::of(daemon_set).map(|hold| hold.original_strategy()).unwrap_or_default();
     }
-    let stays = |node: &RolloutNode<'_>| !node.reason.is_some_and(is_about_the_pod);
+    let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions();
     let number = target.number().to_string();
     simulation::recovers(situation, &changed, target.object.hash(), stays).then(|| Fix {
         advice: "to roll back".to_owned(),

@@ -3,7 +3,9 @@
 
 mod advanced;
 mod agreement;
+mod clocks;
 mod faults;
+mod kept_strategy;
 mod meaning;
 mod partition;
 mod pipelines;

@@ -139,7 +139,9 @@ fn a_client_that_is_killed_after_any_write_is_continued_by_the_next() {
     let interceptor = {
         let (child, writes, limit) = (child.clone(), writes.clone(), limit.clone());
         Interceptor::start(workload.cluster.api, folder, move |moment, request| {
-            if moment == Moment::After && !request.path.contains("/events") {
+            // What is only tried out leaves nothing behind.
+            let is_kept = !request.path.contains("/events") && !request.path.contains("dryRun");
+            if moment == Moment::After && is_kept {
                 let made = writes.fetch_add(1, Ordering::SeqCst) + 1;
                 if made >= limit.load(Ordering::SeqCst)
                     && let Some(child) = child.lock().unwrap().as_mut()
@@ -380,8 +382,10 @@ fn a_new_template_is_written_together_with_the_suspended_strategy() {
     let run = workload.run_as(interceptor.kubeconfig(), &["partition", "100%", "--image=agent=agent:2"]).expect(0);
     let writes = interceptor.writes();
     let patches: Vec<_> = writes.iter().filter(|write| write.method == "PATCH").collect();
-    assert_eq!(patches.len(), 1, "{run}");
-    assert!(patches[0].body.contains("OnDelete") && patches[0].body.contains("agent:2"));
+    let [tried, sent] = patches.as_slice() else { panic!("{patches:?}: {run}") };
+    // What is sent was tried out before.
+    assert!(tried.path.contains("dryRun=All") && !sent.path.contains("dryRun"), "{run}");
+    assert!(tried.body == sent.body && sent.body.contains("OnDelete") && sent.body.contains("agent:2"));
     workload.wait_until_observed();
     assert_eq!((pods(&workload).0, pods(&workload).1), (before, 0), "{run}");
     workload.run(&["partition", "0", "--to-revision=1"]).expect(0);
@@ -473,6 +477,82 @@ fn nodes_and_pods_that_change_in_the_middle_of_a_stage_are_counted() {
     workload.run(&["status"]).expect(3).must_say("1 more node");
     workload.run(&["partition", "11"]).expect(0).must_say("12 nodes on revision 2, 10 on other revisions");
     workload.run(&["resume", "--watch"]).expect(0).must_say("revision 2 is available on all 22 nodes");
+}
+
+/// A node that is lost uses up a budget of one for good.
+#[test]
+fn a_lost_node_is_named_before_a_stage_and_the_others_can_be_updated_without_it() {
+    let taints = json!([{"key": "example.com/lost", "effect": "NoSchedule"}]);
+    (1..=4).for_each(|number| cluster().add_node(&format!("lost-{number}"), &json!({"drill": "lost"}), &taints));
+    let template = json!({"spec": {"nodeSelector": {"drill": "lost"},
+        "tolerations": [{"key": "example.com/lost", "operator": "Exists"}]}});
+    let original = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
+    let workload = create_on(4, Api::Apps, &json!({"template": template, "updateStrategy": original}));
+    let (api, control_plane) = (workload.cluster.api, &workload.cluster.control_plane);
+    // Its kubelet is silent from now on.
+    api.patch("/api/v1/nodes/lost-1", Patch::Merge, &json!({"metadata": {"labels": {"type": null}}}));
+    let available = |workload: &Workload| workload.live()["status"]["numberAvailable"].as_u64().unwrap_or(0);
+    control_plane.wait_until("the pod counts as lost", || {
+        let mut node = api.get("/api/v1/nodes/lost-1");
+        let ready = node["status"]["conditions"].as_array_mut()?.iter_mut().find(|one| one["type"] == "Ready")?;
+        // The last heartbeat may have come afterwards.
+        if ready["status"] == "True" {
+            let now = format!("{:.0}", jiff::Timestamp::now());
+            super::workload::merge(ready, &json!({"status": "Unknown", "lastTransitionTime": now}));
+            let body = json!({"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+                "status": {"conditions": node["status"]["conditions"]}});
+            let path = "/api/v1/nodes/lost-1/status";
+            let _ = api.request("PATCH", path, "application/merge-patch+json", &body.to_string());
+        }
+        (available(&workload) == 3).then_some(())
+    });
+
+    let before = pods(&workload).0;
+    let started = std::time::Instant::now();
+    let refused = workload.run(&["partition", "0", "--image=agent=agent:2"]).expect(1);
+    refused.must_say("lost-1").must_say("--max-unavailable 1").must_say("nothing was changed");
+    assert!(started.elapsed() < std::time::Duration::from_secs(30), "{refused}");
+    assert_eq!((strategy(&workload), annotations(&workload).len()), (original.clone(), 0));
+    assert_eq!((pods(&workload).0, workload.image()), (before, "agent:1".into()));
+
+    let least = Arc::new(AtomicUsize::new(4));
+    let interceptor = {
+        let (least, workload) = (least.clone(), workload.clone());
+        Interceptor::start(api, control_plane.folder(), move |moment, request| {
+            if moment == Moment::Before && request.method == "DELETE" {
+                let ready = |pod: &Value| {
+                    let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                    let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
+                    pod["metadata"]["deletionTimestamp"].is_null() && conditions.iter().any(is_ready)
+                };
+                least.fetch_min(workload.pods().iter().filter(|pod| ready(pod)).count(), Ordering::SeqCst);
+            }
+        })
+    };
+    let arguments = ["partition", "0", "--image=agent=agent:2", "--max-unavailable=1"];
+    let run = workload.run_as(interceptor.kubeconfig(), &arguments).expect(0);
+    run.must_say("besides the 1 that is already").must_say("skipped because the node is not ready: lost-1");
+    assert_eq!((least.load(Ordering::SeqCst), pods(&workload).1), (3, 3), "{run}");
+    assert_eq!((strategy(&workload), annotations(&workload).len()), (original, 0), "{run}");
+    workload.delete();
+}
+
+/// Somebody has edited what is restored, so that the API server would refuse it for good.
+#[test]
+fn a_hold_ends_whatever_the_annotation_says() {
+    let workload = create(Api::Apps, &json!("10%"));
+    let original = strategy(&workload);
+    let path = workload.path();
+    for (number, broken) in ["0", "-5", "\"999999999999%\"", "[1]"].into_iter().enumerate() {
+        workload.run(&["pause"]).expect(0);
+        let broken =
+            format!(r#"{{"type":"RollingUpdate","rollingUpdate":{{"maxUnavailable":{broken},"maxSurge":0}}}}"#);
+        let patch = json!({"metadata": {"annotations": {"kubectl-ds/original-update-strategy": broken}}});
+        workload.cluster.api.patch(&path, Patch::Merge, &patch);
+        let command = if number == 0 { &["partition", "0", "--image=agent=agent:2"][..] } else { &["resume"] };
+        workload.run(command).expect(0).must_say("RollingUpdate 10% is restored instead");
+        assert_eq!((strategy(&workload), annotations(&workload).len()), (original.clone(), 0), "{broken}");
+    }
 }
 
 /// Returns a node whose pod is of an older revision.

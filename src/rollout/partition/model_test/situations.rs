@@ -159,6 +159,33 @@ fn old_pods_that_become_unavailable_stop_a_stage_unless_it_goes_back() {
     assert!(matches!(step(&model, &client), Step::Replace { .. }));
 }
 
+/// Such a stage would never begin, unless only outages count that are new.
+#[test]
+fn outages_that_are_older_than_a_stage_do_not_count_until_they_end() {
+    let mut model = Model::new(5, 4, &json!(1), Faults::default());
+    all_old(&mut model);
+    (model.nodes[3].ready, model.nodes[3].since) = (false, 0);
+    model.nodes[3].pods[0].ready_since = None;
+    assert!(Client::start(&mut model, IntOrPercent::Int(0)).is_none());
+    let mut client = Client::start_with(&mut model, IntOrPercent::Int(0), Some(IntOrPercent::Int(1))).unwrap();
+    let lost = model.nodes[3].name.clone();
+    assert_eq!((client.stage.nodes.len(), client.stage.nodes.contains(&lost)), (3, false));
+    assert_eq!(client.act(&mut model, 0).unwrap(), (None, true));
+    // The replaced one counts.
+    assert_eq!(client.act(&mut model, 0).unwrap(), (None, false));
+    let step = |model: &Model, client: &Client| next_step(&model.snapshot(), &client.stage).step;
+    (0..8).for_each(|_| model.tick());
+    assert!(matches!(step(&model, &client), Step::Replace { .. }));
+    // The node has recovered, and is lost again.
+    let now = model.now;
+    let node = model.nodes.iter_mut().find(|node| node.name == lost).unwrap();
+    (node.ready, node.since, node.pods[0].ready_since) = (true, now, Some(now));
+    assert!(matches!(step(&model, &client), Step::Replace { .. }));
+    let node = model.nodes.iter_mut().find(|node| node.name == lost).unwrap();
+    (node.ready, node.pods[0].ready_since, node.pods[0].created) = (false, None, now);
+    assert!(matches!(step(&model, &client), Step::Wait(Waiting::Budget { .. })));
+}
+
 /// Returns a stage of which the first pod was deleted, and the position of its node.
 fn begun(nodes: usize) -> (Model, Client, usize) {
     let mut model = Model::new(3, nodes, &json!(1), Faults::default());
@@ -265,8 +292,8 @@ fn unavailable_pods_are_replaced_at_no_cost_but_not_all_at_once() {
 fn nodes_that_are_unavailable_anyway_take_up_the_budget() {
     let mut model = Model::new(5, 4, &json!(1), Faults::default());
     all_old(&mut model);
-    (model.nodes[2].ready, model.nodes[2].pods[0].ready_since) = (false, None);
     let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    (model.nodes[2].ready, model.nodes[2].pods[0].ready_since) = (false, None);
     let nodes = vec![model.nodes[2].name.clone()];
     let Look { step, .. } = next_step(&model.snapshot(), &client.stage);
     assert_eq!(step, Step::Wait(Waiting::Budget { nodes, allowed: 1 }));

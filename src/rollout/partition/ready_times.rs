@@ -1,0 +1,166 @@
+//! Since when pods are ready, as a run itself has seen it.
+//!
+//! How long a pod has been ready decides about the next deletion, and three clocks tell it: that of the kubelet, in the pod's
+//! condition; that of the API server, in the dates of its answers, which a proxy may have written; and that of this
+//! machine. Each of them may be wrong or set during a run. So the time that must pass is counted from the moment at which
+//! the run has first seen the pod ready, by a monotonic clock. Only of pods that are ready at its first look, the run takes the
+//! word of the pods' own times, as far as the controller, which counts the available pods by its own clock, confirms it.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::model::pod::Pod;
+use crate::model::snapshot::Snapshot;
+
+/// The type of the condition that makes a pod available after `minReadySeconds`.
+const READY: &str = "Ready";
+
+/// Since when the pods of a DaemonSet are ready, by the clock of a run.
+#[derive(Debug, Default)]
+pub(crate) struct ReadyTimes {
+    /// By the UID of a pod that is ready: the time in its condition, and since when it counts as ready.
+    since: BTreeMap<String, (Option<Timestamp>, Timestamp)>,
+    has_looked: bool,
+}
+
+impl ReadyTimes {
+    /// Returns a snapshot whose time is that of the run's clock, and whose pods are ready since then by that clock.
+    ///
+    /// `earliest` is the earliest time that any other clock shows: a pod is believed to be as old as that makes it.
+    pub(crate) fn on_clock(&mut self, snapshot: &Snapshot, now: Timestamp, earliest: Timestamp) -> Snapshot {
+        let before = std::mem::take(&mut self.since);
+        for pod in snapshot.pods.iter().filter(|pod| pod.is_ready()) {
+            let condition = pod.condition(READY).and_then(|ready| ready.last_transition_time.get());
+            // Another time in the condition: it was not ready meanwhile.
+            let known = before.get(&pod.metadata.uid).filter(|(known, _)| *known == condition);
+            let age = condition.filter(|_| !self.has_looked).map(|since| earliest.duration_since(since));
+            let since = known.map_or_else(|| back(now, age.unwrap_or_default()), |(_, since)| *since);
+            self.since.insert(pod.metadata.uid.clone(), (condition, since));
+        }
+        if !self.has_looked {
+            self.confirm(snapshot, now);
+            self.has_looked = true;
+        }
+        let mut snapshot = Snapshot { now, ..snapshot.clone() };
+        for pod in &mut snapshot.pods {
+            self.rewrite(pod);
+        }
+        snapshot
+    }
+
+    /// Holds the ages of the first look against the number of pods that the controller counts as available: so many are
+    /// available, the oldest ones, and no others.
+    fn confirm(&mut self, snapshot: &Snapshot, now: Timestamp) {
+        let Some(daemon_set) = snapshot.daemon_sets.first() else { return };
+        let min_ready = SignedDuration::from_secs(daemon_set.spec.min_ready_seconds);
+        if min_ready.is_zero() {
+            return;
+        }
+        let available = usize::try_from(daemon_set.status.number_available).unwrap_or(0);
+        let mut oldest_first: Vec<&mut Timestamp> = self.since.values_mut().map(|(_, since)| since).collect();
+        oldest_first.sort();
+        for (number, since) in oldest_first.into_iter().enumerate() {
+            let is_available = now.duration_since(*since) >= min_ready;
+            if (number < available) != is_available {
+                *since = if is_available { now } else { back(now, min_ready) };
+            }
+        }
+    }
+
+    fn rewrite(&self, pod: &mut Pod) {
+        let Some((_, since)) = self.since.get(&pod.metadata.uid) else { return };
+        for condition in pod.status.conditions.iter_mut().filter(|condition| condition.type_ == READY) {
+            condition.last_transition_time = (*since).into();
+        }
+    }
+}
+
+/// Returns the time so long ago; `now` if that is not in the past.
+fn back(now: Timestamp, age: SignedDuration) -> Timestamp {
+    now.checked_sub(age.max(SignedDuration::ZERO)).unwrap_or(Timestamp::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::{SignedDuration, Timestamp};
+    use serde_json::json;
+
+    use super::ReadyTimes;
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::snapshot::Snapshot;
+
+    const START: i64 = 1_790_000_000;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(START + seconds).unwrap()
+    }
+
+    /// Pods that are ready since then, of a DaemonSet of which the controller counts so many as available.
+    fn snapshot(min_ready: i64, available: i64, pods: &[(&str, Option<i64>)]) -> Snapshot {
+        let mut snapshot = Snapshot::empty(at(0));
+        let object = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"},
+            "spec": {"minReadySeconds": min_ready}, "status": {"numberAvailable": available}});
+        snapshot.daemon_sets.push(DaemonSet::from_object(object).unwrap());
+        for (name, since) in pods {
+            let (status, since) = (if since.is_some() { "True" } else { "False" }, at(since.unwrap_or(0)).to_string());
+            let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": since});
+            let pod = json!({"metadata": {"name": name, "uid": name}, "status": {"conditions": [condition]}});
+            snapshot.pods.push(serde_json::from_value(pod).unwrap());
+        }
+        snapshot
+    }
+
+    /// Returns for how many seconds each ready pod counts as ready.
+    fn ages(times: &mut ReadyTimes, snapshot: &Snapshot, now: i64, earliest: i64) -> Vec<i64> {
+        let on_clock = times.on_clock(snapshot, at(now), at(earliest));
+        assert_eq!(on_clock.now, at(now));
+        let ready = on_clock.pods.iter().filter(|pod| pod.is_ready());
+        let since = ready.map(|pod| pod.condition("Ready").unwrap().last_transition_time.get().unwrap());
+        since.map(|since| at(now).duration_since(since).as_secs()).collect()
+    }
+
+    /// Whatever other clocks show: ahead, behind, or twenty years off.
+    #[test]
+    fn a_pod_that_becomes_ready_in_a_run_is_ready_since_it_was_first_seen() {
+        for off in [0, 60, -60, 3_600, -3_600, 630_720_000, -630_720_000] {
+            let mut times = ReadyTimes::default();
+            assert_eq!(ages(&mut times, &snapshot(20, 0, &[("a", None)]), 0, off), [0; 0]);
+            let ready = snapshot(20, 0, &[("a", Some(3 + off))]);
+            assert_eq!(ages(&mut times, &ready, 5, 5 + off), [0], "{off}");
+            assert_eq!(ages(&mut times, &ready, 24, 24), [19], "{off}");
+            // It was not ready for a moment.
+            let again = snapshot(20, 0, &[("a", Some(30 + off))]);
+            assert_eq!(ages(&mut times, &again, 31, 31 + off), [0], "{off}");
+            assert_eq!(ages(&mut times, &snapshot(20, 0, &[("a", None)]), 40, 40), [0; 0]);
+            assert_eq!(ages(&mut times, &again, 41, 41 + off), [0], "{off}");
+        }
+    }
+
+    #[test]
+    fn the_age_of_pods_that_are_ready_at_the_first_look_is_confirmed_by_the_controller() {
+        let pods = [("a", Some(-1_000)), ("b", Some(-30)), ("c", Some(-5)), ("d", None)];
+        let first =
+            |available, earliest| ages(&mut ReadyTimes::default(), &snapshot(20, available, &pods), 0, earliest);
+        assert_eq!(first(2, 0), [1_000, 30, 5]);
+        // All clocks but the controller's are ahead.
+        assert_eq!(first(1, 60), [1_060, 0, 0]);
+        // They are behind.
+        assert_eq!(first(2, -3_600), [20, 20, 0]);
+        assert_eq!(first(3, -15), [985, 20, 20]);
+        assert_eq!(first(0, 0), [0, 0, 5]);
+        // Time makes none of them available.
+        let soaked = |earliest| ages(&mut ReadyTimes::default(), &snapshot(0, 0, &pods), 0, earliest);
+        assert_eq!((soaked(0), soaked(-25)), (vec![1_000, 30, 5], vec![975, 5, 0]));
+    }
+
+    #[test]
+    fn ages_grow_by_the_clock_of_the_run_alone() {
+        let mut times = ReadyTimes::default();
+        let all = snapshot(20, 1, &[("a", Some(-100))]);
+        assert_eq!(ages(&mut times, &all, 0, 0), [100]);
+        assert_eq!(ages(&mut times, &all, 7, 1_000_000), [107]);
+        let day = SignedDuration::from_hours(24).as_secs();
+        assert_eq!(ages(&mut times, &all, 9, -day), [109]);
+    }
+}

@@ -1,0 +1,115 @@
+//! Holds that something does not let be: admission keeps the update strategy, or a controller puts it back at once.
+
+use serde_json::{Value, json};
+
+use super::partition::{annotations, pods, strategy, wait_until_available_on};
+use super::workload::{Api, Workload};
+use super::{NODES, cluster};
+use crate::support::api::Patch;
+use crate::support::control_plane::kubernetes_is_at_least;
+use crate::support::interceptor::{Interceptor, Moment};
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
+
+fn create() -> Workload {
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
+    let (namespace, spec) = (cluster().namespace(), json!({"updateStrategy": strategy}));
+    let workload = Workload::create(cluster(), Api::Apps, &namespace, "agent", &spec);
+    wait_until_available_on(NODES, &workload);
+    workload
+}
+
+/// Creates a policy that keeps RollingUpdate, under a condition, and waits until it is in force.
+fn keep_rolling_update(workload: &Workload, condition: &str) {
+    let (api, name) = (workload.cluster.api, &workload.namespace);
+    let rules =
+        json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["daemonsets"]}]);
+    let expression = r#"[JSONPatch{op: "replace", path: "/spec/updateStrategy/type", value: "RollingUpdate"}]"#;
+    let kind = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let policy = kind(
+        "MutatingAdmissionPolicy",
+        json!({
+            "matchConstraints": {"resourceRules": rules,
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}},
+            "matchConditions": [{"name": "condition", "expression": condition},
+                {"name": "suspended", "expression": "object.spec.updateStrategy.type == 'OnDelete'"}],
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+        }),
+    );
+    api.create(POLICIES, &policy);
+    api.create(BINDINGS, &kind("MutatingAdmissionPolicyBinding", json!({"policyName": name})));
+    let dry_run = if condition == "true" { "?dryRun=All" } else { "" };
+    workload.cluster.control_plane.wait_until("the policy is in force", || {
+        let suspended = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}).to_string();
+        let path = format!("{}{dry_run}", workload.path());
+        let answer = api.request("PATCH", &path, "application/merge-patch+json", &suspended);
+        (answer.body["spec"]["updateStrategy"]["type"] == "RollingUpdate").then_some(())
+    });
+    workload.merge(&json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}}));
+}
+
+/// Returns the command that is printed below a hint.
+fn printed(stderr: &str, hint: &str) -> Vec<String> {
+    let line = stderr.lines().find_map(|line| line.split_once(hint)).unwrap_or_else(|| panic!("{hint}: {stderr}")).1;
+    let words = shlex::split(line).unwrap();
+    let command = words.strip_prefix(&["kubectl".to_owned(), "ds".to_owned()]).unwrap();
+    command.to_vec()
+}
+
+#[test]
+fn nothing_is_rolled_out_if_admission_keeps_the_strategy() {
+    if !kubernetes_is_at_least(36) {
+        return;
+    }
+    let workload = create();
+    keep_rolling_update(&workload, "true");
+    let (before, live) = (pods(&workload).0, workload.live());
+    let run = workload.run(&["partition", "50%", "--image=agent=agent:2"]).expect(1);
+    run.must_say("cannot be suspended").must_say("nothing was changed").must_say("mutatingadmissionpolicies");
+    let now = workload.live();
+    assert_eq!((&now["spec"], &now["metadata"]["generation"]), (&live["spec"], &live["metadata"]["generation"]));
+    assert_eq!((pods(&workload).0, annotations(&workload)), (before, Vec::<String>::new()), "{run}");
+    workload.run(&["pause", "--dry-run=server"]).expect(1).must_say("stays \"RollingUpdate\"");
+    workload.run(&["pause"]).expect(1).must_say("stays \"RollingUpdate\"");
+    workload.run(&["resume"]).expect(0);
+    assert_eq!(annotations(&workload), Vec::<String>::new());
+}
+
+/// A dry run passes, so that the new template is out before anybody can know.
+#[test]
+fn what_admission_rolls_out_is_said_and_can_be_stopped_as_printed() {
+    if !kubernetes_is_at_least(36) {
+        return;
+    }
+    let workload = create();
+    keep_rolling_update(&workload, "!has(request.dryRun) || !request.dryRun");
+    let run = workload.run(&["partition", "50%", "--image=agent=agent:2"]).expect(1);
+    run.must_say("the controller is replacing all pods of older revisions now");
+    assert_eq!(workload.image(), "agent:2", "{run}");
+    let stop = printed(&run.stderr, "to stop it, roll back: ");
+    let stopped = super::program::run(&workload.cluster.control_plane.kubeconfig(), &stop).expect(0);
+    assert_eq!(workload.image(), "agent:1", "{stopped}");
+    wait_until_available_on(NODES, &workload);
+    workload.cluster.control_plane.wait_until("all pods are back", || (pods(&workload).1 == NODES).then_some(()));
+    workload.run(&["resume"]).expect(0);
+    assert_eq!((strategy(&workload)["type"].as_str(), annotations(&workload).len()), (Some("RollingUpdate"), 0));
+}
+
+#[test]
+fn a_pause_that_is_put_back_at_once_is_none() {
+    let workload = create();
+    let (api, path) = (workload.cluster.api, workload.path());
+    let interceptor = Interceptor::start(api, workload.cluster.control_plane.folder(), move |moment, request| {
+        if moment == Moment::After && request.method == "PATCH" {
+            let rolling = json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}});
+            api.patch(&format!("{path}?fieldManager=fleet-operator"), Patch::Merge, &rolling);
+        }
+    });
+    let run = workload.run_as(interceptor.kubeconfig(), &["pause"]).expect(1);
+    run.must_say("is not paused: \"fleet-operator\" has put the update strategy back")
+        .must_say("is replacing all pods");
+    workload.run(&["resume"]).expect(0);
+}

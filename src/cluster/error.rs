@@ -164,10 +164,8 @@ impl ClusterError {
                 let place = namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}"));
                 let place = place.unwrap_or_default();
                 match near.as_slice() {
-                    [] if *resource == "nodes" => vec!["`kubectl get nodes` lists the nodes".to_owned()],
-                    [] => vec![format!(
-                        "nothing of a similar name exists{place}; `kubectl ds list -A` shows every DaemonSet"
-                    )],
+                    [] if *resource == "nodes" => vec!["no node has a similar name".to_owned()],
+                    [] => vec![format!("nothing of a similar name exists{place}; `list -A` shows every DaemonSet")],
                     near => vec![format!("similar names{place}: {}", near.join(", "))],
                 }
             }
@@ -178,7 +176,7 @@ impl ClusterError {
                 vec!["check that the server can be reached from here, or increase --request-timeout".to_owned()]
             }
             ClusterError::Api { code: 403, .. } => {
-                vec!["ask your cluster administrator for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
+                vec!["ask your cluster administrator for this permission; `auth can-i --list` of kubectl shows which you have".to_owned()]
             }
             ClusterError::Api { code: 429 | 503 | 504, .. } => {
                 vec!["the server is overloaded or starting; try again later".to_owned()]

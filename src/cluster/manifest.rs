@@ -500,7 +500,7 @@ fn no_daemon_set(name: &str, objects: &[Value]) -> ClusterError {
     });
     let kustomization = others
         .contains_key("Kustomization")
-        .then_some("for a kustomization: kubectl kustomize DIR | kubectl ds coverage -f -");
+        .then_some("for a kustomization, pipe the output of `kubectl kustomize DIR` into -f -");
     let found: Vec<_> = others.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
     let problem = match found.as_slice() {
         [] => "has no Kubernetes object".to_owned(),

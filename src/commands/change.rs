@@ -10,6 +10,7 @@ use super::api_server::ApiServer;
 use super::change_args::{DryRun, Output, Settings};
 use super::not_applied::{NotApplied, applied_or_not, not_shown};
 use super::out_after_change::OutAfterChange;
+use super::output;
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::{Failure, interrupted, partition, refusal};
@@ -258,7 +259,8 @@ impl Change<'_> {
         self.report.outcome.stage = stage;
         if self.settings.output == Some(Output::Plan) {
             // The error is more important than that nobody reads the plan.
-            let _ = json::indented(&self.report, out).and_then(|()| out.flush());
+            let view = self.view(io);
+            let _ = output::print_json(&mut self.report, &view, out).and_then(|()| out.flush());
         }
         Err(error.into())
     }
@@ -271,18 +273,15 @@ impl Change<'_> {
             |arguments: &[&str]| Command::kubectl(arguments).namespace(&daemon_set.namespace).name(daemon_set.short());
         match self.plan.action {
             Action::Undo { to_revision } => {
-                format!(
-                    "to repeat it: {}",
-                    view.command(&on(&["ds", "undo", "--to-revision", &to_revision.to_string()]))
-                )
+                view.command("to repeat it", &on(&["ds", "undo", "--to-revision", &to_revision.to_string()]))
             }
-            Action::Set(fields) => format!("to repeat it: {}", view.command(&set::command(daemon_set, fields))),
-            Action::Pause => format!("to repeat it: {}", view.command(&daemon_set.command(Subcommand::Pause))),
-            Action::Resume => format!("to repeat it: {}", view.command(&daemon_set.command(Subcommand::Resume))),
+            Action::Set(fields) => view.command("to repeat it", &set::command(daemon_set, fields)),
+            Action::Pause => view.command("to repeat it", &daemon_set.command(Subcommand::Pause)),
+            Action::Resume => view.command("to repeat it", &daemon_set.command(Subcommand::Resume)),
             Action::Partition(_) => "run the command again".to_owned(),
-            Action::Restart => format!(
-                "before you restart again, see whether the template was changed: {}",
-                view.command(&on(&["ds", "history", "--diff"]))
+            Action::Restart => view.command(
+                "before you restart again, see whether the template was changed",
+                &on(&["ds", "history", "--diff"]),
             ),
         }
     }
@@ -322,14 +321,14 @@ impl Change<'_> {
         };
         match self.settings.output {
             None => writeln!(out, "{}{dry_run}", self.view(io).show(&self.applied())),
-            Some(output) => print_object(output, &self.report, object, out),
+            Some(output) => print_object(output, &self.report, object, &self.view(io), out),
         }
     }
 
     fn print_not_needed(&self, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
         match self.settings.output {
             None => render::change::not_needed(&self.report, &self.view(io), out),
-            Some(output) => print_object(output, &self.report, &self.before.daemon_set.object, out),
+            Some(output) => print_object(output, &self.report, &self.before.daemon_set.object, &self.view(io), out),
         }
     }
 
@@ -467,7 +466,7 @@ impl Change<'_> {
     }
 }
 
-fn print_object(output: Output, plan: &ChangePlan, object: &Value, out: &mut dyn Write) -> io::Result<()> {
+fn print_object(output: Output, plan: &ChangePlan, object: &Value, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let shown = || {
         let mut object = object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -480,6 +479,6 @@ fn print_object(output: Output, plan: &ChangePlan, object: &Value, out: &mut dyn
         Output::Name => writeln!(out, "{}", sanitize(&plan.daemon_set.full())),
         Output::Json => json::indented(&shown(), out),
         Output::Yaml => yaml::write(&shown(), out),
-        Output::Plan => json::indented(plan, out),
+        Output::Plan => output::print_json(&mut plan.clone(), view, out),
     }
 }

@@ -8,6 +8,7 @@ use clap::{ArgAction, Args};
 use super::parse::parse_duration;
 use crate::cluster::live::ConnectOptions;
 use crate::io::Io;
+use crate::report::fix::Command;
 
 /// The flags about the connection, as kubectl names them.
 #[derive(Debug, Clone, Args)]
@@ -77,27 +78,64 @@ pub(super) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// Returns the flags that lead a suggested command to the same cluster, as the same user. Secrets are left out.
-    pub(super) fn repeated(&self) -> Vec<String> {
-        let server = self.server.as_deref().map(without_user_info);
+    /// Returns the flags that lead a suggested command to the same cluster, as the same user. Secrets are left to variables.
+    pub(super) fn repeated(&self) -> Command {
+        let ConnectionArgs {
+            kubeconfig,
+            kuberc,
+            context,
+            cluster,
+            user,
+            server,
+            token,
+            username,
+            password,
+            client_certificate,
+            client_key,
+            as_,
+            as_group,
+            as_uid,
+            as_user_extra,
+            certificate_authority,
+            insecure_skip_tls_verify,
+            tls_server_name,
+            request_timeout: _,
+        } = self;
+        let (server, login) = match server.as_deref().map(without_user_info) {
+            Some((address, None)) => (Some(address), None),
+            Some((scheme, Some(host))) => (None, Some((scheme, host))),
+            None => (None, None),
+        };
         let values = [
-            ("--kubeconfig", &self.kubeconfig),
-            ("--context", &self.context),
-            ("--cluster", &self.cluster),
-            ("--user", &self.user),
+            ("--kubeconfig", kubeconfig),
+            ("--kuberc", kuberc),
+            ("--context", context),
+            ("--cluster", cluster),
+            ("--user", user),
             ("--server", &server),
-            ("--client-certificate", &self.client_certificate),
-            ("--client-key", &self.client_key),
-            ("--as", &self.as_),
-            ("--as-uid", &self.as_uid),
-            ("--certificate-authority", &self.certificate_authority),
-            ("--tls-server-name", &self.tls_server_name),
+            ("--username", username),
+            ("--client-certificate", client_certificate),
+            ("--client-key", client_key),
+            ("--as", as_),
+            ("--as-uid", as_uid),
+            ("--certificate-authority", certificate_authority),
+            ("--tls-server-name", tls_server_name),
         ];
         let values = values.into_iter().filter_map(|(flag, value)| Some((flag, value.as_ref()?)));
-        let groups = self.as_group.iter().map(|group| ("--as-group", group));
-        let extra = self.as_user_extra.iter().map(|field| ("--as-user-extra", field));
-        let flags = values.chain(groups).chain(extra).flat_map(|(flag, value)| [flag.to_owned(), value.clone()]);
-        flags.chain(self.insecure_skip_tls_verify.then(|| "--insecure-skip-tls-verify".to_owned())).collect()
+        let groups = as_group.iter().map(|group| ("--as-group", group));
+        let extra = as_user_extra.iter().map(|field| ("--as-user-extra", field));
+        let flags = values.chain(groups).chain(extra);
+        let mut flags = flags.fold(Command::default(), |flags, (flag, value)| flags.flag(flag, value));
+        if let Some((scheme, host)) = login {
+            flags = flags.partly_variable("--server", &scheme, "LOGIN", &host);
+        }
+        if token.is_some() {
+            flags = flags.variable("--token", "TOKEN");
+        }
+        if password.is_some() {
+            flags = flags.variable("--password", "PASSWORD");
+        }
+        if *insecure_skip_tls_verify { flags.switch("--insecure-skip-tls-verify") } else { flags }
     }
 
     /// Makes sense of the flags.
@@ -149,29 +187,56 @@ impl ConnectionArgs {
     }
 }
 
-/// Returns an address without the name and the password that it may contain.
-fn without_user_info(address: &str) -> String {
-    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    match scheme {
-        "" => format!("{host}{path}"),
-        scheme => format!("{scheme}://{host}{path}"),
+/// Returns an address; one with a name and a password as what stands before them, and from the `@` on.
+fn without_user_info(address: &str) -> (String, Option<String>) {
+    let (scheme, rest) = match address.find("://") {
+        Some(at) => address.split_at(at + 3),
+        None => ("", address),
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    match authority.rsplit_once('@') {
+        None => (address.to_owned(), None),
+        Some((_, host)) => (scheme.to_owned(), Some(format!("@{host}{path}"))),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::without_user_info;
+    use clap::{Args, FromArgMatches};
 
+    use super::ConnectionArgs;
+
+    /// Every flag but the limit of time decides which cluster or user is meant.
     #[test]
-    fn suggested_commands_repeat_no_password() {
+    fn suggested_commands_lead_to_the_same_cluster_and_repeat_no_secret() {
+        let command = || ConnectionArgs::augment_args(clap::Command::new("test").arg(clap::Arg::new("from")));
+        let repeated = |arguments: &[&str]| {
+            let matches = command().try_get_matches_from([&["test"], arguments].concat()).unwrap();
+            ConnectionArgs::from_arg_matches(&matches).unwrap().repeated().to_string()
+        };
+        for argument in command().get_arguments().filter_map(|argument| argument.get_long()) {
+            let flag = format!("--{argument}");
+            let words = match argument {
+                "insecure-skip-tls-verify" => vec![&*flag],
+                "request-timeout" => vec![&*flag, "5s"],
+                _ => vec![&*flag, "a b"],
+            };
+            let expected = match argument {
+                "request-timeout" => "kubectl".to_owned(),
+                "insecure-skip-tls-verify" => format!("kubectl {flag}"),
+                "token" | "password" => format!(r#"kubectl {flag} "${{{}:?}}""#, argument.to_uppercase()),
+                _ => format!("kubectl {flag} 'a b'"),
+            };
+            assert_eq!(repeated(&words), expected);
+        }
+        assert_eq!(repeated(&[]), "kubectl");
+        assert_eq!(repeated(&["--as-group", "a", "--as-group", "b"]), "kubectl --as-group a --as-group b");
         for (address, expected) in [
-            ("http://user:pass@127.0.0.1:8080/a@b", "http://127.0.0.1:8080/a@b"),
             ("https://example.com", "https://example.com"),
-            ("user:p@ss@example.com:6443", "example.com:6443"),
+            ("http://user:pass@127.0.0.1:8080/a@b", r#"http://"${LOGIN:?}"@127.0.0.1:8080/a@b"#),
+            ("user:p@ss@example.com:6443", r#""${LOGIN:?}"@example.com:6443"#),
         ] {
-            assert_eq!(without_user_info(address), expected);
+            assert_eq!(repeated(&["--server", address]), format!("kubectl --server {expected}"));
         }
     }
 }

@@ -300,7 +300,7 @@ async fn run_coverage(
     tell_changes(&mut report, &snapshot);
     let counts: Vec<Counts> = report.daemon_sets.iter().map(|daemon_set| daemon_set.counts.clone()).collect();
     filter.apply(&mut report);
-    if !output::print_data(output, &report, out)? {
+    if !output::print_data(output, &mut report, &view, out)? {
         match output {
             Some(Output::Name) => render::coverage::names(&report, node.as_deref(), out)?,
             _ => shown.write(&report, &view, out)?,

@@ -110,7 +110,7 @@ impl HistoryArgs {
             (Some(diff), Some(range)) if diff.is_empty() => Some(range),
             (_, Some(range)) => {
                 return Err(CommandError::usage(format!("unexpected argument {range:?}"))
-                    .hint("templates are compared with --diff: `kubectl ds history NAME --diff A..B`"));
+                    .hint("templates are compared with --diff A..B"));
             }
             (diff, None) => diff,
         };
@@ -265,10 +265,10 @@ async fn answer(
         Labeled { label, value: lines(template) }
     };
     let (left, right) = (labeled(&from.0, from.1), labeled(&to.0, to.1));
-    let report = diff(&revisions, from, to);
+    let mut report = diff(&revisions, from, to);
     let external = io.variable(external_diff::VARIABLE).map(str::to_owned);
     let differ = match (unified, external) {
-        _ if output::print_data(output.as_ref(), &report, out)? => !report.changes.is_empty(),
+        _ if output::print_data(output.as_ref(), &mut report, &view, out)? => !report.changes.is_empty(),
         (Some(context), _) => print_lines(&report, &left, &right, context, &view, out)?,
         (None, Some(program)) => external_diff::run(&program, &left, &right, io, out).await?,
         (None, None) => {
@@ -297,14 +297,14 @@ struct Shown<'a> {
 fn print_table(reports: &[HistoryReport], shown: Shown<'_>, view: &View, out: &mut dyn Write) -> Result<(), Failure> {
     let Shown { is_named, with_namespace, output } = shown;
     let printed = match reports {
-        [report] if is_named => output::print_data(output, report, out)?,
+        [report] if is_named => output::print_data(output, &mut report.clone(), view, out)?,
         _ => {
-            let list = HistoryReportList {
+            let mut list = HistoryReportList {
                 api_version: "kubectl-ds/v1".to_owned(),
                 kind: "HistoryReportList".to_owned(),
                 items: reports.to_vec(),
             };
-            output::print_data(output, &list, out)?
+            output::print_data(output, &mut list, view, out)?
         }
     };
     if printed {
@@ -427,8 +427,8 @@ fn print_template(
     let (side, template) = side(revisions, address).map_err(|unknown| {
         revisions_unknown(revisions, snapshot).unwrap_or_else(|| not_there(revisions, address, unknown))
     })?;
-    let object = manifest_with(revisions.daemon_set, template);
-    if output::print_data(output, &object, out)? {
+    let mut object = manifest_with(revisions.daemon_set, template);
+    if output::print_data(output, &mut object, view, out)? {
         return Ok(());
     }
     let name = name_of(revisions.daemon_set).title();

@@ -144,7 +144,7 @@ pub async fn run(
     let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
     choice.apply(&mut report);
     let output = output.map(|output| output.with(heading));
-    if !output::print_data(output.as_ref(), &report, out)? {
+    if !output::print_data(output.as_ref(), &mut report, &view, out)? {
         match output {
             Some(Output::Name) => render::list::names(&report, out)?,
             _ => render::list::table(&report, choice.shown, &view, out)?,

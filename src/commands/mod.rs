@@ -53,6 +53,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cluster::error::ClusterError;
 use crate::encode::sanitize::sanitize;
+use crate::encode::shell;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use session::GlobalArgs;
@@ -140,6 +141,10 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let attempt = |arguments: &[OsString]| {
         help::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
     };
+    if arguments.iter().any(|argument| argument.to_str().is_some_and(shell::is_unread)) {
+        let message = "this shell does not know $'...', so an argument is not what was meant: use bash or zsh\n";
+        return Err(clap::Error::raw(ErrorKind::ValueValidation, message));
+    }
     if arguments.get(1).is_some_and(|word| word == "help") {
         arguments.remove(1);
         arguments.push("--help".into());

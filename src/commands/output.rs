@@ -1,7 +1,7 @@
 //! How a report is printed: as tables, or as data.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{self, Write};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{Error, ErrorKind};
@@ -122,7 +122,15 @@ fn parse_columns(text: &str) -> Result<CustomColumns, String> {
 /// # Errors
 ///
 /// Fails if a path cannot be followed, or the output cannot be written.
-pub fn print_data<R: Report>(output: Option<&Output>, report: &R, out: &mut dyn Write) -> Result<bool, Failure> {
+pub fn print_data<R: Report>(
+    output: Option<&Output>,
+    report: &mut R,
+    view: &View,
+    out: &mut dyn Write,
+) -> Result<bool, Failure> {
+    if output.is_some_and(Output::is_data) {
+        report.suggestions(&mut |fix| view.complete(fix));
+    }
     match output {
         Some(Output::Json) => json::indented(report, out)?,
         Some(Output::Yaml) => yaml::write(report, out)?,
@@ -134,6 +142,28 @@ pub fn print_data<R: Report>(output: Option<&Output>, report: &R, out: &mut dyn 
         Some(Output::Wide | Output::Name) | None => return Ok(false),
     }
     Ok(true)
+}
+
+/// Prints a report as JSON over several lines.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn print_json(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    report.suggestions(&mut |fix| view.complete(fix));
+    json::indented(report, out)
+}
+
+/// Prints a report as JSON on one line.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn print_json_line(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    report.suggestions(&mut |fix| view.complete(fix));
+    json::compact(report, out)?;
+    writeln!(out)?;
+    out.flush()
 }
 
 fn value_of(report: &impl Report) -> Result<Value, CommandError> {

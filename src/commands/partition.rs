@@ -6,6 +6,7 @@ use super::change::only_one;
 use super::coverage::check_label;
 use super::not_applied::not_shown;
 use super::out_after_change::OutAfterChange;
+use super::output;
 use super::partition_args::{OnFailure, PartitionArgs, Settings};
 use super::partition_progress::Progress;
 use super::partition_run::{Clock, Run};
@@ -14,13 +15,13 @@ use super::watch::Display;
 use super::{Failure, interrupted, refusal};
 use crate::cluster::manifest::{self, Manifest};
 use crate::cluster::{Query, Wanted};
-use crate::coverage::revisions::{Revision, Revisions};
-use crate::encode::json;
+use crate::coverage::revisions::{Revision, Revisions, name_of};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::render;
+use crate::report::history::Subcommand;
 use crate::rollout::partition::plan::{Planned, Request, after_stages, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
@@ -175,14 +176,14 @@ async fn stage(
         match is_text {
             true if plan.steps.is_empty() => {}
             true => render::partition::dry_run(&report, view, out)?,
-            false => json::indented(&report, out)?,
+            false => output::print_json(&mut report, view, out)?,
         }
         return Ok(Exit::Success);
     }
     if plan.steps.is_empty() && !is_advanced {
         return match is_text {
             true => Ok(Exit::Success),
-            false => Ok(json::indented(&report, out).map(|()| Exit::Success)?),
+            false => Ok(output::print_json(&mut report, view, out).map(|()| Exit::Success)?),
         };
     }
     if settings.asks && is_first && !ask(io)? {
@@ -222,7 +223,7 @@ async fn stage(
     if is_text {
         render::partition::outcome(&run.report, view, &mut out)?;
     } else {
-        json::indented(&run.report, &mut out)?;
+        output::print_json(&mut run.report, view, &mut out)?;
     }
     out.flush()?;
     if out.failure.is_some() {
@@ -259,7 +260,9 @@ async fn undo(
     let revisions = Revisions::of(only_one(&snapshot, &settings.name)?, &snapshot);
     let Some(number) = revisions.proven().map(|(revision, _)| revision.number()) else {
         let message = "the stage is not rolled back: no other revision is available on any node";
-        let hint = "the update strategy stays suspended; choose a revision with `kubectl ds history`";
+        let name = name_of(only_one(&snapshot, &settings.name)?);
+        let advice = "the update strategy stays suspended; to choose a revision";
+        let hint = target.view(io.width()).command(advice, &name.command(Subcommand::History));
         return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
     };
     writeln!(io.err, "rolling the updated nodes back to revision {number}")?;

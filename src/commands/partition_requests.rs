@@ -19,6 +19,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::plan::{Plan, PodRef, Step};
 use crate::render;
+use crate::report::history::Subcommand;
 use crate::report::partition::{Gate, GateFailure, PartitionStage};
 use crate::report::plan::Stage;
 use crate::rollout::apply::{Application, Refusal, apply};
@@ -239,10 +240,8 @@ impl Run<'_> {
         let who = io.variable("USER").or_else(|| io.variable("LOGNAME")).unwrap_or("unknown");
         let host = io.variable("HOSTNAME").map(|host| format!("@{host}")).unwrap_or_default();
         let time = self.clock.now();
-        let text = format!(
-            "{message} (by {who}{host}; kubectl ds status {} -n {} shows how to continue)",
-            name.name, name.namespace
-        );
+        let status = name.command(Subcommand::Status);
+        let text = format!("{message} (by {who}{host}; {status} shows how to continue)");
         let at = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let event = json!({
             "apiVersion": "v1", "kind": "Event",

@@ -22,7 +22,7 @@ use crate::model::hold::RUN_ANNOTATION;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{self, Plan, PodRef};
 use crate::render::view::View;
-use crate::report::fix::Command;
+use crate::report::history::Subcommand;
 use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
 use crate::rollout::concurrent_edit::written_at;
 use crate::rollout::partition::course::{Course, Happening};
@@ -130,11 +130,10 @@ impl<'a> Run<'a> {
         match (&self.request.template, self.report.outcome.stage) {
             // A revision gets a new number when it becomes current, so the same command would mean another one.
             (NewTemplate::Revision(_), PartitionStage::Planned | PartitionStage::Unknown) => {
-                let status = Command::kubectl(&["ds", "status"]).namespace(&name.namespace).name(name.short());
-                format!("to see how far it is, and how to continue: {}", self.view.command(&status))
+                self.view.command("to see how far it is, and how to continue", &name.command(Subcommand::Status))
             }
             (NewTemplate::Revision(_), _) => {
-                format!("to continue: {}", self.view.command(&again(name, self.request, &self.report.partition)))
+                self.view.command("to continue", &again(name, self.request, &self.report.partition))
             }
             _ => "run the same command again to continue".to_owned(),
         }

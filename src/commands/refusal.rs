@@ -47,8 +47,8 @@ pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View
         }
         Refusal::StrategyPutBack => {
             CommandError::new(format!("the update strategy of {title} was restored while it was partitioned"))
-                .hint(format!("to suspend it again: {}", view.command(&name.command(Subcommand::Pause))))
-                .hint(format!("to let the controller finish: {}", view.command(&name.command(Subcommand::Resume))))
+                .hint(view.command("to suspend it again", &name.command(Subcommand::Pause)))
+                .hint(view.command("to let the controller finish", &name.command(Subcommand::Resume)))
         }
         Refusal::NoSuchRevision(number) => {
             CommandError::new(format!("revision {number} of {title} not found, or cannot be read"))
@@ -107,7 +107,7 @@ pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Optio
     }
     error
         .hint("the controller is replacing all pods of older revisions now, within maxUnavailable")
-        .hint(format!("to stop it, roll back: {}", view.command(&back)))
+        .hint(view.command("to stop it, roll back", &back))
 }
 
 /// Builds the error of a DaemonSet that this client no longer holds.
@@ -121,8 +121,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandErro
             let message = format!(
                 "the update strategy of {title} was restored, so the controller is replacing all pods now; {stopped}"
             );
-            CommandError::new(message)
-                .hint(format!("to suspend it again: {}", view.command(&name.command(Subcommand::Pause))))
+            CommandError::new(message).hint(view.command("to suspend it again", &name.command(Subcommand::Pause)))
         }
         Loss::TakenOver => {
             CommandError::new(format!("{title} was paused, or is partitioned by another client; {stopped}"))

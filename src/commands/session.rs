@@ -28,6 +28,7 @@ use crate::model::snapshot::Snapshot;
 use crate::render::progress::{Progress, ProgressLine};
 use crate::render::view::View;
 use crate::report::age::format_age;
+use crate::report::fix::{Command, Origin};
 
 /// By how much clocks may differ before it is said.
 const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
@@ -110,8 +111,8 @@ pub struct Target {
     ascii: bool,
     /// When output is colored.
     pub(super) color: Color,
-    /// The flags that lead a suggested command to the same cluster, for as long as the process lives.
-    connection_flags: &'static [String],
+    /// Where suggested commands have to lead, for as long as the process lives.
+    origin: &'static Origin,
     verbosity: i32,
 }
 
@@ -171,20 +172,24 @@ impl GlobalArgs {
             Some(namespace) if !namespace.is_empty() => Scope::One(namespace),
             _ => Scope::Default,
         };
-        let connection_flags = connection.repeated().leak();
-        let place = match from {
-            Some(path) => Place::Dump { path, now },
-            None => Place::Live(Box::new(connection.resolve(io))),
+        let (origin, place) = match from {
+            Some(path) => {
+                let flags = Command::default().flag("--from", &path);
+                let flags = now.iter().fold(flags, |flags, now| flags.flag("--now", now.to_string()));
+                (Origin::Dump(flags), Place::Dump { path, now })
+            }
+            None => (Origin::Cluster(connection.repeated()), Place::Live(Box::new(connection.resolve(io)))),
         };
+        let origin = Box::leak(Box::new(origin));
         let selector = parse_selector("--selector", selector.as_deref())?;
-        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, connection_flags, verbosity })
+        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, origin, verbosity })
     }
 }
 
 impl Target {
     /// Returns the view of a terminal with a width in columns, if known.
     pub fn view(&self, width: Option<usize>) -> View {
-        View { connection_flags: self.connection_flags, ..View::new(width, self.ascii) }
+        View { origin: Some(self.origin), ..View::new(width, self.ascii) }
     }
 
     /// Opens the source; of a live cluster nothing is read yet.

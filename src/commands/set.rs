@@ -150,7 +150,7 @@ fn refused(revisions: &Revisions<'_>, refusal: Refusal, view: &View) -> CommandE
         }
         Refusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
-                .hint("resume it first with `kubectl ds resume`")
+                .hint("resume it first")
                 .hint("while it is held, --max-unavailable of `kubectl ds partition` sets the budget of a run")
         }
         Refusal::SurgePods(pods) => surge_pods(&pods, "delete the newer pods with --delete-surge-pods"),
@@ -158,7 +158,7 @@ fn refused(revisions: &Revisions<'_>, refusal: Refusal, view: &View) -> CommandE
             let messages: Vec<String> = warnings.iter().map(|warning| warning.message.clone()).collect();
             let fixes = warnings.into_iter().filter_map(|warning| warning.fix);
             let hints = fixes.map(|Fix { advice, command }| match command {
-                Some(command) => format!("{advice}: {}", view.command(&command)),
+                Some(command) => view.command(&advice, &command),
                 None => advice,
             });
             let error = CommandError::new(format!("that would make things worse: {}", messages.join("; ")));

@@ -171,7 +171,7 @@ pub async fn run(
         rollout_status(&snapshot, to_revision)
     };
     Accept::mark(&accept, &mut report);
-    if !output::print_data(output.as_ref(), &report, out)? {
+    if !output::print_data(output.as_ref(), &mut report, &view, out)? {
         render::status::status(&report, is_named, &view, out)?;
         let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
         render::node_map::maps(maps, &view, out)?;

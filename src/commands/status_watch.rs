@@ -8,13 +8,12 @@ use clap::{Args, ValueEnum};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Failure;
-use super::output::Output;
+use super::output::{self, Output};
 use super::parse::parse_duration;
 use super::session::Session;
 use super::status::{Accept, check_revision, has_lost_nodes, partial};
 use super::watch::{Display, Progress, Rejection, check_readable, notices, warn_once};
 use crate::cluster::{Flavors, Query};
-use crate::encode::json;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -129,7 +128,7 @@ pub(super) async fn run(
     let mut standstills = Standstills::default();
     let mut last = None;
     let mut warned = Vec::new();
-    let (report, end) = loop {
+    let (mut report, end) = loop {
         let looked = Instant::now();
         in_time(deadline, watch.snapshot()).await?;
         // What is out of date neither completes nor blocks a rollout.
@@ -176,9 +175,7 @@ pub(super) async fn run(
                     if !map.is_shown {
                         report.daemon_sets.iter_mut().for_each(|rollout| rollout.map = None);
                     }
-                    json::compact(&report, out)?;
-                    writeln!(out)?;
-                    out.flush()?;
+                    output::print_json_line(&mut report, &view, out)?;
                     last = Some(state);
                 }
             }
@@ -231,8 +228,7 @@ pub(super) async fn run(
             follow_summary::summary(&events.summary(rollout), &view, out)?;
         }
     } else if matches!(display, Display::None) {
-        json::compact(&report, out)?;
-        writeln!(out)?;
+        output::print_json_line(&mut report, &view, out)?;
     }
     out.flush()?;
     match end {

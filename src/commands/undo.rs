@@ -53,7 +53,7 @@ impl UndoArgs {
         let UndoArgs { name, to_revision, change } = self;
         if to_revision < 0 {
             return Err(CommandError::usage(format!("invalid revision \"{to_revision}\""))
-                .hint("`kubectl ds history NAME` shows the revisions"));
+                .hint("`history NAME` shows the revisions"));
         }
         let to_revision = Some(to_revision).filter(|number| *number > 0);
         Ok(Settings { to_revision, change: change.resolve(&name)? })

@@ -11,6 +11,7 @@ use super::session::GlobalArgs;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::render::view::View;
 use crate::report::Report;
 
 /// The Kubernetes release whose rules are ported.
@@ -72,12 +73,12 @@ pub async fn run(
         Ok(version) => (version, None),
         Err(failure) => (None, Some(failure)),
     };
-    let version = Version {
+    let mut version = Version {
         client_version: format!("v{}", env!("CARGO_PKG_VERSION")),
         kubernetes_rules: format!("v{KUBERNETES}"),
         server_version,
     };
-    if !output::print_data(output.as_ref(), &version, out)? {
+    if !output::print_data(output.as_ref(), &mut version, &View::new(None, false), out)? {
         let Version { client_version, kubernetes_rules, server_version } = version;
         writeln!(out, "Client Version: {client_version}\nKubernetes rules: {kubernetes_rules}")?;
         if let Some(server_version) = server_version {

@@ -4,16 +4,14 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::output::Output;
+use super::output::{self, Output};
 use super::session::{Color, Session, Target, is_colored};
 use super::{Failure, interrupted};
 use crate::cluster::Query;
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
-use crate::encode::json;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -23,6 +21,7 @@ use crate::render::change_lines::{ChangeLines, Sentences};
 use crate::render::region::{Region, Size};
 use crate::render::rollout_screen;
 use crate::render::view::View;
+use crate::report::Report;
 
 /// The longest time between two looks at the cluster: time alone can make a pod available, and ages grow.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -188,7 +187,7 @@ impl Display {
 /// What a command follows until it is interrupted.
 pub(super) trait Follow {
     /// What is shown of a moment.
-    type Report: Serialize;
+    type Report: Report;
 
     /// Makes the report of a moment.
     ///
@@ -233,7 +232,7 @@ pub(super) async fn follow(
         rejection.check(&watch)?;
         let snapshot = watch.snapshot().await;
         let now = snapshot.now;
-        let report = followed.report(snapshot)?;
+        let mut report = followed.report(snapshot)?;
         let notices = notices(&watch);
         if !matches!(display, Display::Screen(_)) {
             warn_once(&notices, &mut warned, io)?;
@@ -251,9 +250,7 @@ pub(super) async fn follow(
             Display::Json => {
                 // Ages change all the time: only what happened counts.
                 if lines.note(&followed.sentences(&report, view)) {
-                    json::compact(&report, out)?;
-                    writeln!(out)?;
-                    out.flush()?;
+                    output::print_json_line(&mut report, view, out)?;
                 }
             }
             Display::None => {}

@@ -137,7 +137,7 @@ pub(super) async fn run(
         (None, true) => render::what_if::Shown::Nodes,
         (None, false) => render::what_if::Shown::Groups,
     };
-    print(&reports, shown, output, &view(output, target, io), out)?;
+    print(&mut reports, shown, output, &view(output, target, io), out)?;
     let all_fit = reports.iter().all(|report| report.does_not_fit.is_empty() && report.does_not_start.is_empty());
     let incomplete: Vec<Incomplete> = reports.into_iter().flat_map(|report| report.incomplete).collect();
     Ok(gate::all_fit(all_fit, &incomplete))
@@ -172,21 +172,21 @@ fn replacements_of_manifest(
 }
 
 fn print(
-    reports: &[WhatIfReport],
+    reports: &mut [WhatIfReport],
     shown: render::what_if::Shown,
     output: Option<&Output>,
     view: &render::view::View,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let printed = match reports {
-        [report] => output::print_data(output, report, out)?,
+        [report] => output::print_data(output, report, view, out)?,
         _ => {
-            let list = WhatIfReportList {
+            let mut list = WhatIfReportList {
                 api_version: "kubectl-ds/v1".to_owned(),
                 kind: "WhatIfReportList".to_owned(),
                 items: reports.to_vec(),
             };
-            output::print_data(output, &list, out)?
+            output::print_data(output, &mut list, view, out)?
         }
     };
     if !printed {

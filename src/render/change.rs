@@ -11,7 +11,7 @@ use super::text::wrap;
 use super::view::View;
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
-use crate::report::fix::Command;
+use crate::report::fix::{Command, Fix};
 use crate::report::plan::{ChangePlan, PlanKind, PodLeft, Warning, WarningCode};
 
 /// Writes the plan.
@@ -192,7 +192,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
         match plan.from_revision {
             Some(from) if outcome.can_return => {
                 let command = on(&["ds", "undo"]).flag("--to-revision", from.to_string()).name(&name);
-                hint("to undo:", &command, view, out)?;
+                hint("to undo", &command, view, out)?;
             }
             Some(from) => {
                 let text = format!("revision {from} is no longer retained (spec.revisionHistoryLimit)");
@@ -202,7 +202,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
         }
     }
     if let Some(pod) = plan.pods_left.first() {
-        hint("to restart one:", &on(&["delete", "pod"]).name(&pod.pod), view, out)?;
+        hint("to restart one", &on(&["delete", "pod"]).name(&pod.pod), view, out)?;
     }
     let waits = |warning: &Warning| warning.code == WarningCode::OnDelete;
     let watch = if !plan.daemon_set.is_advanced() && !plan.warnings.iter().any(waits) {
@@ -210,7 +210,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
     } else {
         on(&["ds", "history"]).name(name)
     };
-    hint("to watch:", &watch, view, out)
+    hint("to watch", &watch, view, out)
 }
 
 /// Writes the command that restores what was before the change.
@@ -219,7 +219,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
 ///
 /// Fails if the output cannot be written.
 pub fn revert(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    plan.revert.as_ref().map_or(Ok(()), |command| hint("to undo:", command, view, out))
+    plan.revert.as_ref().map_or(Ok(()), |command| hint("to undo", command, view, out))
 }
 
 /// Writes a command with what it is for.
@@ -228,5 +228,6 @@ pub fn revert(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result
 ///
 /// Fails if the output cannot be written.
 pub(super) fn hint(what: &str, command: &Command, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{} {}", style::context(format!("{what:<15}")), view.command(command))
+    let (what, command) = view.suggest(&Fix { advice: what.to_owned(), command: Some(command.clone()) });
+    writeln!(out, "{} {}", style::context(format!("{:<15}", format!("{what}:"))), command.unwrap_or_default())
 }

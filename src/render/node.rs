@@ -6,9 +6,10 @@ use super::coverage::incomplete;
 use super::nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{count, wrap};
+use super::text::{count, wrap, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview};
+use crate::report::fix::{Command, Fix};
 
 /// Writes the state of each DaemonSet on a node: unhealthy ones first.
 ///
@@ -49,8 +50,12 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
         writeln!(out, "{}", style::context(others))?;
     }
     if !rows.is_empty() {
-        let hint = format!("`kubectl ds coverage NAME --node {}` explains one of them in full", view.show(node));
-        writeln!(out, "\n{}", style::context(hint))?;
+        let coverage = Command::kubectl(&["ds", "coverage"]).namespace("NAMESPACE").flag("--node", node).name("NAME");
+        let explain = Fix { advice: "to explain one of them in full".to_owned(), command: Some(coverage) };
+        writeln!(out)?;
+        wrap_fix(&explain, view, view.width)
+            .into_iter()
+            .try_for_each(|line| writeln!(out, "{}", style::context(line)))?;
     }
     incomplete(&report.incomplete, view, out)
 }

@@ -7,9 +7,10 @@ use super::coverage::incomplete;
 use super::removed_nodes::sentence as sentence_of_removed;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, some_of, wrap};
+use super::text::{columns, count, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
+use crate::report::fix::{Command, Fix};
 
 /// The most reasons that a terminal shows.
 const MOST_REASONS: usize = 12;
@@ -44,8 +45,11 @@ pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io
     let stale = names(report, |daemon_set| daemon_set.status.agrees == Some(false));
     named("have a stale status", &stale, view, out)?;
     if !report.reasons.is_empty() {
-        let hint = "Details: kubectl ds coverage -n NAMESPACE NAME, or --details";
-        writeln!(out, "{}", style::context(hint))?;
+        let coverage = Command::kubectl(&["ds", "coverage"]).namespace("NAMESPACE").name("NAME");
+        let details = Fix { advice: "Details (--details shows all)".to_owned(), command: Some(coverage) };
+        wrap_fix(&details, view, view.width)
+            .into_iter()
+            .try_for_each(|line| writeln!(out, "{}", style::context(line)))?;
     }
     incomplete(&report.incomplete, view, out)
 }

@@ -218,7 +218,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
     }
     if let Some(pod) = outcome.failures.first().and_then(|failure| failure.pod.as_ref()) {
         let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
-        hint("logs:", &command, view, out)?;
+        hint("logs", &command, view, out)?;
     }
     if !outcome.leaked.is_empty() {
         let text = format!(
@@ -234,10 +234,10 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
         let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
         paragraph(&text, style::moving, view, out)?;
         let label = Command::kubectl(&["label", "node"]).name(node).name(format!("{SKIP_LABEL}-"));
-        hint("to update it:", &label, view, out)?;
+        hint("to update it", &label, view, out)?;
     }
     outcome.way_out.iter().try_for_each(|fix| match &fix.command {
-        Some(command) => hint(&format!("{}:", fix.advice), command, view, out),
+        Some(command) => hint(&fix.advice, command, view, out),
         None => Ok(()),
     })
 }

@@ -182,10 +182,9 @@ fn cause(cause: &Cause, now: Timestamp, view: &View) -> [String; 2] {
 /// Returns the lines of each way out. Commands are broken so that they can still be pasted.
 fn way_out(fixes: &[Fix], view: &View) -> Vec<Vec<String>> {
     let lines = |fix: &Fix| {
-        let Some(command) = fix.command.as_ref().map(|command| view.command(command)) else {
-            return wrap(&view.show(&fix.advice), view.width);
-        };
-        let advice = format!("{}:", view.show(&fix.advice));
+        let (advice, command) = view.suggest(fix);
+        let Some(command) = command else { return wrap(&advice, view.width) };
+        let advice = format!("{advice}:");
         if columns(&advice) + 1 + columns(&command) <= view.width {
             return vec![format!("{advice} {command}")];
         }

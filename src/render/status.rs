@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 
-use super::coverage::{incomplete, stale_status};
+use super::coverage::{incomplete, stale_status, what_to_do};
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
@@ -129,7 +129,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
             let name =
                 if rollout.api_version == "apps/v1" { rollout.name.clone() } else { format!("ads/{}", rollout.name) };
             let command = Some(accept.namespace(&rollout.namespace).name(name));
-            fix(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "", view, out)?;
+            what_to_do(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "", view, out)?;
         }
     }
     let head = view.show(&headline(rollout, now));
@@ -148,21 +148,23 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
         paragraph(&text, view, out)?;
     }
     for concern in rollout.concerns.iter().filter(|_| rollout.verdict != Verdict::Deleting) {
-        fix(&concern.fix, "", view, out)?;
+        what_to_do(&concern.fix, "", view, out)?;
     }
     causes(rollout, now, view, out)?;
-    let mut remarks: Vec<String> = Vec::new();
-    remarks.extend(rollout.suspect.as_ref().and_then(|suspect| suspicion(rollout, suspect)));
-    remarks.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
+    let mut texts: Vec<String> = Vec::new();
+    texts.extend(rollout.suspect.as_ref().and_then(|suspect| suspicion(rollout, suspect)));
+    texts.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
     if !is_settled {
-        remarks.extend(next(rollout, view));
-        remarks.extend(outdated(rollout, view));
+        texts.extend(next(rollout, view));
+        texts.extend(outdated(rollout, view));
     }
+    let mut remarks: Vec<Fix> = texts.into_iter().map(|advice| Fix { advice, command: None }).collect();
     remarks.extend(by_generation(rollout, view));
     remarks.extend(other_troubles(rollout));
     if !remarks.is_empty() {
         writeln!(out)?;
-        remarks.iter().try_for_each(|remark| paragraph(remark, view, out))?;
+        let mut lines = remarks.iter().flat_map(|remark| wrap_fix(remark, view, view.width));
+        lines.try_for_each(|line| writeln!(out, "{line}"))?;
     }
     if remarks.is_empty() && !rollout.way_out.is_empty() {
         writeln!(out)?;
@@ -354,7 +356,7 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
             writeln!(out, "    {line}")?;
         }
         if !cause.passing || !cause.code.takes_time() {
-            fix(&cause.fix, "    ", view, out)?;
+            what_to_do(&cause.fix, "    ", view, out)?;
         }
     }
     Ok(())
@@ -372,16 +374,6 @@ fn compared(rollout: &RolloutStatus, cause: &Cause) -> String {
         (new, all) if new == all => format!("; all on revision {}", revision.number),
         (new, _) => format!("; {new} on revision {}", revision.number),
     }
-}
-
-fn fix(fix: &Fix, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let arrow = view.arrow();
-    let width = view.width.saturating_sub(indent.len() + columns(arrow) + 1);
-    for (index, line) in wrap_fix(fix, view, width).iter().enumerate() {
-        let lead = if index == 0 { arrow.to_owned() } else { " ".repeat(columns(arrow)) };
-        writeln!(out, "{indent}{lead} {line}")?;
-    }
-    Ok(())
 }
 
 /// Returns what is likely to blame, with the numbers that say so.
@@ -443,29 +435,30 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
 }
 
 /// Returns the warning about pods that count as updated and are not.
-fn by_generation(rollout: &RolloutStatus, view: &View) -> Option<String> {
+fn by_generation(rollout: &RolloutStatus, view: &View) -> Option<Fix> {
     let nodes = &rollout.counted_by_generation;
-    let verb = if nodes.len() == 1 { "was" } else { "were" };
-    let restart = Command::kubectl(&["ds", "restart"]).namespace(&rollout.namespace).name(&rollout.name);
-    (!nodes.is_empty()).then(|| {
-        format!(
-            "Warning: {} on {} {verb} created from another template and may run another image; the controller counts {} \
-             as updated because the label pod-template-generation matches. To replace {0}: {restart}",
-            if nodes.len() == 1 { "the pod" } else { "the pods" },
+    let (pods, verb, them) = if nodes.len() == 1 { ("the pod", "was", "it") } else { ("the pods", "were", "them") };
+    (!nodes.is_empty()).then(|| Fix {
+        advice: format!(
+            "Warning: {pods} on {} {verb} created from another template and may run another image; the controller \
+             counts {them} as updated because the label pod-template-generation matches. To replace {them}",
             view.names(nodes, 20),
-            if nodes.len() == 1 { "it" } else { "them" },
-        )
+        ),
+        command: Some(Command::kubectl(&["ds", "restart"]).namespace(&rollout.namespace).name(&rollout.name)),
     })
 }
 
 /// Returns the problems that do not hold the rollout up, and what shows them.
-fn other_troubles(rollout: &RolloutStatus) -> Option<String> {
+fn other_troubles(rollout: &RolloutStatus) -> Option<Fix> {
     let troubles: Vec<String> =
         rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)).collect();
     let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace).name(&rollout.name);
-    // It takes no Advanced DaemonSets.
-    let see = if rollout.api_version == "apps/v1" { format!(" (see {coverage})") } else { String::new() };
-    (!troubles.is_empty()).then(|| format!("Other problems: {}{see}", troubles.join(", ")))
+    let troubles = troubles.join(", ");
+    (!troubles.is_empty()).then(|| match rollout.api_version == "apps/v1" {
+        true => Fix { advice: format!("Other problems, {troubles}; to see them"), command: Some(coverage) },
+        // Coverage takes no Advanced DaemonSets.
+        false => Fix { advice: format!("Other problems: {troubles}"), command: None },
+    })
 }
 
 /// Returns what the controller does next.
@@ -511,8 +504,8 @@ fn way_out(fixes: &[Fix], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let lines: Vec<(String, Option<String>)> = fixes
         .iter()
         .map(|fix| {
-            let command = fix.command.as_ref().map(|command| view.command(command));
-            (format!("{}:", view.show(&fix.advice)), command)
+            let (advice, command) = view.suggest(fix);
+            (format!("{advice}:"), command)
         })
         .collect();
     let widest = lines.iter().map(|(advice, _)| columns(advice)).max().unwrap_or(0);

@@ -29,9 +29,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 /// Breaks a fix into lines of at most `width` columns. A command that has no room after the advice is a line of
 /// its own and stays whole, so that it can be copied.
 pub fn wrap_fix(fix: &Fix, view: &View, width: usize) -> Vec<String> {
-    let advice = view.show(&fix.advice);
-    let Some(command) = &fix.command else { return wrap(&advice, width) };
-    let command = view.command(command);
+    let (advice, command) = view.suggest(fix);
+    let Some(command) = command else { return wrap(&advice, width) };
     let line = format!("{advice}: {command}");
     if columns(&line) <= width {
         return vec![line];

@@ -1,7 +1,7 @@
 //! The width of the terminal, which characters it can show, and which flags suggested commands need.
 
 use super::text::some_of;
-use crate::report::fix::Command;
+use crate::report::fix::{Command, Fix, Origin};
 
 /// What a renderer must know about the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub struct View {
     pub all_names: bool,
     /// Whether only ASCII characters can be shown.
     pub ascii: bool,
-    /// The flags that lead a suggested command to the same cluster, as the same user.
-    pub connection_flags: &'static [String],
+    /// Where the reports come from that are shown, which suggested commands have to lead back to, if known.
+    pub origin: Option<&'static Origin>,
 }
 
 /// The width in columns if it is unknown, as in a pipe.
@@ -32,7 +32,7 @@ impl View {
             limit: width,
             all_names: false,
             ascii,
-            connection_flags: &[],
+            origin: None,
         }
     }
 
@@ -63,9 +63,24 @@ impl View {
         if self.ascii { "<- this" } else { "← this" }
     }
 
-    /// Returns a suggested command, sanitized.
-    pub fn command(&self, command: &Command) -> String {
-        self.show(&command.clone().switches(self.connection_flags).to_string())
+    /// Completes what is suggested, so that it does not reach another cluster unnoticed.
+    pub fn complete(&self, fix: &mut Fix) {
+        if let Some(origin) = self.origin {
+            origin.complete(fix);
+        }
+    }
+
+    /// Returns the advice of a fix, and its command to paste.
+    pub fn suggest(&self, fix: &Fix) -> (String, Option<String>) {
+        let mut fix = fix.clone();
+        self.complete(&mut fix);
+        (self.show(&fix.advice), fix.command.map(|command| command.quoted(self.ascii)))
+    }
+
+    /// Returns a suggested command after what it is for.
+    pub fn command(&self, advice: &str, command: &Command) -> String {
+        let (advice, command) = self.suggest(&Fix { advice: advice.to_owned(), command: Some(command.clone()) });
+        format!("{advice}: {}", command.unwrap_or_default())
     }
 
     /// Sanitizes text, and escapes non-ASCII characters if the terminal cannot show them.
@@ -93,13 +108,16 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::View;
-    use crate::report::fix::Command;
+    use crate::report::fix::{Command, Origin};
 
     #[test]
-    fn a_suggested_command_goes_to_the_same_cluster() {
-        let flags = ["--context".to_owned(), "prod ctx".to_owned()].to_vec();
-        let view = View { connection_flags: flags.leak(), ..View::new(None, false) };
-        let command = Command::kubectl(&["ds", "undo"]).namespace("team").name("--agent");
-        assert_eq!(view.command(&command), "kubectl ds undo -n team --context 'prod ctx' -- --agent");
+    fn a_suggested_command_is_quoted_for_the_terminal() {
+        let origin = Box::leak(Box::new(Origin::Cluster(Command::default().flag("--context", "größe"))));
+        let shown = |ascii| {
+            let view = View { origin: Some(origin), ..View::new(None, ascii) };
+            view.command("to undo", &Command::kubectl(&["ds", "undo"]).namespace("team").name("--agent"))
+        };
+        assert_eq!(shown(false), "to undo: kubectl ds undo -n team --context 'größe' -- --agent");
+        assert_eq!(shown(true), r"to undo: kubectl ds undo -n team --context $'\147r\303\266\303\237e' -- --agent");
     }
 }

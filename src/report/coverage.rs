@@ -33,6 +33,16 @@ pub struct CoverageReport {
 
 impl super::Report for CoverageReport {
     const ROWS: Option<&'static str> = Some("daemonSets");
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        for daemon_set in &mut self.daemon_sets {
+            let DaemonSetCoverage { concerns, nodes, groups, not_eligible_groups, common_causes, .. } = daemon_set;
+            let reasons = concerns.iter_mut().chain(nodes.iter_mut().flat_map(|node| &mut node.reasons));
+            reasons.for_each(|reason| visit(&mut reason.fix));
+            groups.iter_mut().chain(not_eligible_groups).for_each(|group| visit(&mut group.fix));
+            common_causes.iter_mut().flat_map(|cause| &mut cause.fixes).for_each(&mut *visit);
+        }
+    }
 }
 
 /// The state of a node, and how many DaemonSets it should run pods of.

@@ -12,43 +12,73 @@ use crate::encode::shell::quote;
 pub struct Fix {
     /// What to do.
     pub advice: String,
-    /// A kubectl command for it, quoted for a POSIX shell; absent if there is none that is safe to paste.
+    /// A kubectl command for it, quoted for bash and zsh; absent if there is none that is safe to paste.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub command: Option<Command>,
 }
 
 /// A kubectl command whose arguments may come from the cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
-    arguments: Vec<String>,
+    arguments: Vec<Word>,
     names: Vec<String>,
+}
+
+/// One word of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Word {
+    Text(String),
+    /// Text around a shell variable that the user has to set. A command with one that is not set, or empty, does not run.
+    Variable {
+        before: String,
+        name: &'static str,
+        after: String,
+    },
 }
 
 impl Command {
     /// Starts a command with its verb, resource and flags.
     pub fn kubectl(arguments: &[&str]) -> Self {
-        Command { arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(), names: Vec::new() }
+        Command { arguments: arguments.iter().copied().map(text).collect(), names: Vec::new() }
     }
 
     /// Adds a flag and its value.
     #[must_use]
     pub fn flag(mut self, flag: &str, value: impl Into<String>) -> Self {
-        self.arguments.extend([flag.to_owned(), value.into()]);
+        match value.into() {
+            // It would be read as a flag.
+            value if value.starts_with('-') => self.arguments.push(Word::Text(format!("{flag}={value}"))),
+            value => self.arguments.extend([text(flag), Word::Text(value)]),
+        }
+        self
+    }
+
+    /// Adds a flag whose value the user has to set as a shell variable: it is secret, or not known.
+    #[must_use]
+    pub fn variable(self, flag: &str, name: &'static str) -> Self {
+        self.partly_variable(flag, "", name, "")
+    }
+
+    /// Adds a flag, a part of whose value the user has to set as a shell variable.
+    #[must_use]
+    pub fn partly_variable(mut self, flag: &str, before: &str, name: &'static str, after: &str) -> Self {
+        let (before, after) = (before.to_owned(), after.to_owned());
+        self.arguments.extend([text(flag), Word::Variable { before, name, after }]);
         self
     }
 
     /// Adds a flag without a value.
     #[must_use]
     pub fn switch(mut self, flag: &str) -> Self {
-        self.arguments.push(flag.to_owned());
+        self.arguments.push(text(flag));
         self
     }
 
-    /// Adds flags with their values.
+    /// Adds the flags of another command.
     #[must_use]
-    pub fn switches(mut self, flags: &[String]) -> Self {
-        self.arguments.extend_from_slice(flags);
+    pub fn with(mut self, flags: &Command) -> Self {
+        self.arguments.extend_from_slice(&flags.arguments);
         self
     }
 
@@ -64,17 +94,51 @@ impl Command {
         self.names.push(name.into());
         self
     }
+
+    /// Returns the command for a shell, optionally in ASCII only.
+    pub fn quoted(&self, ascii: bool) -> String {
+        // After `--` kubectl takes no argument for a flag.
+        let separator = self.names.iter().any(|name| name.starts_with('-')).then(|| "--".to_owned());
+        let arguments = self.arguments.iter().map(|word| match word {
+            Word::Text(text) => quote(text, ascii).into_owned(),
+            Word::Variable { before, name, after } => {
+                let around = |text: &str| if text.is_empty() { String::new() } else { quote(text, ascii).into_owned() };
+                format!("{}\"${{{name}:?}}\"{}", around(before), around(after))
+            }
+        });
+        let names = self.names.iter().map(|name| quote(name, ascii).into_owned());
+        let words: Vec<String> =
+            ["kubectl".to_owned()].into_iter().chain(arguments).chain(separator).chain(names).collect();
+        words.join(" ")
+    }
+
+    /// Returns the words before the names that are the same for every user and cluster.
+    fn verbs(&self) -> (&str, &str) {
+        let word = |index| match self.arguments.get(index) {
+            Some(Word::Text(word)) => word.as_str(),
+            Some(Word::Variable { .. }) | None => "",
+        };
+        (word(0), word(1))
+    }
+
+    /// Returns whether this program can run it on a dump.
+    fn reads_dumps(&self) -> bool {
+        matches!(self.verbs(), ("ds", "coverage" | "list" | "status" | "history"))
+    }
+
+    /// Returns whether it may change something in a cluster.
+    fn is_change(&self) -> bool {
+        !matches!(self.verbs(), ("ds", "snapshot") | ("describe" | "get" | "logs", _)) && !self.reads_dumps()
+    }
+}
+
+fn text(word: &str) -> Word {
+    Word::Text(word.to_owned())
 }
 
 impl fmt::Display for Command {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("kubectl")?;
-        // After `--` kubectl takes no argument for a flag.
-        let separator = self.names.iter().any(|name| name.starts_with('-')).then_some("--");
-        let arguments = self.arguments.iter().map(String::as_str).chain(separator);
-        arguments
-            .chain(self.names.iter().map(String::as_str))
-            .try_for_each(|word| write!(formatter, " {}", quote(word)))
+        formatter.write_str(&self.quoted(false))
     }
 }
 
@@ -84,9 +148,33 @@ impl Serialize for Command {
     }
 }
 
+/// Where a report comes from, so that the commands that it suggests lead back there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A cluster, with the flags that lead to it, as the same user.
+    Cluster(Command),
+    /// A dump, with the flags that read it again.
+    Dump(Command),
+}
+
+impl Origin {
+    /// Completes what is suggested, so that it does not reach another cluster unnoticed.
+    pub fn complete(&self, fix: &mut Fix) {
+        let Some(command) = &mut fix.command else { return };
+        match self {
+            Origin::Cluster(flags) => *command = std::mem::take(command).with(flags),
+            Origin::Dump(flags) if command.reads_dumps() => *command = std::mem::take(command).with(flags),
+            Origin::Dump(_) if command.is_change() => {
+                fix.advice.push_str(" (current context, not the dump)");
+            }
+            Origin::Dump(_) => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Command;
+    use super::{Command, Fix, Origin};
 
     #[test]
     fn names_from_the_cluster_stay_arguments() {
@@ -94,5 +182,46 @@ mod tests {
         assert_eq!(describe("agent-x"), "kubectl describe pod -n 'a b' agent-x");
         assert_eq!(describe("--all"), "kubectl describe pod -n 'a b' -- --all");
         assert_eq!(describe("x; reboot"), "kubectl describe pod -n 'a b' 'x; reboot'");
+    }
+
+    #[test]
+    fn values_stay_values_and_unknown_ones_have_to_be_set() {
+        let command = Command::kubectl(&["get"]).flag("--context", "-prod").variable("--token", "TOKEN");
+        let command = command.partly_variable("--server", "https://", "USER_INFO", "@a b");
+        assert_eq!(
+            command.to_string(),
+            r#"kubectl get '--context=-prod' --token "${TOKEN:?}" --server https://"${USER_INFO:?}"'@a b'"#
+        );
+    }
+
+    #[test]
+    fn what_is_suggested_leads_back_to_where_the_report_comes_from() {
+        let suggested = |origin: &Origin, arguments: &[&str]| {
+            let mut fix = Fix { advice: "try".to_owned(), command: Some(Command::kubectl(arguments).name("agent")) };
+            origin.complete(&mut fix);
+            format!("{}: {}", fix.advice, fix.command.unwrap())
+        };
+        let cluster = Origin::Cluster(Command::default().flag("--context", "prod"));
+        let dump = Origin::Dump(Command::default().flag("--from", "a b.json"));
+        for (arguments, in_cluster, in_dump) in [
+            (
+                &["ds", "undo"][..],
+                "try: kubectl ds undo --context prod agent",
+                "try (current context, not the dump): kubectl ds undo agent",
+            ),
+            (
+                &["ds", "status"],
+                "try: kubectl ds status --context prod agent",
+                "try: kubectl ds status --from 'a b.json' agent",
+            ),
+            (&["describe", "pod"], "try: kubectl describe pod --context prod agent", "try: kubectl describe pod agent"),
+            (
+                &["delete", "pod"],
+                "try: kubectl delete pod --context prod agent",
+                "try (current context, not the dump): kubectl delete pod agent",
+            ),
+        ] {
+            assert_eq!((&*suggested(&cluster, arguments), &*suggested(&dump, arguments)), (in_cluster, in_dump));
+        }
     }
 }

@@ -73,6 +73,10 @@ pub(crate) enum Subcommand {
     Partition,
     /// `undo`.
     Undo,
+    /// `status`.
+    Status,
+    /// `history`.
+    History,
 }
 
 impl DaemonSetName {
@@ -83,6 +87,8 @@ impl DaemonSetName {
             Subcommand::Resume => "resume",
             Subcommand::Partition => "partition",
             Subcommand::Undo => "undo",
+            Subcommand::Status => "status",
+            Subcommand::History => "history",
         };
         Command::kubectl(&["ds", subcommand]).namespace(&self.namespace).name(self.short())
     }

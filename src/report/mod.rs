@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use fix::Fix;
+
 pub(crate) mod age;
 pub mod change;
 pub mod common_cause;
@@ -22,6 +24,9 @@ pub mod what_if;
 pub trait Report: Serialize {
     /// The field whose elements are the rows of a table that the user defines; `None` if the report is the only row.
     const ROWS: Option<&'static str>;
+
+    /// Calls a function with everything that the report suggests.
+    fn suggestions(&mut self, _visit: &mut dyn FnMut(&mut Fix)) {}
 }
 
 impl Report for serde_json::Value {

@@ -90,6 +90,15 @@ pub struct Prepull {
     pub job: serde_json::Value,
 }
 
+impl super::Report for PartitionReport {
+    const ROWS: Option<&'static str> = None;
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
+        self.outcome.way_out.iter_mut().for_each(visit);
+    }
+}
+
 impl PartitionReport {
     /// Returns whether the stage was stopped before anything was changed, because images could not be pulled.
     pub(crate) fn is_stopped_by_prepull(&self) -> bool {

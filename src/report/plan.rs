@@ -43,7 +43,7 @@ pub struct ChangePlan {
     /// What the change means for this cluster; absent if the template of an Advanced DaemonSet is changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
-    /// The command that restores the values before the change, quoted for a POSIX shell; only for
+    /// The command that restores the values before the change, quoted for bash and zsh; only for
     /// `set`, `pause` and `resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -58,6 +58,17 @@ pub struct ChangePlan {
     pub pods_left: Vec<PodLeft>,
     /// The outcome.
     pub outcome: Outcome,
+}
+
+impl super::Report for ChangePlan {
+    const ROWS: Option<&'static str> = None;
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
+        let mut revert = Fix { advice: String::new(), command: self.revert.take() };
+        visit(&mut revert);
+        self.revert = revert.command;
+    }
 }
 
 /// What a plan does.

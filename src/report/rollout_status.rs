@@ -29,6 +29,14 @@ pub struct RolloutStatusReport {
 
 impl super::Report for RolloutStatusReport {
     const ROWS: Option<&'static str> = Some("daemonSets");
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        for RolloutStatus { causes, concerns, way_out, .. } in &mut self.daemon_sets {
+            causes.iter_mut().for_each(|cause| visit(&mut cause.fix));
+            concerns.iter_mut().for_each(|concern| visit(&mut concern.fix));
+            way_out.iter_mut().for_each(&mut *visit);
+        }
+    }
 }
 
 /// How far a rollout is.

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Report;
 use super::coverage::{Incomplete, ReasonGroup};
+use super::fix::Fix;
 use super::plan::Warning;
 use super::reason::Reason;
 
@@ -20,8 +22,12 @@ pub struct WhatIfReportList {
     pub items: Vec<WhatIfReport>,
 }
 
-impl super::Report for WhatIfReportList {
+impl Report for WhatIfReportList {
     const ROWS: Option<&'static str> = Some("items");
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        self.items.iter_mut().for_each(|report| report.suggestions(visit));
+    }
 }
 
 /// What would change if a manifest were applied.
@@ -78,8 +84,16 @@ pub struct WhatIfReport {
     pub nodes: Vec<NodeChange>,
 }
 
-impl super::Report for WhatIfReport {
+impl Report for WhatIfReport {
     const ROWS: Option<&'static str> = None;
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        let WhatIfReport { warnings, loses, does_not_fit, not_eligible, nodes, .. } = self;
+        warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
+        let groups = loses.iter_mut().chain(does_not_fit).chain(not_eligible);
+        groups.for_each(|group| visit(&mut group.fix));
+        nodes.iter_mut().filter_map(|node| node.reason.as_mut()).for_each(|reason| visit(&mut reason.fix));
+    }
 }
 
 /// What of a manifest is previewed.

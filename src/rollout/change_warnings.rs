@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use crate::coverage::revisions::controller_of;
-use crate::difference::difference;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -163,8 +162,8 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let strategy = &daemon_set.spec.update_strategy;
     if Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force) {
-        let message = "the rollout is paused or partitioned: each pod stays as it is until `kubectl ds partition` \
-                       replaces it or `kubectl ds resume` restores the update strategy";
+        let message = "the rollout is paused or partitioned: each pod stays as it is until `partition` \
+                       replaces it or `resume` restores the update strategy";
         warn(WarningCode::OnDelete, message.to_owned());
     } else if *strategy == UpdateStrategy::OnDelete {
         let message = "the update strategy is OnDelete: the controller replaces no pod; each stays as it is until it \

@@ -81,9 +81,9 @@ pub(crate) fn resume(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned 
         Some(hold) if !hold.is_in_force => {
             Some("the update strategy is no longer OnDelete, so it is not changed".to_owned())
         }
-        None if !report.needed && is_on_delete => Some(
-            "it is not paused, and its update strategy is OnDelete: `kubectl ds set --type` changes that".to_owned(),
-        ),
+        None if !report.needed && is_on_delete => {
+            Some("it is not paused, and its update strategy is OnDelete, which `set --type` changes".to_owned())
+        }
         None if !report.needed => Some("it is not paused".to_owned()),
         _ => None,
     };
@@ -311,7 +311,7 @@ mod tests {
             (held(json!({}), "OnDelete"), true, ""),
             (advanced(&json!({"paused": true})), true, ""),
             (held(json!({}), "RollingUpdate"), true, "no longer OnDelete"),
-            (on_delete, false, "kubectl ds set --type"),
+            (on_delete, false, "`set --type` changes"),
             (advanced(&json!({})), false, "not paused"),
         ] {
             let plan = resumed(world);

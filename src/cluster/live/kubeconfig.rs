@@ -51,7 +51,7 @@ fn load_in(options: &ConnectOptions, service_account: &Path) -> Result<Target, C
     if cluster.server.is_empty() {
         if !context.cluster.is_empty() {
             return Err(ClusterError::config(format!("cluster {:?} has no server", context.cluster))
-                .hint("set it with `kubectl config set-cluster`, or give --server"));
+                .hint("set it in the kubeconfig, or give --server"));
         }
         if let Some(pod) = pod {
             (cluster, user) = pod.cluster_and_user(options, user);
@@ -224,7 +224,7 @@ fn nothing_configured(options: &ConnectOptions, config: &Kubeconfig, paths: &[Pa
     if !config.contexts.is_empty() {
         let existing: Vec<&str> = config.contexts.keys().map(String::as_str).collect();
         return ClusterError::config("the kubeconfig has no current context")
-            .hint(format!("choose one with --context or `kubectl config use-context`: {}", existing.join(", ")));
+            .hint(format!("choose one with --context: {}", existing.join(", ")));
     }
     let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let places = match (paths.as_slice(), options.variable("KUBECONFIG")) {
@@ -361,7 +361,7 @@ users:
         let folder = folder();
         assert_eq!(
             message(&load(&options(&folder, &["first"])).unwrap_err()),
-            "the kubeconfig has no current context | choose one with --context or `kubectl config use-context`: alpha"
+            "the kubeconfig has no current context | choose one with --context: alpha"
         );
         let absent = folder.path().join("absent").display().to_string();
         let error = load(&options(&folder, &["absent"])).unwrap_err();

@@ -33,6 +33,7 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
 use crate::report::coverage::NodeState;
+use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::keeps_failing;
 use crate::scheduling::rolling_update::allows_surge;
@@ -81,8 +82,9 @@ fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
         Finding::new(
             ReasonCode::Unexplained,
             format!("the dump has no pods of namespace {namespace}, so whether it has one is not known"),
-            "take a dump that includes them: `kubectl ds snapshot -A`",
+            "take a dump that includes them",
         )
+        .with_command(Command::kubectl(&["ds", "snapshot", "-A"]))
     } else {
         Finding::new(
             ReasonCode::Unexplained,

@@ -237,7 +237,9 @@ impl Run<'_> {
     /// Creates an event on the DaemonSet, so that others see who holds it and how to continue. It may be forbidden.
     pub(super) async fn tell(&self, io: &Io<'_>, reason: &str, type_: &str, message: &str) {
         let name = &self.report.daemon_set;
-        let who = io.variable("USER").or_else(|| io.variable("LOGNAME")).unwrap_or("unknown");
+        // Without a user, the field manager and the run are what the DaemonSet's managedFields and annotation say, too.
+        let by_run = || format!("{COMPONENT}, run {}", self.stage.run);
+        let who = io.variable("USER").or_else(|| io.variable("LOGNAME")).map_or_else(by_run, str::to_owned);
         let host = io.variable("HOSTNAME").map(|host| format!("@{host}")).unwrap_or_default();
         let time = self.clock.now();
         let status = name.command(Subcommand::Status);

@@ -20,6 +20,7 @@ use super::removed_nodes::removed_nodes;
 use super::status_counters;
 use super::tally::{Counted, Tally, counts_of_status, rows_by_value};
 use super::verdict::daemon_set_context::{Subject, strategy};
+use super::verdict::daemon_set_findings::selector_overlap;
 use super::verdict::eligibility::taint_text;
 use super::verdict::explain;
 use super::verdict::finding::Finding;
@@ -323,7 +324,13 @@ impl<'s, 'a> Walk<'s, 'a> {
             current_revision: subject.current_hash.map(str::to_owned),
             strategy: strategy(&daemon_set.spec.update_strategy),
             status,
-            concerns: subject.concerns.iter().map(Finding::reason).chain(warnings).collect(),
+            concerns: subject
+                .concerns
+                .iter()
+                .chain(&selector_overlap(subject.index, daemon_set))
+                .map(Finding::reason)
+                .chain(warnings)
+                .collect(),
             removed_nodes: options.is_every_node().then(|| removed_nodes(subject.index, daemon_set)).flatten(),
             common_causes: common_cause::of(subject, &observations),
             groups: groups.into_report(),

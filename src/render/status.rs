@@ -84,9 +84,10 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
         words.push(format!("{} on an older revision", count(rollout.counts.outdated.unwrap_or(0), "node")));
     }
     words.extend(rollout.hold.as_ref().map(held_in_short));
-    if rollout.verdict == Verdict::Complete {
+    if matches!(rollout.verdict, Verdict::Complete | Verdict::Unknown) {
         words.extend(rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)));
-        words.extend((rollout.counts.desired == Some(0)).then(|| "no eligible node".to_owned()));
+        let is_complete = rollout.verdict == Verdict::Complete;
+        words.extend((is_complete && rollout.counts.desired == Some(0)).then(|| "no eligible node".to_owned()));
     }
     words
 }
@@ -160,7 +161,8 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
     }
     let mut remarks: Vec<Fix> = texts.into_iter().map(|advice| Fix { advice, command: None }).collect();
     remarks.extend(by_generation(rollout, view));
-    remarks.extend(other_troubles(rollout));
+    // The headline has them if nothing else is known.
+    remarks.extend(other_troubles(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
     if !remarks.is_empty() {
         writeln!(out)?;
         let mut lines = remarks.iter().flat_map(|remark| wrap_fix(remark, view, view.width));
@@ -271,7 +273,12 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             let why = rollout.concerns.first().map(|concern| format!(": {}", concern.message)).unwrap_or_default();
             format!("{name} is {}{why}", phrase(rollout.verdict))
         }
-        Verdict::Unknown => format!("{name}: rollout status unknown"),
+        Verdict::Unknown => {
+            let troubles: Vec<String> =
+                rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)).collect();
+            let troubles = if troubles.is_empty() { String::new() } else { format!("; {}", troubles.join(", ")) };
+            format!("{name}: rollout status unknown{troubles}")
+        }
     }
 }
 

@@ -230,6 +230,8 @@ pub enum WarningCode {
     CreationRefused,
     /// Pods that are deleted are not recreated, because their nodes are not eligible.
     NotRecreated,
+    /// Another run has not finished its stage, and stops if its client still runs.
+    OtherRun,
     /// A revision has removed most of the nodes within the last day, and they stay removed.
     NodesRemoved,
 }

@@ -67,6 +67,8 @@ named_values! {
         ControllerNotObserved,
         /// The selector selects all pods, which the controller rejects.
         SelectingAll,
+        /// The selector also selects the pods of another DaemonSet.
+        SelectorOverlap,
         /// The DaemonSet is being deleted.
         DaemonSetDeleting,
         /// A resource quota denied the pod.
@@ -197,6 +199,7 @@ impl ReasonCode {
             | ReasonCode::OrphanedTarget => Class::Node,
             ReasonCode::ControllerNotObserved
             | ReasonCode::SelectingAll
+            | ReasonCode::SelectorOverlap
             | ReasonCode::DaemonSetDeleting
             | ReasonCode::QuotaExceeded
             | ReasonCode::WebhookUnavailable

@@ -238,12 +238,12 @@ impl Live {
     }
 }
 
-/// Notes that the API server returned no nodes, if the status of a DaemonSet counts some.
+/// Notes that the API server returned no nodes, if the status of a DaemonSet counts some and nothing else says why.
 pub(super) fn note_missing_nodes(snapshot: &mut Snapshot) {
     let is_counted = snapshot.daemon_sets_of_any_flavor().any(|one| one.status.desired_number_scheduled > 0);
     let gap = Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned };
     snapshot.gaps.retain(|known| *known != gap);
-    if snapshot.nodes.is_empty() && is_counted {
+    if snapshot.nodes.is_empty() && is_counted && snapshot.gap(Kind::Nodes, "").is_none() {
         snapshot.gaps.push(gap);
     }
 }
@@ -301,4 +301,28 @@ pub(super) async fn pods_on(
         Err(error) => return Err(error),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::note_missing_nodes;
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
+
+    #[test]
+    fn nodes_that_are_forbidden_are_not_said_to_be_none() {
+        let causes = |cause: Option<GapCause>| {
+            let mut snapshot = Snapshot::empty("2026-03-01T12:00:00Z".parse().unwrap());
+            let daemon_set = json!({"metadata": {"name": "a"}, "status": {"desiredNumberScheduled": 3}});
+            snapshot.daemon_sets.push(DaemonSet::from_object(daemon_set).unwrap());
+            snapshot.gaps.extend(cause.map(|cause| Gap { kind: Kind::Nodes, namespace: None, cause }));
+            note_missing_nodes(&mut snapshot);
+            snapshot.gaps.into_iter().map(|gap| gap.cause).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(None), [GapCause::NoneReturned]);
+        let forbidden = GapCause::Forbidden("list nodes".to_owned());
+        assert_eq!(causes(Some(forbidden.clone())), [forbidden]);
+    }
 }

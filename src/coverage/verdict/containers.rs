@@ -3,10 +3,13 @@
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, describe_pod, edit, logs};
 use super::sentence::Sentence;
+use crate::coverage::revisions::name_of;
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
+use crate::model::template::Template;
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
+use crate::report::history::Subcommand;
 use crate::report::reason::ReasonCode;
 
 /// For how many seconds after a restart the last termination counts as the current problem.
@@ -154,8 +157,30 @@ fn image_pull_failed(
     if !cause.is_empty() {
         message = message.words(": ").value(cause);
     }
-    let advice = "correct the image, or add imagePullSecrets for its registry";
-    Some(Finding::new(ReasonCode::ImagePullFailed, message, advice).with_command(edit(subject.daemon_set)))
+    let finding = |message, advice: String| Finding::new(ReasonCode::ImagePullFailed, message, advice);
+    if let Some((revision, works)) = image_of_revision(subject, &container.image) {
+        let name = name_of(subject.daemon_set);
+        let undo = name.command(Subcommand::Undo).flag("--to-revision", works.to_string());
+        let message = message.words(format!("; revision {revision} changed the image"));
+        return Some(
+            finding(message, format!("correct the image, or roll back to revision {works}")).with_command(undo),
+        );
+    }
+    let advice = "correct the image, or add imagePullSecrets for its registry".to_owned();
+    Some(finding(message, advice).with_command(edit(subject.daemon_set)))
+}
+
+/// Returns the current revision if it has brought an image, and the one that works without it.
+fn image_of_revision(subject: &Subject, image: &str) -> Option<(i64, i64)> {
+    let revisions = subject.index.revisions(subject.daemon_set);
+    let has_it = |template: &Template| {
+        let lists =
+            ["containers", "initContainers"].into_iter().filter_map(|list| template.value()["spec"][list].as_array());
+        lists.flatten().any(|container| container["image"] == image)
+    };
+    let current = revisions.current().filter(|_| has_it(&revisions.live))?;
+    let (works, _) = revisions.proven().filter(|(_, template)| !has_it(template))?;
+    Some((current.number(), works.number()))
 }
 
 /// Finds a container that cannot be created from its configuration.

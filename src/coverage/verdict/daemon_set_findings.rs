@@ -70,6 +70,26 @@ fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
     ))
 }
 
+/// Finds other DaemonSets whose pods the selector selects, too. Each controller acts on the pods that it owns, but adopts those
+/// that have lost their owner, and whoever uses the selector acts on both.
+pub fn selector_overlap(index: &Index, daemon_set: &DaemonSet) -> Option<Finding> {
+    let selector = &daemon_set.spec.selector;
+    let is_other = |other: &&DaemonSet| {
+        other.metadata.namespace == daemon_set.metadata.namespace && other.metadata.name != daemon_set.metadata.name
+    };
+    let others = index.daemon_sets().into_iter().filter(is_other);
+    let overlapping: Vec<&str> = others
+        .filter(|other| !selector.is_empty() && selector.matches(&other.spec.template.metadata.labels))
+        .map(|other| other.metadata.name.as_str())
+        .collect();
+    let noun = if overlapping.len() == 1 { "DaemonSet" } else { "DaemonSets" };
+    (!overlapping.is_empty()).then(|| {
+        let message = format!("selector {selector} also selects the pods of {noun} {}", overlapping.join(", "));
+        let advice = "recreate one of them with labels of its own; a selector cannot be changed";
+        Finding::new(ReasonCode::SelectorOverlap, message, advice)
+    })
+}
+
 /// Finds that the controller has not observed the current spec.
 fn controller_not_observed<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Option<Finding> {
     let snapshot = index.snapshot;
@@ -154,5 +174,24 @@ mod tests {
                 .contains("finalizer")
         };
         assert_eq!((told(&[]), told(&["orphan"])), (false, true));
+    }
+
+    #[test]
+    fn daemon_sets_that_select_each_others_pods_are_named() {
+        let told = |labels: serde_json::Value, namespace: &str| {
+            let mut snapshot = world().node("a", json!({})).pod("agent-a", "a", json!({})).finish();
+            let mut other = snapshot.daemon_sets[0].object.clone();
+            other["metadata"]["name"] = json!("other");
+            other["metadata"]["namespace"] = json!(namespace);
+            other["metadata"]["uid"] = json!("other-uid");
+            other["spec"]["template"]["metadata"]["labels"] = labels;
+            snapshot.daemon_sets.push(crate::model::daemon_set::DaemonSet::from_object(other).unwrap());
+            let coverage = crate::coverage::walk::coverage(&snapshot, &crate::coverage::options::Options::default());
+            coverage.daemon_sets[0].concerns.iter().map(|concern| concern.message.clone()).collect::<Vec<_>>()
+        };
+        let overlap = ["selector app=agent also selects the pods of DaemonSet other"];
+        assert_eq!(told(json!({"app": "agent", "tier": "b"}), "default"), overlap);
+        assert_eq!(told(json!({"app": "other"}), "default"), [""; 0]);
+        assert_eq!(told(json!({"app": "agent"}), "elsewhere"), [""; 0]);
     }
 }

@@ -70,8 +70,15 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         return Finding::new(ReasonCode::StuckTerminating, message.words("; ").then(not_ready), advice)
             .with_command(describe_node(node));
     }
-    let message = message.words(", and its kubelet has not terminated it");
-    Finding::new(ReasonCode::StuckTerminating, message, "check the kubelet log on the node")
+    // The node counts as ready until its lease expires.
+    let posted = node.and_then(|node| node.condition("Ready")?.last_heartbeat_time.get());
+    let posted = posted.map_or_else(Sentence::new, |at| {
+        Sentence::from(", last posted ").age(seconds_between(at, subject.index.now())).words(" ago")
+    });
+    let message = message
+        .words(", and its kubelet has not terminated it: it may be down already, although the node is still Ready")
+        .then(posted);
+    Finding::new(ReasonCode::StuckTerminating, message, "check the kubelet and the network of the node")
         .with_command(describe_pod(pod))
 }
 
@@ -123,5 +130,17 @@ mod tests {
             assert_eq!(told("False", reason), None);
         }
         assert_eq!(told("True", "NewReason").as_deref(), Some("NewReason"));
+    }
+
+    /// The node of a kubelet that is down is still Ready until its lease expires.
+    #[test]
+    fn a_pod_past_its_grace_period_says_that_the_kubelet_may_be_down() {
+        use crate::coverage::test_support::{at, world};
+        let conditions = json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": at("11:59:20"),
+            "lastTransitionTime": at("11:00:00")}]);
+        let overdue = json!({"metadata": {"deletionTimestamp": at("11:59:50")}});
+        let world = world().node("a", json!({"status": {"conditions": conditions}})).pod("agent-a", "a", overdue);
+        let message = world.only_node().reasons.remove(0).message;
+        assert!(message.contains("it may be down already") && message.ends_with("last posted 40s ago"), "{message}");
     }
 }

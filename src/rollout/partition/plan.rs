@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,12 +15,13 @@ use crate::coverage::revisions::{Revisions, name_of};
 use crate::coverage::strategy;
 use crate::difference::object;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
-use crate::model::hold::{Hold, live_strategy};
+use crate::model::hold::{Hold, RUN_ANNOTATION, live_strategy};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, PrepullJob};
+use crate::report::age::{format_age, seconds_between};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
 use crate::report::plan::{Warning, WarningCode};
@@ -246,6 +247,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         }
     }
     let mut warnings = warnings(revisions, request, keep, template.as_ref(), &object, snapshot)?;
+    warnings.extend(other_run(daemon_set, request, old, desired, snapshot.now));
     if !nodes.is_empty() || is_advanced {
         let replacement = Replacement {
             after: &after,
@@ -376,6 +378,24 @@ fn keep(amount: Amount, desired: usize) -> IntOrPercent {
 /// Returns the pace of a rolling update in a strategy, which the API server retains under OnDelete.
 fn pace(strategy: &Value) -> RollingUpdate {
     strategy.get("rollingUpdate").and_then(|rolling| RollingUpdate::deserialize(rolling).ok()).unwrap_or_default()
+}
+
+/// Warns that the stage of another run is not finished: its client stops as soon as this one begins, if it still runs.
+fn other_run(daemon_set: &DaemonSet, request: &Request, old: usize, desired: usize, now: Timestamp) -> Option<Warning> {
+    let stays = Hold::of(daemon_set).filter(|hold| hold.is_in_force)?.partition?;
+    let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| **run != request.run)?;
+    if old <= kept(stays, desired) {
+        return None;
+    }
+    let (began, process) = run.split_once(' ').unwrap_or((run, ""));
+    let began = began
+        .parse()
+        .map_or_else(|_| String::new(), |at| format!(", begun {} ago", format_age(seconds_between(at, now))));
+    let process = if process.is_empty() { String::new() } else { format!(" (process {process})") };
+    let message = format!(
+        "another run{process}{began}, has not finished its stage: if it still runs, it stops as soon as this one begins"
+    );
+    Some(Warning::new(WarningCode::OtherRun, message))
 }
 
 /// Returns what may revert the stage, and what it may break.
@@ -700,5 +720,33 @@ mod tests {
         after_stages(&mut report, &names(&["n4"]));
         assert_eq!((report.nodes, report.update, report.old), (names(&["n0", "n1"]), 2, 3));
         assert!(report.changes.is_empty() && report.warnings.is_empty());
+    }
+
+    /// Of two clients, the first one gives way: whoever starts the second one must know.
+    #[test]
+    fn a_run_that_has_not_finished_its_stage_is_named() {
+        let told = |partition: &str, run: &str| {
+            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/held-since": at("11:30:00"), "kubectl-ds/partition": partition, "kubectl-ds/run": run});
+            let patch = json!({"metadata": {"annotations": annotations},
+                "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            let mut world = world().daemon_set(patch).revision_of_image("hash1", 1, "agent:1");
+            for (number, hash) in ["hash1", "hash1", "hash2"].into_iter().enumerate() {
+                let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
+                let node = format!("n{number}");
+                let metadata = json!({"metadata": {"labels": labels}});
+                world = world.node(&node, json!({})).pod(&format!("agent-{number}"), &node, metadata);
+            }
+            let snapshot = world.finish();
+            let planned = plan(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), &request(0), &snapshot).unwrap();
+            let others = planned.report.warnings.into_iter().filter(|warning| warning.code == WarningCode::OtherRun);
+            others.map(|warning| warning.message).collect::<Vec<_>>()
+        };
+        let run = format!("{} 4711", at("11:59:00"));
+        let [message] = &told("1", &run)[..] else { panic!() };
+        assert!(message.starts_with("another run (process 4711), begun 60s ago, has not finished"), "{message}");
+        // Its stage is finished, or it is this run.
+        assert_eq!(told("2", &run), [""; 0]);
+        assert_eq!(told("1", "run 1"), [""; 0]);
     }
 }

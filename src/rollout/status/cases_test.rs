@@ -7,7 +7,7 @@ use crate::coverage::options::Options;
 use crate::coverage::revisions::Revisions;
 use crate::coverage::test_support::{World, at, world};
 use crate::coverage::walk::coverage;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutStatus, SuspectKind, Verdict};
@@ -928,4 +928,36 @@ fn a_pace_that_was_raised_for_a_blocked_rollout_is_offered_back_once_nothing_is_
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
         assert_eq!((status.verdict, commands), (verdict, expected.to_vec()), "{nodes:?}");
     }
+}
+
+/// Whoever must not read nodes may still see what the pods say.
+#[test]
+fn what_pods_say_is_told_even_if_nodes_could_not_be_read() {
+    let mut world = with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
+    for number in 0..5 {
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        world = world.unready_pod(&format!("agent-{number}"), &format!("n{number}"), crashes, json!({}));
+    }
+    let cause = GapCause::Forbidden("list nodes".to_owned());
+    world.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
+    let status = status(world);
+    let troubles: Vec<_> = status.other_troubles.iter().map(|trouble| (trouble.code, trouble.count)).collect();
+    assert_eq!((status.verdict, troubles), (Verdict::Unknown, vec![(ReasonCode::CrashLooping, 5)]));
+}
+
+/// The revision that brought a bad image is named where the pod is looked at, and how to leave it.
+#[test]
+fn an_image_that_cannot_be_pulled_names_the_revision_that_brought_it() {
+    let fix = |world: World, old_pod: bool| {
+        let waiting = json!({"state": {"waiting": {"reason": "ErrImagePull"}}});
+        let world = world.node("a", json!({})).unready_pod("agent-a", "a", waiting, json!({}));
+        let world = if old_pod { world.node("b", json!({})).pod("agent-b", "b", old()) } else { world };
+        let group = coverage(&world.finish(), &Options::default()).daemon_sets.remove(0).groups.remove(0);
+        (group.message.contains("revision 2 changed the image"), group.fix.command.unwrap().to_string())
+    };
+    let revisions = || with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
+    let undo = "kubectl ds undo -n default --to-revision 1 agent";
+    assert_eq!(fix(revisions(), true), (true, undo.to_owned()));
+    // No pod proves that another revision works.
+    assert_eq!(fix(revisions(), false), (false, "kubectl edit ds -n default agent".to_owned()));
 }

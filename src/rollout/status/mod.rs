@@ -161,7 +161,16 @@ fn status<'a>(
         // Counters are not held against nodes and pods that were not read.
         status_differences: if is_known { situation.coverage.status.differences.clone() } else { Vec::new() },
         counted_by_generation: if is_known { counted_by_generation(&situation, revisions) } else { Vec::new() },
-        other_troubles: if replaces { causes::other_troubles(&situation, &causes) } else { Vec::new() },
+        other_troubles: match verdict {
+            Verdict::Deleting => Vec::new(),
+            // What pods say is true, whatever could not be read; that their nodes do not exist is not known then.
+            Verdict::Unknown => {
+                let mut troubles = causes::other_troubles(&situation, &[]);
+                troubles.retain(|trouble| trouble.code != ReasonCode::OrphanedTarget);
+                troubles
+            }
+            _ => causes::other_troubles(&situation, &causes),
+        },
         map: map_label.filter(|_| situation.is_known).map(|label| node_map::node_map(&situation, label)),
         causes,
         suspect,

@@ -193,14 +193,8 @@ impl Dump {
         let (has_other_daemon_sets, found) = (objects.has_other_daemon_sets, found_kinds(&objects));
         let has_budgets = objects.kinds.contains(&Kind::PodDisruptionBudgets);
         let mut snapshot = self.snapshot(objects, &mut warnings);
-        let needs_daemon_sets = match &query.wanted {
-            // A manifest is held against the nodes.
-            Wanted::Coverage(scope) => !scope.admission,
-            Wanted::History(_) | Wanted::Change => true,
-            Wanted::Everything => false,
-        };
         let has_gap = snapshot.daemon_sets.is_empty() && snapshot.gaps.contains(&NO_DAEMON_SETS);
-        if has_gap && needs_daemon_sets && snapshot.advanced_daemon_sets.is_empty() {
+        if has_gap && query.wanted != Wanted::Everything && snapshot.advanced_daemon_sets.is_empty() {
             return Err(ClusterError::file(self.name(), format!("has no DaemonSet of apps/v1, only {found}")).hint(
                 match has_other_daemon_sets {
                     true => ASK_FOR_CURRENT_VERSION,

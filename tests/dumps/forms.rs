@@ -286,7 +286,10 @@ fn without_daemon_sets_in_a_dump_nothing_is_said_about_them() {
     let dump = list(&[node("a"), pod("x", "p", "ReplicaSet")]).to_string();
     let named = Query { names: vec!["agent".to_owned()], ..Query::default() };
     let history = Query { wanted: Wanted::History(PodsOf::All), ..Query::default() };
-    for query in [Query::default(), on_node("a"), named, history] {
+    // Whether the DaemonSet of a manifest exists is not known either.
+    let scope = CoverageScope { admission: true, ..CoverageScope::default() };
+    let manifest = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
+    for query in [Query::default(), on_node("a"), named, history, manifest] {
         assert_eq!(
             CommandError::from(ask(&dump, &query).unwrap_err()).to_string(),
             "standard input: has no DaemonSet of apps/v1, only nodes, pods\n\

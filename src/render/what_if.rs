@@ -114,7 +114,16 @@ fn all_groups(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Re
     if !report.does_not_start.is_empty() {
         groups("DOES NOT START", &report.does_not_start, view, out)?;
     }
-    groups("DOES NOT FIT", &report.does_not_fit, view, out)?;
+    let is_unknown = |node: &&NodeChange| {
+        node.fits.is_none() && matches!(node.change, PodChange::Gains | PodChange::Keeps | PodChange::Missing)
+    };
+    let unknown: Vec<String> = report.nodes.iter().filter(is_unknown).map(|node| node.name.clone()).collect();
+    if unknown.is_empty() || !report.does_not_fit.is_empty() {
+        groups("DOES NOT FIT", &report.does_not_fit, view, out)?;
+    }
+    if !unknown.is_empty() {
+        row("FIT UNKNOWN", &unknown, style::moving, view, out)?;
+    }
     if !report.not_eligible.is_empty() && report.loses.is_empty() {
         match report.eligible_then {
             0 => groups("NOT ELIGIBLE", &report.not_eligible, view, out)?,

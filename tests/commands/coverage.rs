@@ -91,3 +91,18 @@ fn no_line_of_a_pipe_has_thousands_of_names() {
     assert!(print(&["coverage", "-n", "monitoring", "agent-0", "-o", "wide"]).contains("node-1999"));
     assert!(print(&["coverage", "-n", "monitoring", "agent-0", "-o", "json"]).contains("node-1999"));
 }
+
+#[test]
+fn room_that_is_not_known_is_not_none() {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a", "uid": "u"}});
+    let none = json!({"apiVersion": "apps/v1", "kind": "DaemonSetList", "items": []});
+    let dump = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(dump.path(), format!("{node}{none}")).unwrap();
+    let manifest = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "x"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}},
+            "spec": {"containers": [{"name": "c", "image": "c:1"}]}}}});
+    let dump = dump.path().to_str().unwrap();
+    let ended = super::run_with_input(&["coverage", "-f", "-", "--from", dump], manifest.to_string().as_bytes());
+    assert!(ended.out.contains("FIT UNKNOWN       1   node-a"), "{}{}", ended.out, ended.err);
+    assert!(!ended.out.contains("DOES NOT FIT"), "{}", ended.out);
+}

@@ -71,7 +71,8 @@ fn previews_accept_and_reject_what_the_api_server_does() {
     cluster.create(&node.to_string());
     let dump = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [node]});
-    std::fs::write(dump.path(), list.to_string()).unwrap();
+    let none = json!({"apiVersion": "apps/v1", "kind": "DaemonSetList", "items": []});
+    std::fs::write(dump.path(), format!("{list}{none}")).unwrap();
     let kubeconfig = cluster.kubeconfig();
 
     let mut wrong = String::new();

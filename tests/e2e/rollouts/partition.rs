@@ -484,26 +484,34 @@ fn nodes_and_pods_that_change_in_the_middle_of_a_stage_are_counted() {
 fn a_lost_node_is_named_before_a_stage_and_the_others_can_be_updated_without_it() {
     let taints = json!([{"key": "example.com/lost", "effect": "NoSchedule"}]);
     (1..=4).for_each(|number| cluster().add_node(&format!("lost-{number}"), &json!({"drill": "lost"}), &taints));
+    // It tolerates the taints of a lost node, so that the node stays eligible.
     let template = json!({"spec": {"nodeSelector": {"drill": "lost"},
-        "tolerations": [{"key": "example.com/lost", "operator": "Exists"}]}});
+        "tolerations": [{"operator": "Exists"}]}});
     let original = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
     let workload = create_on(4, Api::Apps, &json!({"template": template, "updateStrategy": original}));
     let (api, control_plane) = (workload.cluster.api, &workload.cluster.control_plane);
     // Its kubelet is silent from now on.
     api.patch("/api/v1/nodes/lost-1", Patch::Merge, &json!({"metadata": {"labels": {"type": null}}}));
     let available = |workload: &Workload| workload.live()["status"]["numberAvailable"].as_u64().unwrap_or(0);
-    control_plane.wait_until("the pod counts as lost", || {
-        let mut node = api.get("/api/v1/nodes/lost-1");
-        let ready = node["status"]["conditions"].as_array_mut()?.iter_mut().find(|one| one["type"] == "Ready")?;
-        // The last heartbeat may have come afterwards.
+    let lost = pod_on(&workload, "lost-1").unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+    let lost = format!("/api/v1/namespaces/{}/pods/{lost}", workload.namespace);
+    // As the node controller leaves both after most of a minute.
+    let set_ready = |path: &str, status: &str| {
+        let mut object = api.get(path);
+        let conditions = object["status"]["conditions"].as_array_mut().unwrap();
+        let ready = conditions.iter_mut().find(|one| one["type"] == "Ready").unwrap();
         if ready["status"] == "True" {
             let now = format!("{:.0}", jiff::Timestamp::now());
-            super::workload::merge(ready, &json!({"status": "Unknown", "lastTransitionTime": now}));
-            let body = json!({"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
-                "status": {"conditions": node["status"]["conditions"]}});
-            let path = "/api/v1/nodes/lost-1/status";
-            let _ = api.request("PATCH", path, "application/merge-patch+json", &body.to_string());
+            super::workload::merge(ready, &json!({"status": status, "lastTransitionTime": now}));
+            let body = json!({"metadata": {"resourceVersion": object["metadata"]["resourceVersion"]},
+                "status": {"conditions": object["status"]["conditions"]}});
+            // A last heartbeat may come in between.
+            let _ = api.request("PATCH", &format!("{path}/status"), "application/merge-patch+json", &body.to_string());
         }
+    };
+    control_plane.wait_until("the pod counts as lost", || {
+        set_ready("/api/v1/nodes/lost-1", "Unknown");
+        set_ready(&lost, "False");
         (available(&workload) == 3).then_some(())
     });
 

@@ -185,7 +185,7 @@ fn change(random: &mut Random, object: &mut Value) {
         20 => {
             let grace = random.percent(50).then(|| json!(random.below(60)));
             set(pod, "terminationGracePeriodSeconds", grace);
-            let host = random.percent(50).then(|| json!(true));
+            let host = random.percent(50).then_some(json!(true));
             set(pod, "hostNetwork", host);
         }
         _ => {

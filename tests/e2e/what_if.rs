@@ -224,3 +224,29 @@ fn pods_that_would_not_start_are_counted_unless_the_manifest_creates_what_they_l
     let (_, _, ended) = preview(&[&new]);
     assert!(ended.err.contains("namespaces \"new\" not found"), "{}", ended.err);
 }
+
+#[test]
+fn a_conflict_of_managers_fails_as_the_apply_does_unless_it_is_forced() {
+    let cluster = ControlPlane::start(Options::api_server_only());
+    cluster.create(r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}"#);
+    let manifest = daemon_set().to_string();
+    let apply = ["apply", "--server-side", "-f", "-"];
+    assert!(cluster.try_kubectl(&apply, Some(&manifest)).status.success());
+    let edit = r#"{"spec": {"template": {"spec": {"containers": [{"name": "agent", "image": "agent:2"}]}}}}"#;
+    cluster.kubectl(&["patch", "ds", "agent", "--field-manager=editor", "-p", edit]);
+    assert!(complaint(&cluster.try_kubectl(&apply, Some(&manifest))).contains("conflict"), "kubectl refuses, too");
+    let kubeconfig = cluster.kubeconfig();
+    let preview =
+        |flags: &[&str]| preview(&[&["--kubeconfig", kubeconfig.to_str().unwrap()], flags].concat(), &manifest);
+    let refused = preview(&[]);
+    assert!(refused.code == Some(1) && refused.err.contains("conflict with \"editor\""), "{}", refused.err);
+    assert!(refused.err.contains("hint: ") && refused.err.contains("--force-conflicts"), "{}", refused.err);
+    for (flags, what) in
+        [(&["--force-conflicts"][..], "(kubectl apply --server-side)"), (&["--replace"], "(kubectl replace)")]
+    {
+        let ended = preview(flags);
+        let words = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(ended.code == Some(0), "{}", ended.err);
+        assert!(words.contains(&format!("all pods would be replaced {what}")), "{words}");
+    }
+}

@@ -276,6 +276,7 @@ impl PartitionArgs {
             verify,
             prepull,
             evict,
+            rolls_back: on_failure == OnFailure::Undo,
             delete_surge_pods,
             ..Request::new(stages[0], template, run)
         };

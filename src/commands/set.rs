@@ -151,7 +151,7 @@ fn refused(revisions: &Revisions<'_>, refusal: Refusal, view: &View) -> CommandE
         Refusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
                 .hint("resume it first")
-                .hint("while it is held, --max-unavailable of `kubectl ds partition` sets the budget of a run")
+                .hint("while it is held, --max-unavailable of `partition` sets the budget of a run")
         }
         Refusal::SurgePods(pods) => surge_pods(&pods, "delete the newer pods with --delete-surge-pods"),
         Refusal::Worse(warnings) => {

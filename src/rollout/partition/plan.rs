@@ -57,6 +57,8 @@ pub(crate) struct Request {
     pub(crate) prepull: bool,
     /// Whether pods are evicted, so that PodDisruptionBudgets hold.
     pub(crate) evict: bool,
+    /// Whether a gate that fails rolls the template and the updated nodes back.
+    pub(crate) rolls_back: bool,
     /// Whether the newer pod of nodes with two may be deleted.
     pub(crate) delete_surge_pods: bool,
     /// What names this client.
@@ -84,6 +86,7 @@ impl Request {
             verify: None,
             prepull: false,
             evict: false,
+            rolls_back: false,
             delete_surge_pods: false,
             run,
         }

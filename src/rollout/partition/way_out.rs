@@ -55,6 +55,7 @@ pub(crate) fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Comm
         ("--progress-deadline", seconds(gates.progress_deadline.as_secs(), PROGRESS_DEADLINE.as_secs())),
         ("--verify", request.verify.clone()),
         ("--wait-for-label", gates.wait_for_label.as_ref().map(ToString::to_string)),
+        ("--on-failure", request.rolls_back.then(|| "undo".to_owned())),
     ];
     let switches = [("--prepull", request.prepull), ("--evict", request.evict)];
     let command = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(again(&name, &request, "3").to_string(), "kubectl ds partition -n team agent 3");
         request.nodes = vec!["a".to_owned(), "b".to_owned()];
         request.verify = Some("curl $NODE".to_owned());
-        (request.prepull, request.evict) = (true, true);
+        (request.prepull, request.evict, request.rolls_back) = (true, true, true);
         request.max_unavailable = Some(IntOrPercent::Percent(10));
         request.gates.max_restarts = 2;
         request.gates.soak = SignedDuration::from_secs(90);
@@ -98,7 +99,7 @@ mod tests {
         assert_eq!(
             again(&name, &request, "3").to_string(),
             "kubectl ds partition -n team --nodes 'a,b' --max-unavailable '10%' --max-restarts 2 --soak 90s --progress-deadline 60s \
-             --verify 'curl $NODE' --wait-for-label 'ready=2' --prepull --evict agent 3"
+             --verify 'curl $NODE' --wait-for-label 'ready=2' --on-failure undo --prepull --evict agent 3"
         );
     }
 

@@ -23,15 +23,28 @@ pub enum ClusterError {
         /// Other namespaces that have an object of this name.
         elsewhere: Vec<String>,
     },
-    /// The server answered with an error.
-    #[error("Error from server ({reason}): {message}")]
+    /// The API server answered with an error.
+    #[error("Error from server{}: {message}", in_parentheses(reason))]
     Api {
         /// The HTTP status.
         code: u16,
-        /// The API's word for it, such as `Forbidden`.
+        /// The API's word for it, such as `Forbidden`; admission webhooks may leave it out.
         reason: String,
         /// The API's sentence for it.
         message: String,
+        /// The object that it is about, such as `pods/agent-x7v2p`; empty if it names none.
+        object: String,
+    },
+    /// The answer has an HTTP status of failure and is not an error of the API: it comes from a proxy, or from a server
+    /// that has not looked at the request. It says nothing about objects, permissions or what became of a change.
+    #[error("unexpected answer to {request}: HTTP status {code}, {body}")]
+    NotFromApi {
+        /// What was asked, such as `list pods`.
+        request: String,
+        /// The HTTP status.
+        code: u16,
+        /// The beginning of the body, quoted.
+        body: String,
     },
     /// The server does not know who is asking.
     #[error("You must be logged in to the server ({message})")]
@@ -114,6 +127,7 @@ impl ClusterError {
             | ClusterError::File { hints, .. } => hints.push(hint.into()),
             ClusterError::NotFound { .. }
             | ClusterError::Api { .. }
+            | ClusterError::NotFromApi { .. }
             | ClusterError::Unauthorized { .. }
             | ClusterError::TimedOut { .. }
             | ClusterError::Answer { .. } => {}
@@ -126,6 +140,23 @@ impl ClusterError {
         matches!(self, ClusterError::Api { code: 409, .. })
     }
 
+    /// Tells whether the API server says that an object does not exist. The `NotFound` of an admission webhook is about
+    /// something else.
+    pub fn is_absence_of(&self, resource: &str, name: &str) -> bool {
+        matches!(self, ClusterError::Api { code: 404, reason, object, .. }
+            if reason == "NotFound" && object.split_once('/') == Some((resource, name)))
+    }
+
+    /// Tells whether a path does not exist, as the API server or anything before it says.
+    pub fn is_not_served(&self) -> bool {
+        matches!(self, ClusterError::Api { code: 404, .. } | ClusterError::NotFromApi { code: 404, .. })
+    }
+
+    /// Tells whether the credentials were rejected.
+    pub fn is_unauthorized(&self) -> bool {
+        matches!(self, ClusterError::Unauthorized { .. } | ClusterError::NotFromApi { code: 401, .. })
+    }
+
     /// Tells whether a change that failed in this way may have been applied.
     pub fn outcome_unknown(&self) -> bool {
         matches!(
@@ -133,8 +164,14 @@ impl ClusterError {
             ClusterError::Connection { .. }
                 | ClusterError::TimedOut { .. }
                 | ClusterError::Answer { .. }
+                | ClusterError::NotFromApi { .. }
                 | ClusterError::Api { code: 408 | 500..=599, .. }
         )
+    }
+
+    /// Tells whether a request was refused before it came to the API server, as far as is known, and is not on its way.
+    pub fn is_refused_on_the_way(&self) -> bool {
+        matches!(self, ClusterError::NotFromApi { code: 300..=407 | 409..=498, .. })
     }
 
     /// Tells whether the same request may succeed a moment later.
@@ -169,7 +206,7 @@ impl ClusterError {
                     near => vec![format!("similar names{place}: {}", near.join(", "))],
                 }
             }
-            ClusterError::Unauthorized { .. } => {
+            ClusterError::Unauthorized { .. } | ClusterError::NotFromApi { code: 401, .. } => {
                 vec!["the credentials are missing, wrong or expired; log in again, or choose others with --context or --user".to_owned()]
             }
             ClusterError::TimedOut { .. } => {
@@ -178,11 +215,12 @@ impl ClusterError {
             ClusterError::Api { code: 403, .. } => {
                 vec!["ask your cluster administrator for this permission; `auth can-i --list` of kubectl shows which you have".to_owned()]
             }
-            ClusterError::Api { code: 429 | 503 | 504, .. } => {
+            ClusterError::Api { code: 429 | 503 | 504, .. }
+            | ClusterError::NotFromApi { code: 429 | 502..=504, .. } => {
                 vec!["the server is overloaded or starting; try again later".to_owned()]
             }
             ClusterError::Api { .. } => Vec::new(),
-            ClusterError::Answer { .. } => {
+            ClusterError::Answer { .. } | ClusterError::NotFromApi { .. } => {
                 vec![
                     "check that the server is a Kubernetes API server, and that no proxy changes its answers"
                         .to_owned(),
@@ -194,6 +232,10 @@ impl ClusterError {
             | ClusterError::File { hints, .. } => hints.clone(),
         }
     }
+}
+
+fn in_parentheses(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
 impl From<ClusterError> for CommandError {

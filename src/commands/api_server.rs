@@ -31,13 +31,14 @@ impl Server for ApiServer<'_> {
             (answer, _) => answer,
         };
         answer.map_err(|error| match (error, step) {
-            (ClusterError::Api { code: 404, reason, .. }, _) if reason == "NotFound" => Failed::NotFound,
+            (error, _) if is_absent(&error, step) => Failed::NotFound,
             (ClusterError::Api { reason, .. }, Step::EvictPod(_)) if reason == DISRUPTION_BUDGET => Failed::Blocked,
             // Whether it was applied shows in the pod.
             (error, Step::EvictPod(_) | Step::DeletePod(_)) if error.is_transient() => {
                 Failed::OutcomeUnknown(error.into())
             }
             (error, _) if error.is_conflict() => Failed::Conflict(error.into()),
+            (error, _) if error.is_refused_on_the_way() => Failed::Unconfirmed(error.into()),
             (error, _) if error.outcome_unknown() => Failed::OutcomeUnknown(error.into()),
             (error, _) => Failed::Refused(error.into()),
         })
@@ -58,4 +59,15 @@ impl Server for ApiServer<'_> {
     fn unexpected(&self, step: &Step, problem: &str) -> CommandError {
         ClusterError::Answer { request: step.request().to_owned(), problem: problem.to_owned() }.into()
     }
+}
+
+/// Tells whether the object of a step does not exist.
+fn is_absent(error: &ClusterError, step: &Step) -> bool {
+    let (resource, name) = match step {
+        Step::PatchDaemonSet(patch) => ("daemonsets", &patch.name),
+        Step::DeletePod(pod) | Step::EvictPod(pod) => ("pods", &pod.name),
+        Step::CreateJob(job) => ("jobs", &job.job.name),
+        Step::DeleteJob(job) => ("jobs", &job.name),
+    };
+    error.is_absence_of(resource, name)
 }

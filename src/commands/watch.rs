@@ -286,7 +286,7 @@ impl Rejection {
     /// Fails if it does, with its answer.
     pub(super) fn check(&mut self, watch: &Watch<'_>) -> Result<(), ClusterError> {
         match watch.failure() {
-            Some(error @ ClusterError::Unauthorized { .. }) => {
+            Some(error) if error.is_unauthorized() => {
                 let since = *self.0.get_or_insert_with(Instant::now);
                 if since.elapsed() < REJECTION { Ok(()) } else { Err(error.clone()) }
             }

@@ -60,8 +60,10 @@ pub(crate) trait Server {
 pub(crate) enum Failed<E> {
     /// The object has another resource version, or the request was sent twice on the way and the first one was applied.
     Conflict(E),
-    /// It may have been applied: the answer was lost, or is not one.
+    /// It may have been applied, or may still be: the answer was lost, or is not one.
     OutcomeUnknown(E),
+    /// Something on the way to the API server refused it; it may have been applied nevertheless.
+    Unconfirmed(E),
     /// It was not applied.
     Refused(E),
     /// The object does not exist.
@@ -145,11 +147,12 @@ async fn apply_patch<S: Server>(
         let error = match failed {
             Failed::NotFound => return Application::Refused(Refusal::Deleted),
             Failed::Blocked => return Application::Refused(Refusal::Blocked),
-            Failed::Refused(error) | Failed::OutcomeUnknown(error) if is_dry_run => {
+            Failed::Refused(error) | Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error) if is_dry_run => {
                 return Application::Refused(Refusal::ByServer(error));
             }
             Failed::Refused(error) => return after_refusal(server, &patch, before, error).await,
-            Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error).await,
+            Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error, true).await,
+            Failed::Unconfirmed(error) => return after_lost_answer(server, &patch, before, error, false).await,
             Failed::Conflict(error) => error,
         };
         let mut read = server.read_daemon_set(before).await;
@@ -192,7 +195,7 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
         Err(Failed::NotFound) => return Application::Applied(GONE),
         Err(Failed::Refused(error)) => return Application::Refused(Refusal::ByServer(error)),
         Err(Failed::Blocked) => return Application::Refused(Refusal::Blocked),
-        Err(Failed::OutcomeUnknown(error)) => error,
+        Err(Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error)) => error,
         Err(Failed::Conflict(error)) => {
             // Another version of it, or another pod.
             return match server.read_pod(pod).await {
@@ -256,7 +259,7 @@ async fn send_until_known<S: Server>(server: &S, step: &Step) -> Application<S::
             (Err(Failed::Blocked), _) => return Application::Refused(Refusal::Blocked),
             (Err(Failed::Refused(error)), _) => return Application::Refused(Refusal::ByServer(error)),
             // Also that of a quota, which does not matter: it is sent again.
-            (Err(Failed::Conflict(error) | Failed::OutcomeUnknown(error)), _) => error,
+            (Err(Failed::Conflict(error) | Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error)), _) => error,
         });
     }
     error.map_or(Application::Refused(Refusal::Contended), Application::Unknown)
@@ -264,22 +267,28 @@ async fn send_until_known<S: Server>(server: &S, step: &Step) -> Application<S::
 
 /// Reads the object again to find out whether a patch was applied whose answer was lost.
 ///
-/// As long as the object has the resource version that the patch is locked on, the server may still apply it.
+/// If it may still be on its way, the server may apply it as long as the object has the resource version that the patch is
+/// locked on.
 async fn after_lost_answer<S: Server>(
     server: &S,
     patch: &DaemonSetPatch,
     before: &DaemonSet,
     error: S::Error,
+    is_on_its_way: bool,
 ) -> Application<S::Error> {
+    let mut is_unchanged = false;
     for pause in PAUSES {
         server.pause(pause).await;
         match server.read_daemon_set(before).await {
-            Err(_) => {}
+            // It may have been applied since the object was last read.
+            Err(_) => is_unchanged = false,
             Ok(None) => return Application::Refused(Refusal::Deleted),
             Ok(Some(now)) => match compare(before, patch, &now) {
                 Found::Change => return Application::Applied(now.object),
                 Found::ChangeWithoutStrategy => return Application::StrategyKept(now.object),
-                Found::Nothing if now.metadata.resource_version == patch.resource_version => {}
+                Found::Nothing if now.metadata.resource_version == patch.resource_version => {
+                    is_unchanged = !is_on_its_way;
+                }
                 // It may have been applied and overwritten.
                 Found::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => break,
                 Found::AnotherClient { .. } => break,
@@ -287,7 +296,10 @@ async fn after_lost_answer<S: Server>(
             },
         }
     }
-    Application::Unknown(error)
+    match is_unchanged {
+        true => Application::Refused(Refusal::NotApplied(error)),
+        false => Application::Unknown(error),
+    }
 }
 
 /// What is found when an object is read again.

@@ -2,6 +2,9 @@
 //!
 //! `KUBECTL_DS_CHANGES` and `KUBECTL_DS_QUIET_SECONDS` make the tests longer.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -20,7 +23,7 @@ use crate::support::api::{Api, Patch};
 use crate::support::control_plane::{ControlPlane, Options, Part};
 
 /// How long anything may take that normally takes a second.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const DAEMON_SET: &str = "/apis/apps/v1/namespaces/default/daemonsets/agent";
 
@@ -187,6 +190,62 @@ fn a_restart_of_the_api_server_is_survived() {
         })
         .await;
         until(&mut watch, "no failure is left", async |watch| watch.failure().is_none()).await;
+    });
+}
+
+/// Starts etcd and the API server, and waits until that is ready.
+fn start_parts(control_plane: &ControlPlane, api: Api) {
+    control_plane.start_part(Part::Etcd);
+    control_plane.start_part(Part::ApiServer);
+    control_plane.wait_until("the API server is ready", || {
+        (api.request("GET", "/readyz", "application/json", "").status == 200).then_some(())
+    });
+}
+
+/// Versions begin again at that of the backup, and a watch from a later one shows nothing until they reach it.
+#[test]
+fn a_cluster_that_is_restored_from_a_backup_of_etcd_is_followed_again() {
+    let (control_plane, api) = start();
+    let pods = "/api/v1/namespaces/default/pods";
+    let [data, backup] = ["etcd", "etcd.backup"].map(|name| control_plane.folder().join(name));
+    let copy = |from: &Path, to: &Path| {
+        assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+    };
+    let stop = || [Part::ApiServer, Part::Etcd].into_iter().for_each(|part| control_plane.stop_part(part));
+    api.create(pods, &pod("agent-1", "n1"));
+    stop();
+    copy(&data, &backup);
+    start_parts(&control_plane, api);
+    block_on(async {
+        let live = live(&control_plane).await;
+        let mut watch = live.watch(query()).await.unwrap();
+        for seconds in 0..300 {
+            api.patch(DAEMON_SET, Patch::Merge, &json!({"spec": {"minReadySeconds": seconds}}));
+        }
+        // Bookmarks, which come once a minute, take each watch to a late version as this does.
+        api.create(pods, &pod("agent-2", "n1"));
+        until(&mut watch, "the changes are seen", async |watch| {
+            let snapshot = watch.snapshot().await;
+            snapshot.pods.len() == 2 && snapshot.daemon_sets[0].spec.min_ready_seconds == 299
+        })
+        .await;
+        stop();
+        fs::remove_dir_all(&data).unwrap();
+        copy(&backup, &data);
+        start_parts(&control_plane, api);
+        api.create(pods, &pod("agent-3", "n1"));
+        until(&mut watch, "the cluster of the backup is seen", async |watch| {
+            let snapshot = watch.snapshot().await;
+            let names: Vec<&str> = snapshot.pods.iter().map(|pod| pod.metadata.name.as_str()).collect();
+            names == ["agent-1", "agent-3"] && snapshot.daemon_sets[0].spec.min_ready_seconds == 0
+        })
+        .await;
+        until(&mut watch, "no failure is left", async |watch| watch.failure().is_none()).await;
+        api.patch(DAEMON_SET, Patch::Merge, &json!({"spec": {"minReadySeconds": 7}}));
+        until(&mut watch, "it is watched again", async |watch| {
+            watch.snapshot().await.daemon_sets[0].spec.min_ready_seconds == 7
+        })
+        .await;
     });
 }
 

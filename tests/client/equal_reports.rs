@@ -18,23 +18,24 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
-use super::{JSON, json_list, options, refusal};
+use super::{JSON, absent, api_groups, json_list, options};
 use crate::recorded;
 
 /// Serves the recorded objects as lists, and each by its name.
 fn serve(items: &[Value], asked: &Asked) -> Reply {
     let path: Vec<&str> = asked.path().trim_start_matches('/').split('/').collect();
     let (api_version, rest) = match path.as_slice() {
+        ["apis"] => return api_groups(&[]),
         ["api", version, rest @ ..] => ((*version).to_owned(), rest),
         ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
-        _ => return refusal(404, "NotFound", "no such path"),
+        _ => return absent(asked.path()),
     };
     let (namespace, resource, name) = match rest {
         ["namespaces", namespace, resource] => (Some(*namespace), *resource, None),
         ["namespaces", namespace, resource, name] => (Some(*namespace), *resource, Some(*name)),
         [resource] => (None, *resource, None),
         [resource, name] => (None, *resource, Some(*name)),
-        _ => return refusal(404, "NotFound", "no such path"),
+        _ => return absent(asked.path()),
     };
     let is_meant = |item: &&Value| {
         let kind = item["kind"].as_str().unwrap().to_lowercase();
@@ -46,12 +47,9 @@ fn serve(items: &[Value], asked: &Asked) -> Reply {
     };
     let found: Vec<Value> = items.iter().filter(is_meant).cloned().collect();
     match (name, found.as_slice()) {
-        _ if !["v1", "apps/v1"].contains(&api_version.as_str()) && found.is_empty() && name.is_none() => {
-            refusal(404, "NotFound", "the server could not find the requested resource")
-        }
         (None, found) => json_list(asked.path(), found),
         (Some(_), [object]) => Reply::of(200, JSON, object.to_string()),
-        (Some(name), _) => refusal(404, "NotFound", &format!("{resource} {name:?} not found")),
+        (Some(_), _) => absent(asked.path()),
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::server::{Asked, Reply, Server};
@@ -29,6 +30,7 @@ const COMMANDS: &[&[&str]] = &[
     &["undo", "agent", "-n", "team", "--to-revision=1", "--dry-run=server", "-o", "plan"],
     &["undo", "agent", "-n", "team", "--to-revision=1", "-o", "plan", "--timeout=2s"],
     &["restart", "agent", "-n", "team", "-o", "plan", "--timeout=2s"],
+    &["set", "agent", "-n", "team", "--max-unavailable=3", "-o", "plan", "--timeout=2s"],
     &["pause", "agent", "-n", "team", "-o", "plan", "--timeout=2s"],
     &["resume", "agent", "-n", "team", "-o", "plan", "--timeout=2s"],
 ];
@@ -60,7 +62,9 @@ pub(super) fn faults(answer: &Reply) -> Vec<(String, Fault)> {
     }
     let later = |_| refusal(429, "TooManyRequests", "refused by the test").with("retry-after", "60");
     add("429 with Retry-After", Arc::new(later));
-    add("404 of a proxy", Arc::new(|_| Reply::of(404, "text/plain", "404 page not found")));
+    for (name, reply) in of_proxies() {
+        add(name, Arc::new(move |_| reply.clone()));
+    }
     add("closed", Arc::new(|_| Reply::hang_up()));
     add("stall", Arc::new(stall));
     add("trickle", Arc::new(trickle));
@@ -89,13 +93,73 @@ pub(super) fn faults(answer: &Reply) -> Vec<(String, Fault)> {
     add("empty 200", status(""));
     let huge = "x\u{1b}[31m".repeat(200_000);
     add("huge 500", Arc::new(move |_| Reply::of(500, "text/plain", huge.clone())));
-    add("redirect", Arc::new(|_| Reply::of(302, "text/html", "").with("location", "/login")));
     faults
+}
+
+/// Returns what answers in the place of an API server, which says nothing about what became of a request.
+pub(super) fn of_proxies() -> [(&'static str, Reply); 7] {
+    let page = |code: u16, text: &str| Reply::of(code, "text/html", format!("<html><title>{text}</title></html>"));
+    [
+        ("302 of a proxy", Reply::of(302, "text/html", "").with("location", "/login")),
+        ("400 of a proxy", page(400, "Bad Request")),
+        ("401 of a proxy", page(401, "Sign in")),
+        ("403 of a proxy", page(403, "Forbidden")),
+        ("404 of a proxy", Reply::of(404, "text/plain; charset=utf-8", "404 page not found\n")),
+        (
+            "404 of a gateway",
+            Reply::of(404, JSON, r#"{"status":"Failure","code":404,"reason":"NotFound","message":"no route matched"}"#),
+        ),
+        ("499 of a proxy", Reply::of(499, "text/plain", "client closed request")),
+    ]
+}
+
+/// Returns the clocks of servers whose `Date` is wrong.
+pub(super) fn wrong_dates() -> [(&'static str, SignedDuration); 6] {
+    const YEARS: i64 = 20 * 365 * 24;
+    [
+        ("Date is 60 s ahead", SignedDuration::from_secs(60)),
+        ("Date is 60 s behind", SignedDuration::from_secs(-60)),
+        ("Date is 1 h ahead", SignedDuration::from_hours(1)),
+        ("Date is 1 h behind", SignedDuration::from_hours(-1)),
+        ("Date is 20 years ahead", SignedDuration::from_hours(YEARS)),
+        ("Date is 20 years behind", SignedDuration::from_hours(-YEARS)),
+    ]
+}
+
+/// Returns an answer with the `Date` of a clock that is off.
+pub(super) fn dated(reply: Reply, off: SignedDuration) -> Reply {
+    let date = Timestamp::now() + off;
+    reply.with("date", &date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string())
 }
 
 /// Returns whether an answer means that the server has not looked at a change.
 pub(super) fn refuses(fault: &str) -> bool {
-    ["401", "403", "404", "410", "429", "redirect"].iter().any(|refusal| fault.starts_with(refusal))
+    ["401", "403", "404", "410", "429", "429 with Retry-After"].contains(&fault)
+}
+
+/// How many requests meet a fault.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Extent {
+    /// Each one to the same path.
+    Same,
+    /// The first one to the path.
+    First,
+    /// The first one to the path, and whatever follows it.
+    Onward,
+    /// All requests.
+    All,
+}
+
+impl Extent {
+    /// Returns whether a request meets the fault, before which so many to the path did.
+    pub(super) fn includes(self, is_same: bool, before: usize) -> bool {
+        match self {
+            Extent::Same => is_same,
+            Extent::First => is_same && before == 0,
+            Extent::Onward => is_same || before > 0,
+            Extent::All => true,
+        }
+    }
 }
 
 /// Never answers.
@@ -151,10 +215,7 @@ fn answer(store: &Store, asked: &Asked) -> Reply {
             json_list(asked.path(), &[object])
         }
         _ => match cluster(asked) {
-            // Kinds of Kubernetes exist and are empty; OpenKruise is not installed, and nobody holds a lease.
-            reply if reply.status == 404 && !asked.path().contains("kruise") && !asked.path().contains("/leases/") => {
-                json_list(asked.path(), &[])
-            }
+            reply if reply.status == 404 && !asked.path().contains("/leases/") => json_list(asked.path(), &[]),
             reply => reply,
         },
     }
@@ -191,24 +252,25 @@ struct Cell {
     fault: Fault,
     /// Whether a change is made although its answer is lost.
     applied: bool,
-    /// Whether only the first such request meets the fault.
-    once: bool,
+    extent: Extent,
 }
 
 /// Runs a command on a server with at most one fault; returns how it ended, whether the object was changed, and what
 /// was requested.
 fn run(command: &'static [&str], cell: Option<&Cell>, store: &Arc<Store>) -> (Ended, bool, Vec<Asked>) {
     let before = store.read("agent").unwrap().body;
-    let fault = cell.map(|cell| (cell.method.clone(), cell.path.clone(), cell.fault.clone(), cell.applied, cell.once));
+    let fault =
+        cell.map(|cell| (cell.method.clone(), cell.path.clone(), cell.fault.clone(), cell.applied, cell.extent));
     let met = AtomicUsize::new(0);
     let kept = store.clone();
     let server = Server::start(move |asked| {
-        let meets = |method: &str, path: &str| method == asked.method && path == asked.path();
+        let meets = |method: &str, path: &str, extent: Extent| {
+            let is_same = method == asked.method && path == asked.path();
+            let before = if is_same { met.fetch_add(1, Ordering::SeqCst) } else { met.load(Ordering::SeqCst) };
+            extent.includes(is_same, before)
+        };
         match &fault {
-            Some((method, path, fault, applied, once)) if meets(method, path) => {
-                if *once && met.fetch_add(1, Ordering::SeqCst) > 0 {
-                    return answer(&kept, asked);
-                }
+            Some((method, path, fault, applied, extent)) if meets(method, path, *extent) => {
                 // What is not made is answered from another store.
                 let makes = *applied || asked.method == "GET";
                 fault(if makes { answer(&kept, asked) } else { answer(&new_store(command), asked) })
@@ -219,7 +281,8 @@ fn run(command: &'static [&str], cell: Option<&Cell>, store: &Arc<Store>) -> (En
     });
     let address = format!("http://{}", server.address);
     let mut arguments = command.to_vec();
-    arguments.extend(["--server", &address, "--request-timeout=1s"]);
+    let timeout = if cell.is_some() { "--request-timeout=1s" } else { "--request-timeout=30s" };
+    arguments.extend(["--server", &address, timeout]);
     let ended = end(kubectl_ds(&arguments), None);
     (ended, store.read("agent").unwrap().body != before, server.asked())
 }
@@ -299,6 +362,10 @@ fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option
                 (true, _) => None,
             };
         }
+        let is_unknown = ended.code == Some(7) && stage == Some("Unknown");
+        if cell.method == "PATCH" && cell.extent == Extent::Onward && !is_unknown {
+            return Some(format!("a change that cannot be known ends with {:?}, as {stage:?}", ended.code));
+        }
         return match (changed, failed) {
             (false, false) => says("success, and nothing was changed"),
             (false, true) if claims_change => says("reported as changed, and nothing was"),
@@ -317,10 +384,6 @@ fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option
     if found == expected {
         return None;
     }
-    if cell.path.contains("/leases/") && cell.name == "404" {
-        // It need not exist, and no answer depends on it.
-        return None;
-    }
     unnamed_gap(cell, &found.unwrap()).map(|gaps| format!("another answer, {gaps}"))
 }
 
@@ -328,6 +391,7 @@ fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option
 fn unnamed_gap(cell: &Cell, found: &Value) -> Option<String> {
     let resource = match cell.path.rsplit('/').next().unwrap() {
         "agent" => "daemonsets",
+        "apis" => "daemonsets.apps.kruise.io",
         "n1" => "nodes",
         "kube-controller-manager" => "leases",
         resource => resource,
@@ -347,27 +411,43 @@ fn no_fault_leads_to_a_wrong_answer() {
         for (method, path) in requests {
             let request = asked.iter().find(|asked| asked.method == method && asked.path() == path).unwrap();
             for (name, fault) in faults(&answer(&new_store(command), request)) {
-                let cell = |applied, once| Cell {
+                let cell = |applied, extent| Cell {
                     command,
                     method: method.clone(),
                     path: path.clone(),
                     name: name.clone(),
                     fault: fault.clone(),
                     applied,
-                    once,
+                    extent,
                 };
                 // An answer that is whole cannot be told from that of a server that made the change.
                 if method == "GET" || !name.starts_with("type ") {
-                    cells.push((faultless.len(), cell(false, false)));
+                    cells.push((faultless.len(), cell(false, Extent::Same)));
                 }
                 if method == "PATCH" && !refuses(&name) {
-                    cells.push((faultless.len(), cell(true, false)));
+                    cells.push((faultless.len(), cell(true, Extent::Same)));
                 }
                 // After 429 the change is sent again.
                 if method == "PATCH" && (!refuses(&name) || name == "429") {
-                    cells.push((faultless.len(), cell(true, true)));
+                    cells.push((faultless.len(), cell(true, Extent::First)));
+                }
+                let is_of_proxy = of_proxies().iter().any(|(proxy, _)| *proxy == name);
+                if method == "PATCH" && is_of_proxy && !command.contains(&"--dry-run=server") {
+                    cells.extend([false, true].map(|applied| (faultless.len(), cell(applied, Extent::Onward))));
                 }
             }
+        }
+        for (name, off) in wrong_dates() {
+            let cell = Cell {
+                command,
+                method: "PATCH".to_owned(),
+                path: String::new(),
+                name: name.to_owned(),
+                fault: Arc::new(move |reply| dated(reply, off)),
+                applied: true,
+                extent: Extent::All,
+            };
+            cells.push((faultless.len(), cell));
         }
         faultless.push(ended);
     }
@@ -396,8 +476,8 @@ fn no_fault_leads_to_a_wrong_answer() {
         .filter(|(cell, ..)| !KNOWN.iter().any(|known| is_known(cell, known)))
         .map(|(cell, problem, err)| {
             let when = if cell.applied { ", applied" } else { "" };
-            let once = if cell.once { ", once" } else { "" };
-            let line = format!("{}: {} {}: {}{when}{once}", cell.command.join(" "), cell.method, cell.path, cell.name);
+            let Cell { command, method, path, name, extent, .. } = cell;
+            let line = format!("{}: {method} {path}: {name}{when}, {extent:?}", command.join(" "));
             format!("{line}: {problem}\n    {:.200}", err.replace('\n', "\n    "))
         })
         .collect();

@@ -204,3 +204,48 @@ fn pages_without_an_end_are_cut_off() {
     let asked = server.asked().iter().filter(|asked| asked.path().ends_with("/pods")).count();
     assert!(asked < 1_000, "{asked} pages");
 }
+
+/// A load balancer's page in the place of an answer.
+fn not_found() -> Reply {
+    Reply::of(404, "text/plain; charset=utf-8", "404 page not found\n")
+}
+
+#[test]
+fn a_page_that_is_not_found_deletes_no_pod_and_rolls_nothing_back() {
+    for evict in [false, true] {
+        let cluster = Cluster::new();
+        let server = Server::start({
+            let cluster = cluster.clone();
+            move |asked| {
+                let is_replacement = asked.method == "DELETE" || asked.path().ends_with("/eviction");
+                if is_replacement { not_found() } else { cluster.answer(asked) }
+            }
+        });
+        let flags: &[&str] = if evict { &["--on-failure=undo", "--evict"] } else { &["--on-failure=undo"] };
+        let ended = run(&server, &[UPDATE, flags].concat());
+        assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+        assert!(!ended.out.contains("deleted (1 of 2)") && !ended.out.contains("evicted (1"), "{}", ended.out);
+        assert!(ended.err.contains("404 page not found"), "{}", ended.err);
+        let object: Value = serde_json::from_slice(&cluster.object()).unwrap();
+        assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "agent:2", "it was rolled back");
+    }
+}
+
+#[test]
+fn a_page_that_is_not_found_once_does_not_end_a_run() {
+    let (cluster, reads) = (Cluster::new(), AtomicUsize::new(0));
+    let server = Server::start({
+        let (cluster, is_begun) = (cluster.clone(), AtomicBool::new(false));
+        move |asked| {
+            is_begun.fetch_or(asked.method == "PATCH", Ordering::SeqCst);
+            let is_read = asked.method == "GET" && asked.path().ends_with("/daemonsets/agent");
+            if is_read && is_begun.load(Ordering::SeqCst) && reads.fetch_add(1, Ordering::SeqCst) == 0 {
+                return not_found();
+            }
+            cluster.answer(asked)
+        }
+    });
+    let ended = run(&server, UPDATE);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+    assert!(!ended.err.contains("was deleted") && !cluster.is_suspended(), "{}", ended.err);
+}

@@ -125,10 +125,35 @@ fn json_list(path: &str, items: &[Value]) -> Reply {
     Reply::of(200, JSON, list.to_string())
 }
 
+/// Refuses as the API does, with a `Status`.
 fn refusal(code: u16, reason: &str, message: &str) -> Reply {
-    let status = json!({"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": code});
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
+        "message": message, "code": code});
     Reply::of(code, JSON, status.to_string())
 }
+
+/// Says that the object at a path does not exist, as the API does: by its name.
+fn absent(path: &str) -> Reply {
+    let mut segments = path.rsplit('/');
+    let (name, resource) = (segments.next().unwrap(), segments.next().unwrap());
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound",
+        "message": format!("{resource} {name:?} not found"), "details": {"name": name, "kind": resource}, "code": 404});
+    Reply::of(404, JSON, status.to_string())
+}
+
+/// Lists API groups, each with its versions.
+fn api_groups(groups: &[(&str, &[&str])]) -> Reply {
+    let groups = groups.iter().map(|(name, versions)| {
+        let version = |version: &&str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
+        json!({"name": name, "versions": versions.iter().map(version).collect::<Vec<_>>()})
+    });
+    let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups.collect::<Vec<_>>()});
+    Reply::of(200, JSON, list.to_string())
+}
+
+/// The resources of which [`cluster`] has no object.
+const EMPTY: [&str; 6] =
+    ["controllerrevisions", "limitranges", "runtimeclasses", "priorityclasses", "poddisruptionbudgets", "leases"];
 
 /// A cluster with one DaemonSet `agent` in `team`, two nodes, and a pod of its own and one of another's
 /// on the first.
@@ -143,8 +168,9 @@ pub(crate) fn cluster(asked: &Asked) -> Reply {
         "/api/v1/pods" => protobuf_list("PodList", &pods, ""),
         "/api/v1/namespaces/team/pods" => protobuf_list("PodList", &pods[..1], ""),
         path if path.ends_with("/events") => protobuf_list("EventList", &[] as &[Node], ""),
-        path if path.ends_with("/controllerrevisions") || path.ends_with("/limitranges") => json_list(path, &[]),
-        path => refusal(404, "NotFound", &format!("{path} not found")),
+        "/apis" => api_groups(&[]),
+        path if EMPTY.iter().any(|resource| path.ends_with(resource)) => json_list(path, &[]),
+        path => absent(path),
     }
 }
 

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::{
-    JSON, agent, all, block_on, cluster, daemon_set, live, node, options, pod, protobuf_list, read, refusal, shown,
+    JSON, absent, agent, all, block_on, cluster, daemon_set, live, node, options, pod, protobuf_list, read, refusal,
+    shown,
 };
 use crate::screens::{end, kubectl_ds};
 
@@ -124,9 +125,8 @@ fn a_lease_that_cannot_be_listed_does_not_end_a_watch() {
 
 #[test]
 fn a_name_that_only_a_list_has_is_not_suggested_for_itself() {
-    let answer = refusal(404, "NotFound", "daemonsets.apps \"agent\" not found");
     let server = Server::start(move |asked| match asked.path() {
-        "/apis/apps/v1/namespaces/team/daemonsets/agent" => answer.clone(),
+        path @ "/apis/apps/v1/namespaces/team/daemonsets/agent" => absent(path),
         _ => cluster(asked),
     });
     let error = shown(read(&options(&server), &agent()).unwrap_err());

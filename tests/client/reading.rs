@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use kubectl_ds::cluster::live::ConnectOptions;
 use kubectl_ds::cluster::{CoverageScope, Flavors, PodsOf, Query, Wanted};
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::{
-    JSON, agent, all, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list, read, refusal,
-    shown,
+    JSON, agent, all, api_groups, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list,
+    read, refusal, shown,
 };
 
 fn on_node(name: &str) -> Wanted {
@@ -168,7 +168,7 @@ fn a_server_that_stays_busy_is_given_up_after_three_seconds() {
     let error = read(&options(&server), &agent()).unwrap_err();
     assert_eq!(
         shown(error),
-        "Error from server (ServiceUnavailable): the server answered with status 503, \"no backend\"\n\
+        "unexpected answer to get daemonsets: HTTP status 503, \"no backend\"\n\
          hint: the server is overloaded or starting; try again later"
     );
     assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&start.elapsed()), "{:?}", start.elapsed());
@@ -200,11 +200,10 @@ fn a_server_that_says_to_retry_too_late_is_not_waited_for() {
                 _ => cluster(asked),
             });
             let options = ConnectOptions { request_timeout: patience, ..options(&server) };
-            let reason = if status == 429 { "TooManyRequests" } else { "ServiceUnavailable" };
             assert_eq!(
                 shown(read(&options, &agent()).unwrap_err()),
                 format!(
-                    "Error from server ({reason}): the server answered with status {status}, \"{{}}\"; \
+                    "unexpected answer to get daemonsets: HTTP status {status}, \"{{}}\"; \
                      it asks to wait {wait} s before the request is repeated\n\
                      hint: the server is overloaded or starting; try again later"
                 )
@@ -443,7 +442,8 @@ fn a_built_in_kind_that_is_not_found_is_not_an_empty_list() {
         let everything = Query { wanted: Wanted::Everything, ..all() };
         for query in [Query { namespace: Some("team".to_owned()), ..everything.clone() }, everything] {
             let error = read(&options(&server), &query).unwrap_err().to_string();
-            assert!(error.starts_with("Error from server (NotFound): "), "{missing}: {error}");
+            let expected = format!("unexpected answer to list {missing}");
+            assert!(error.starts_with(&expected), "{missing}: {error}");
         }
     }
 }
@@ -459,7 +459,7 @@ fn a_later_page_that_is_not_found_does_not_end_the_list() {
     });
     assert_eq!(
         read(&options(&server), &agent()).unwrap_err().to_string(),
-        "cannot read the server's answer to list pods: a page after the first was not found: no such page"
+        "Error from server (NotFound): no such page"
     );
 }
 
@@ -527,11 +527,15 @@ fn advanced_daemon_sets_are_read_to_the_last_page_in_the_version_served() {
         let list = json!({"kind": "DaemonSetList", "metadata": {"continue": next}, "items": [advanced(name)]});
         Reply::of(200, JSON, list.to_string())
     };
+    let resources = |names: &[&str]| {
+        let resources: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        Reply::of(200, JSON, json!({"kind": "APIResourceList", "resources": resources}).to_string())
+    };
     let server = Server::start(move |asked| match asked.target.as_str() {
-        "/apis/apps.kruise.io" => {
-            let versions = json!({"versions": [{"groupVersion": "apps.kruise.io/v1alpha1", "version": "v1alpha1"}]});
-            Reply::of(200, JSON, versions.to_string())
-        }
+        "/apis" => api_groups(&[("apps", &["v1"]), ("apps.kruise.io", &["v1beta1", "v1alpha1"])]),
+        // Older releases of OpenKruise serve only other kinds in the newer version.
+        "/apis/apps.kruise.io/v1beta1" => resources(&["statefulsets", "statefulsets/status"]),
+        "/apis/apps.kruise.io/v1alpha1" => resources(&["clonesets", "daemonsets", "daemonsets/status"]),
         "/apis/apps.kruise.io/v1alpha1/daemonsets?" => list("one", "next"),
         "/apis/apps.kruise.io/v1alpha1/daemonsets?&continue=next" => list("two", ""),
         _ => cluster(asked),
@@ -562,4 +566,54 @@ fn a_list_without_nodes_beside_nodes_that_a_status_counts_is_no_answer() {
     };
     assert_eq!(with(2), [Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned }]);
     assert_eq!(with(0), []);
+}
+
+fn of_any_flavor() -> Query {
+    Query { flavors: Flavors::Any, wanted: Wanted::History(PodsOf::None), ..all() }
+}
+
+/// A load balancer says the same of every path as an API server of one that it does not know.
+#[test]
+fn what_a_proxy_does_not_find_is_unknown_and_not_absent() {
+    let page = Reply::of(404, "text/plain; charset=utf-8", "404 page not found\n");
+    let gateway = Reply::of(404, JSON, r#"{"code":404,"reason":"NotFound","message":"no route","status":"Failure"}"#);
+    let webhook = refusal(404, "NotFound", "admission webhook \"policy\" denied the request: no policy");
+    for answer in [page, gateway, webhook] {
+        let ask = |query: &Query, failing: &'static str| {
+            let answer = answer.clone();
+            let server = Server::start(move |asked| match asked.path().ends_with(failing) {
+                true => answer.clone(),
+                false => cluster(asked),
+            });
+            read(&options(&server), query).map(|(snapshot, _)| snapshot).map_err(|error| error.to_string())
+        };
+        let (whole, change) = (Wanted::Everything, Wanted::Change);
+        for failing in ["/daemonsets/agent", "/apis"] {
+            let query = if failing == "/apis" { of_any_flavor() } else { agent() };
+            let error = ask(&query, failing).unwrap_err();
+            assert!(!error.contains("daemonsets.apps"), "{failing}: {error}");
+        }
+        for (wanted, failing, kind) in [
+            (&change, "/poddisruptionbudgets", Kind::PodDisruptionBudgets),
+            (&whole, "/runtimeclasses", Kind::RuntimeClasses),
+            (&whole, "/priorityclasses", Kind::PriorityClasses),
+            (&whole, "/leases/kube-controller-manager", Kind::Leases),
+        ] {
+            let gaps = ask(&Query { wanted: wanted.clone(), ..agent() }, failing).unwrap().gaps;
+            assert_eq!(gaps.iter().map(|gap| gap.kind).collect::<Vec<_>>(), [kind], "{failing}");
+        }
+    }
+}
+
+#[test]
+fn without_permission_for_discovery_advanced_daemon_sets_are_a_gap() {
+    let server = Server::start(|asked| match asked.path() {
+        "/apis" => refusal(403, "Forbidden", "forbidden: User \"alice\" cannot get path \"/apis\""),
+        _ => cluster(asked),
+    });
+    let (snapshot, _) = read(&options(&server), &of_any_flavor()).unwrap();
+    let cause = GapCause::Forbidden("get /apis".to_owned());
+    assert_eq!(snapshot.gaps, [Gap { kind: Kind::AdvancedDaemonSets, namespace: None, cause }]);
+    let missing = Query { names: vec!["agnet".to_owned()], ..agent() };
+    assert!(shown(read(&options(&server), &missing).unwrap_err()).contains("similar names"));
 }

@@ -174,7 +174,7 @@ fn converse<S: Read + Write>(
         for (name, value) in &reply.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        let body = if reply.cut { &reply.body[..reply.body.len() - 1] } else { &reply.body };
+        let body = if reply.cut { &reply.body[..reply.body.len().saturating_sub(1)] } else { &reply.body };
         let stream = stream.get_mut();
         let sent = stream.write_all(format!("{head}\r\n").as_bytes()).and_then(|()| stream.write_all(body));
         if sent.and_then(|()| stream.flush()).is_err() || reply.cut {

@@ -11,12 +11,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::faults::{Fault, faults};
+use super::faults::{Extent, Fault, faults, of_proxies, refuses};
 use super::server::{Asked, Reply, Server};
-use super::{JSON, daemon_set, json_list, refusal};
+use super::{JSON, absent, api_groups, daemon_set, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
 
-const COMMAND: &[&str] = &[
+const DELETING: &[&str] =
+    &["partition", "agent", "0", "-n", "team", "-o", "json", "--image=agent=agent:2", "--progress-deadline=3s"];
+
+const EVICTING: &[&str] = &[
     "partition",
     "agent",
     "0",
@@ -26,7 +29,7 @@ const COMMAND: &[&str] = &[
     "json",
     "--image=agent=agent:2",
     "--progress-deadline=3s",
-    "--request-timeout=1s",
+    "--evict",
 ];
 
 /// The faults that are tried; the other ones of the table are variants of these.
@@ -49,7 +52,13 @@ const FAULTS: &[&str] = &[
     "200 with {}",
     "empty 200",
     "huge 500",
-    "redirect",
+    "302 of a proxy",
+    "400 of a proxy",
+    "401 of a proxy",
+    "403 of a proxy",
+    "404 of a proxy",
+    "404 of a gateway",
+    "499 of a proxy",
 ];
 
 const NODES: [&str; 2] = ["n1", "n2"];
@@ -131,12 +140,9 @@ impl State {
         Reply::of(200, JSON, self.object.to_string())
     }
 
-    fn delete(&mut self, asked: &Asked) -> Reply {
-        let name = asked.path().rsplit('/').next().unwrap();
-        let options: Value = serde_json::from_slice(&asked.body).unwrap();
-        let Some(at) = self.pods.iter().position(|pod| pod["metadata"]["name"] == name) else {
-            return refusal(404, "NotFound", "not found");
-        };
+    fn delete(&mut self, path: &str, options: &Value) -> Reply {
+        let name = path.rsplit('/').next().unwrap();
+        let Some(at) = self.pods.iter().position(|pod| pod["metadata"]["name"] == name) else { return absent(path) };
         let pod = self.pods.remove(at);
         assert_eq!(options["preconditions"]["uid"], pod["metadata"]["uid"]);
         assert_eq!(pod["spec"]["containers"][0]["image"], "agent:1", "an updated pod is deleted");
@@ -196,13 +202,16 @@ impl Cluster {
                 tried.patch(&asked.body)
             }
             ("PATCH", _) => state.patch(&asked.body),
-            ("DELETE", _) => state.delete(asked),
+            ("DELETE", path) => state.delete(path, &serde_json::from_slice(&asked.body).unwrap()),
+            ("POST", path) if path.ends_with("/eviction") => {
+                let eviction: Value = serde_json::from_slice(&asked.body).unwrap();
+                state.delete(path.trim_end_matches("/eviction"), &eviction["deleteOptions"])
+            }
             ("POST", _) => Reply::of(201, JSON, asked.body.clone()),
             (_, "/login") => Reply::of(200, "text/html", "<html>Sign in</html>"),
             (_, path) if path.ends_with("/daemonsets/agent") => Reply::of(200, JSON, state.object.to_string()),
-            (_, path) if path.ends_with("/daemonsets") && !path.contains("kruise") => {
-                json_list(path, &[state.object.clone()])
-            }
+            (_, "/apis") => api_groups(&[]),
+            (_, path) if path.ends_with("/daemonsets") => json_list(path, &[state.object.clone()]),
             (_, path) if path.ends_with("/controllerrevisions") => json_list(path, &state.revisions()),
             (_, path) if path.ends_with("/pods") => json_list(path, &state.pods),
             (_, "/api/v1/nodes") => json_list(path, &NODES.map(node)),
@@ -211,9 +220,12 @@ impl Cluster {
                     .pods
                     .iter()
                     .find(|pod| path.ends_with(&format!("/{}", pod["metadata"]["name"].as_str().unwrap())));
-                pod.map_or_else(|| refusal(404, "NotFound", "not found"), |pod| Reply::of(200, JSON, pod.to_string()))
+                let Some(pod) = pod else { return absent(path) };
+                let mut pod = pod.clone();
+                (pod["apiVersion"], pod["kind"]) = ("v1".into(), "Pod".into());
+                Reply::of(200, JSON, pod.to_string())
             }
-            (_, path) if path.contains("kruise") || path.contains("/leases/") => refusal(404, "NotFound", "not found"),
+            (_, path) if path.contains("/leases/") => absent(path),
             (_, path) => json_list(path, &[]),
         };
         if asked.method == "GET" && !path.ends_with("/agent") {
@@ -251,7 +263,9 @@ fn node(name: &str) -> Value {
 }
 
 /// A request, and what happens to it.
+#[derive(Clone)]
 struct Cell {
+    command: &'static [&'static str],
     method: String,
     /// Without the name of a pod or an event.
     path: String,
@@ -260,29 +274,33 @@ struct Cell {
     fault: Fault,
     /// Whether a change is made although its answer is lost.
     applied: bool,
-    /// Whether only the first such request meets the fault.
-    once: bool,
+    extent: Extent,
 }
 
 /// Returns what identifies a request.
 fn key(asked: &Asked) -> (String, String, bool) {
     let path = match asked.path().split_once("/pods/") {
-        Some((before, _)) => format!("{before}/pods/NAME"),
+        Some((before, pod)) => format!("{before}/pods/NAME{}", &pod[pod.find('/').unwrap_or(pod.len())..]),
         None if asked.target.contains("dryRun=All") => format!("{}?dryRun=All", asked.path()),
         None => asked.path().to_owned(),
     };
     (asked.method.clone(), path, asked.target.contains("watch=true"))
 }
 
-fn run(cluster: &Arc<Cluster>, cell: Option<&Cell>) -> (Ended, Vec<Asked>) {
+fn run(cluster: &Arc<Cluster>, command: &[&str], cell: Option<&Cell>) -> (Ended, Vec<Asked>) {
     let fault = cell.map(|cell| {
         let key = (cell.method.clone(), cell.path.clone(), cell.is_watch);
-        (key, cell.fault.clone(), cell.applied, cell.once)
+        (key, cell.fault.clone(), cell.applied, cell.extent)
     });
     let met = AtomicUsize::new(0);
     let kept = cluster.clone();
+    let meets = move |asked: &Asked, of: &(String, String, bool), extent: Extent| {
+        let is_same = *of == key(asked);
+        let before = if is_same { met.fetch_add(1, Ordering::SeqCst) } else { met.load(Ordering::SeqCst) };
+        extent.includes(is_same, before)
+    };
     let server = Server::start(move |asked| match &fault {
-        Some((of, fault, applied, once)) if *of == key(asked) && !(*once && met.fetch_add(1, Ordering::SeqCst) > 0) => {
+        Some((of, fault, applied, extent)) if meets(asked, of, *extent) => {
             let is_made = *applied || asked.method == "GET";
             fault(if is_made {
                 kept.answer(asked)
@@ -293,7 +311,8 @@ fn run(cluster: &Arc<Cluster>, cell: Option<&Cell>) -> (Ended, Vec<Asked>) {
         _ => kept.answer(asked),
     });
     let address = format!("http://{}", server.address);
-    let ended = end(kubectl_ds(&[COMMAND, &["--server", &address]].concat()), None);
+    let timeout = if cell.is_some() { "--request-timeout=1s" } else { "--request-timeout=30s" };
+    let ended = end(kubectl_ds(&[command, &["--server", &address, timeout]].concat()), None);
     (ended, server.asked())
 }
 
@@ -310,7 +329,11 @@ fn wrong(cell: &Cell, ended: &Ended, before_repeat: (bool, usize, bool)) -> Opti
     if !matches!(ended.code, Some(0 | 3)) && ended.err.is_empty() {
         return says("it fails silently");
     }
+    let is_unknown = ended.code == Some(7);
     let report: Option<Value> = serde_json::from_str(&ended.out).ok();
+    if cell.extent == Extent::Onward && cell.method == "PATCH" && !cell.path.ends_with("dryRun=All") && !is_unknown {
+        return Some(format!("what became of the DaemonSet cannot be known, and it ends with {:?}", ended.code));
+    }
     let Some(report) = report else {
         return match (ended.out.is_empty(), changed) {
             (true, false) => None,
@@ -320,7 +343,6 @@ fn wrong(cell: &Cell, ended: &Ended, before_repeat: (bool, usize, bool)) -> Opti
     };
     let outcome = &report["outcome"];
     let replaced = outcome["replaced"].as_array().unwrap().len();
-    let is_unknown = ended.code == Some(7);
     match outcome["stage"].as_str().unwrap() {
         "Planned" if changed => return says("a change that was made is hidden"),
         "Begun" | "Stopped" if !changed => return says("reported as begun, and nothing was changed"),
@@ -329,8 +351,11 @@ fn wrong(cell: &Cell, ended: &Ended, before_repeat: (bool, usize, bool)) -> Opti
         stage if ended.code == Some(0) && stage != "Finished" => return says("success before the end"),
         _ => {}
     }
-    // A server that says that a pod does not exist, or that it was deleted, is believed; the stage then stops.
-    let is_believed = cell.method == "DELETE" && ["404", "200 with a success"].contains(&cell.name.as_str());
+    if cell.extent == Extent::Onward && is_replacement(&cell.method, &cell.path) && !is_unknown {
+        return says("what became of the pod cannot be known");
+    }
+    // A server that says that a pod was deleted is believed; the stage then stops.
+    let is_believed = is_replacement(&cell.method, &cell.path) && cell.name == "200 with a success";
     if replaced > updated && !is_believed {
         return says("a pod is reported as replaced, and was not");
     }
@@ -338,32 +363,49 @@ fn wrong(cell: &Cell, ended: &Ended, before_repeat: (bool, usize, bool)) -> Opti
         .then(|| format!("{updated} pods were replaced, and {replaced} are reported"))
 }
 
-#[test]
-fn no_fault_leads_a_staged_rollout_astray() {
-    let (ended, asked) = run(&Cluster::new(), None);
+/// Returns whether a request deletes or evicts a pod.
+fn is_replacement(method: &str, path: &str) -> bool {
+    method == "DELETE" || method == "POST" && path.ends_with("/eviction")
+}
+
+/// Returns the cells of a command.
+fn cells(command: &'static [&'static str]) -> Vec<Cell> {
+    let (ended, asked) = run(&Cluster::new(), command, None);
     assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
     let requests: BTreeSet<_> = asked.iter().map(key).collect();
-    assert!(requests.iter().any(|(method, ..)| method == "DELETE"), "{requests:?}");
+    assert!(requests.iter().any(|(method, path, _)| is_replacement(method, path)), "{requests:?}");
     let mut cells = Vec::new();
-    for (method, path, is_watch) in requests {
+    // The rest is the same.
+    let is_tried = |method: &str, path: &str| command == DELETING || is_replacement(method, path);
+    for (method, path, is_watch) in requests.into_iter().filter(|(method, path, _)| is_tried(method, path)) {
         for (name, fault) in
             faults(&Reply::of(200, JSON, "{}")).into_iter().filter(|(name, _)| FAULTS.contains(&name.as_str()))
         {
-            let cell = |applied, once| Cell {
+            let cell = |applied, extent| Cell {
+                command,
                 method: method.clone(),
                 path: path.clone(),
                 is_watch,
                 name: name.clone(),
                 fault: fault.clone(),
                 applied,
-                once,
+                extent,
             };
-            cells.push(cell(false, false));
-            if method != "GET" && !super::faults::refuses(&name) {
-                cells.extend([cell(true, false), cell(true, true)]);
+            cells.push(cell(false, Extent::Same));
+            if method != "GET" && !refuses(&name) {
+                cells.extend([cell(true, Extent::Same), cell(true, Extent::First)]);
+            }
+            if method != "GET" && of_proxies().iter().any(|(proxy, _)| *proxy == name) {
+                cells.extend([cell(false, Extent::Onward), cell(true, Extent::Onward)]);
             }
         }
     }
+    cells
+}
+
+#[test]
+fn no_fault_leads_a_staged_rollout_astray() {
+    let cells = [cells(DELETING), cells(EVICTING)].concat();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     // They wait for timeouts and retries most of the time.
     thread::scope(|scope| {
@@ -371,13 +413,13 @@ fn no_fault_leads_a_staged_rollout_astray() {
             scope.spawn(|| {
                 while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let cluster = Cluster::new();
-                    let (ended, _) = run(&cluster, Some(cell));
+                    let (ended, _) = run(&cluster, cell.command, Some(cell));
                     let now = {
                         let state = cluster.state.lock().unwrap();
                         (state.is_suspended(), state.updated(), state.object["metadata"]["generation"] != 1)
                     };
                     let mut problem = wrong(cell, &ended, now);
-                    let (again, _) = run(&cluster, None);
+                    let (again, _) = run(&cluster, cell.command, None);
                     let state = cluster.state.lock().unwrap();
                     let is_restored = state.object["spec"]["updateStrategy"] == strategy()
                         && !state.object["metadata"]["annotations"].to_string().contains("kubectl-ds/");
@@ -396,9 +438,9 @@ fn no_fault_leads_a_staged_rollout_astray() {
         .unwrap()
         .into_iter()
         .map(|(cell, problem, ended)| {
-            let Cell { method, path, is_watch, name, applied, once, .. } = cell;
+            let Cell { method, path, is_watch, name, applied, extent, .. } = cell;
             let err = ended.err.replace('\n', "\n    ");
-            format!("{method} {path} (watch: {is_watch}, applied: {applied}, once: {once}): {name}: {problem}\n    {:?} {err:.300}", ended.code)
+            format!("{method} {path} (watch: {is_watch}, applied: {applied}, {extent:?}): {name}: {problem}\n    {:?} {err:.300}", ended.code)
         })
         .collect();
     problems.sort();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::faults::of_proxies;
 use super::server::{Reply, Server};
 use super::{JSON, daemon_set, json_list, refusal};
 use crate::screens::{Ended, check};
@@ -68,9 +69,8 @@ impl Store {
         let patch: Value = serde_json::from_slice(body).unwrap();
         let mut object = self.object.lock().unwrap();
         if patch[0]["value"] != object["metadata"]["resourceVersion"] {
-            let status = json!({"kind": "Status", "reason": "Conflict", "code": 409,
-                "message": "the object has been modified; please apply your changes to the latest version"});
-            return Reply::of(409, JSON, status.to_string());
+            let message = "the object has been modified; please apply your changes to the latest version";
+            return refusal(409, "Conflict", message);
         }
         json_patch::patch(&mut object, &serde_json::from_value::<json_patch::Patch>(patch).unwrap()).unwrap();
         object["metadata"]["resourceVersion"] = "100".into();
@@ -222,16 +222,17 @@ fn a_server_that_says_to_send_the_change_too_late_is_not_waited_for() {
 }
 
 /// The ways in which a change is applied although the answer says otherwise, or is none.
-fn lost_answers() -> [(&'static str, Reply); 6] {
-    let status = |code: u16, reason: &str| refusal(code, reason, "from the proxy");
-    [
+fn lost_answers() -> Vec<(&'static str, Reply)> {
+    let status = |code: u16, reason: &str| refusal(code, reason, "from the server");
+    let others = [
         ("cut", Reply { cut: true, ..Reply::of(200, JSON, "{}") }),
         ("409", status(409, "Conflict")),
         ("408", status(408, "Timeout")),
         ("504", status(504, "Timeout")),
         ("another answer", Reply::of(200, JSON, r#"{"error": "session expired"}"#)),
         ("HTML", Reply::of(200, "text/html", "<html>")),
-    ]
+    ];
+    others.into_iter().chain(of_proxies()).collect()
 }
 
 #[test]
@@ -462,7 +463,7 @@ fn a_server_in_trouble_is_not_sent_the_change_again() {
     let server = serve(store(), |_| Some(Reply::of(503, JSON, "{}")));
     let (code, _, err) = run(&server, &["undo", "agent"]);
     assert_eq!(code, Some(7));
-    assert!(err.starts_with("Error from server (ServiceUnavailable)"), "{err}");
+    assert!(err.starts_with("error: unexpected answer to patch daemonsets: HTTP status 503, "), "{err}");
     assert!(err.contains("\nhint: it is not known whether the change was applied; to repeat it: "), "{err}");
     assert!(err.ends_with(&suggested("kubectl ds undo --to-revision 1 -n team", &server)), "{err}");
     assert_eq!(patches(&server).len(), 1);
@@ -672,6 +673,12 @@ fn a_set_whose_answer_was_lost_is_found_by_reading_again() {
         if what == "409" {
             // Sent again for the same version, as long as nothing else has changed.
             assert!(err.contains("changes faster than it can be patched"), "{what}: {err}");
+            continue;
+        }
+        if of_proxies().iter().any(|(proxy, _)| *proxy == what) && !what.starts_with("499") {
+            // It is not on its way any more.
+            assert_eq!(code, Some(1), "{what}: {out}{err}");
+            assert!(err.contains("was read again, and the change was not applied"), "{what}: {err}");
             continue;
         }
         assert_eq!(code, Some(7), "{what}: {out}{err}");

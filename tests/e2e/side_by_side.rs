@@ -490,8 +490,8 @@ fn answer(asked: &Asked) -> Reply {
         path if path.ends_with("/pods") => json(empty_list("PodList", "v1")),
         path => {
             let message = format!("{path} not found");
-            let status =
-                json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": message});
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound",
+                "code": 404, "message": message});
             Reply::of(404, JSON, status.to_string())
         }
     }

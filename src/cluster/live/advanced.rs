@@ -2,32 +2,57 @@
 
 use serde::Deserialize;
 
-use super::list::List;
+use super::list::{List, plural};
 use super::reader::{Reader, is_forbidden};
 use crate::cluster::error::ClusterError;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
-use crate::model::snapshot::Kind;
+use crate::model::snapshot::{Gap, GapCause, Kind};
+
+/// The path of all API groups.
+const GROUPS: &str = "/apis";
 
 /// The group in the versions that are understood, newest first.
 const VERSIONS: [&str; 2] = ["apps.kruise.io/v1beta1", "apps.kruise.io/v1alpha1"];
 
 /// Lists the Advanced DaemonSets in the query's namespace; a cluster without OpenKruise has none.
 pub(super) async fn list(reader: &Reader<'_>) -> Result<Vec<DaemonSet>, ClusterError> {
-    let Some(list) = kind(reader).await? else { return Ok(Vec::new()) };
-    let list = List { namespace: reader.query.namespace.clone(), label_selector: reader.label_selector(), ..list };
-    reader.list_or_gap(list, Some).await
+    match kind(reader).await {
+        Ok(Some(list)) => {
+            let namespace = reader.query.namespace.clone();
+            reader.list_or_gap(List { namespace, label_selector: reader.label_selector(), ..list }, Some).await
+        }
+        Ok(None) => Ok(Vec::new()),
+        Err(error) if is_forbidden(&error) => {
+            let cause = GapCause::Forbidden(format!("get {GROUPS}"));
+            reader.gaps.borrow_mut().push(Gap { kind: Kind::AdvancedDaemonSets, namespace: None, cause });
+            Ok(Vec::new())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads one Advanced DaemonSet; `None` if it does not exist.
 pub(super) async fn get(reader: &Reader<'_>, namespace: &str, name: &str) -> Result<Option<DaemonSet>, ClusterError> {
-    let Some(list) = kind(reader).await? else { return Ok(None) };
+    let list = match kind(reader).await {
+        Err(error) if is_forbidden(&error) => None,
+        list => list?,
+    };
+    let Some(list) = list else { return Ok(None) };
     reader.get(&List { namespace: Some(namespace.to_owned()), ..list }, name).await
 }
 
 /// Returns the kind in the newest version that the cluster serves and that is understood here.
+///
+/// Discovery is believed only if it is there: where OpenKruise is not installed, `/apis/apps.kruise.io` answers with the
+/// same "404 page not found" as many a load balancer does.
 pub(super) async fn kind(reader: &Reader<'_>) -> Result<Option<List>, ClusterError> {
     #[derive(Deserialize)]
+    struct Groups {
+        groups: Vec<Group>,
+    }
+    #[derive(Deserialize)]
     struct Group {
+        name: String,
         versions: Vec<Version>,
     }
     #[derive(Deserialize)]
@@ -35,16 +60,28 @@ pub(super) async fn kind(reader: &Reader<'_>) -> Result<Option<List>, ClusterErr
     struct Version {
         group_version: String,
     }
-    let path = format!("/apis/{}", ADVANCED_GROUP.trim_end_matches('/'));
-    match reader.live.transport.get_object::<Group>("get the versions of apps.kruise.io", &path).await {
-        Ok(Group { versions }) => {
-            let served = |known: &&str| versions.iter().any(|version| version.group_version == *known);
-            let api_version = VERSIONS.into_iter().find(served);
-            Ok(api_version.map(|api_version| List { api_version, ..List::of(Kind::AdvancedDaemonSets) }))
-        }
-        // Whoever may not read the group may not read its objects either.
-        Err(ClusterError::Api { code: 404, .. }) => Ok(None),
-        Err(error) if is_forbidden(&error) => Ok(None),
-        Err(error) => Err(error),
+    #[derive(Deserialize)]
+    struct Resources {
+        resources: Vec<Resource>,
     }
+    #[derive(Deserialize)]
+    struct Resource {
+        name: String,
+    }
+    let transport = &reader.live.transport;
+    let Groups { groups } = transport.get_object("list API groups", GROUPS).await?;
+    let group = groups.into_iter().find(|group| group.name == ADVANCED_GROUP.trim_end_matches('/'));
+    let versions = group.map(|group| group.versions).unwrap_or_default();
+    for api_version in VERSIONS {
+        if versions.iter().any(|version| version.group_version == api_version) {
+            let path = format!("{GROUPS}/{api_version}");
+            // Older releases serve only other kinds in the newer version.
+            let Resources { resources } = transport.get_object("list API resources", &path).await?;
+            let list = List { api_version, ..List::of(Kind::AdvancedDaemonSets) };
+            if resources.iter().any(|resource| resource.name == plural(list.kind)) {
+                return Ok(Some(list));
+            }
+        }
+    }
+    Ok(None)
 }

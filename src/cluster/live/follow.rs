@@ -2,7 +2,8 @@
 //!
 //! Intervals and decisions are those of client-go's reflector, k8s.io/client-go/tools/cache/reflector.go, release 1.36.
 //! Unlike there, a watch that broke is resumed from its version after any failure that has nothing to do with the version,
-//! and what may be listed but not watched is listed at intervals.
+//! and what may be listed but not watched is listed at intervals. And a cluster that was restored from a backup is noticed:
+//! its versions begin again at an older one, and until they have caught up, a watch from the old version shows nothing.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::list::{self, Item, List, Listed};
 use super::progress::Tally;
-use super::reader::{is_forbidden, is_optional};
+use super::reader::is_forbidden;
 use super::transport::Transport;
 use super::watch_event::{Event, Events};
 use crate::cluster::error::ClusterError;
@@ -34,6 +35,10 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// How often a list is requested again that is older than what is known, before that counts as a failure.
 const STALE_LISTS: u32 = 3;
+
+/// For how long every list has to be older than what is known until it is believed: etcd was restored from a backup. A
+/// replica of the API server that lags behind that far fails its health checks.
+const RESTORED: Duration = Duration::from_secs(30);
 
 /// What became of the objects of a list.
 #[derive(Debug)]
@@ -71,6 +76,7 @@ pub(super) fn follow<'a, T: Item + 'a>(
         has_failed: false,
         pause: FIRST_PAUSE,
         newest: 0,
+        stale_since: None,
     };
     stream::unfold(follower, async |mut follower| Some((follower.change().await, follower)))
 }
@@ -88,12 +94,16 @@ struct Follower<'a, K> {
     pause: Duration,
     /// The newest version that the server has named.
     newest: u64,
+    /// Since when every list was older than that.
+    stale_since: Option<Instant>,
 }
 
 enum State<'a> {
     Unlisted,
-    /// Listed, or watched until the watch ended, up to a version.
+    /// Listed up to a version.
     At(String),
+    /// Watched up to a version, until the watch ended.
+    Ended(String),
     Watching {
         version: String,
         events: Events<'a>,
@@ -112,10 +122,11 @@ impl<'a, K> Follower<'a, K> {
             let change = match std::mem::replace(&mut self.state, State::Unlisted) {
                 State::Pausing(version, pause) => {
                     sleep(pause).await;
-                    self.state = version.map_or(State::Unlisted, State::At);
+                    self.state = version.map_or(State::Unlisted, State::Ended);
                     None
                 }
                 State::Unlisted => Some(self.list().await),
+                State::Ended(version) => self.resume(version).await,
                 State::At(version) => self.open(version).await,
                 State::Watching { version, mut events, opened } => {
                     let event = events.next::<T>(&self.list).await;
@@ -144,13 +155,13 @@ impl<'a, K> Follower<'a, K> {
             answer = listed().await;
         }
         match answer {
-            Ok(listed) if self.is_stale(&listed.resource_version) => {
-                self.back_off(None);
+            Ok(listed) if self.is_stale(&listed.resource_version) && !self.is_restored() => {
+                self.state = State::Pausing(None, LIST_INTERVAL);
                 let problem = "it is older than what the server has sent before".to_owned();
                 Change::Failed(ClusterError::Answer { request: self.list.request(), problem })
             }
             Ok(Listed { items, resource_version }) => {
-                self.note_version(&resource_version);
+                (self.newest, self.stale_since) = (resource_version.parse().unwrap_or(0), None);
                 self.state = if self.is_unwatched {
                     self.pause = FIRST_PAUSE;
                     State::Pausing(None, LIST_INTERVAL)
@@ -163,13 +174,22 @@ impl<'a, K> Follower<'a, K> {
                 self.state = State::Pausing(None, MAX_PAUSE);
                 Change::Forbidden
             }
-            Err(ClusterError::Api { code: 404, .. }) if is_optional(self.list.kind) => {
-                self.state = State::Pausing(None, MAX_PAUSE);
-                Change::Listed(Vec::new())
-            }
             Err(error) => {
                 self.back_off(None);
                 Change::Failed(error)
+            }
+        }
+    }
+
+    /// Checks that a watch can go on from a version: from one that the server has not reached it would show nothing.
+    async fn resume<T: Item>(&mut self, version: String) -> Option<Change<T>> {
+        match list::version::<T>(self.transport, self.tally, &self.list).await {
+            Ok(now) if self.is_stale(&now) => None,
+            // What may be watched, but no longer listed, is watched.
+            Err(error) if !is_forbidden(&error) => self.fail(version, error),
+            _ => {
+                self.state = State::At(version);
+                None
             }
         }
     }
@@ -211,7 +231,7 @@ impl<'a, K> Follower<'a, K> {
             }
             Ok(None) if opened.elapsed() >= SHORTEST_WATCH => {
                 self.pause = FIRST_PAUSE;
-                self.state = State::At(version);
+                self.state = State::Ended(version);
                 return None;
             }
             // A proxy that ends each watch at once hides what happens.
@@ -265,6 +285,11 @@ impl<'a, K> Follower<'a, K> {
     /// Returns whether a list is older than what is known.
     fn is_stale(&self, version: &str) -> bool {
         version.parse().is_ok_and(|version: u64| version < self.newest)
+    }
+
+    /// Returns whether lists were older than what is known for so long that the server must have begun again.
+    fn is_restored(&mut self) -> bool {
+        self.stale_since.get_or_insert_with(Instant::now).elapsed() >= RESTORED
     }
 
     fn back_off(&mut self, version: Option<String>) {

@@ -148,10 +148,16 @@ impl List {
 
     /// Returns the path and query of a page.
     fn page(&self, page: Option<&str>) -> Result<String, ClusterError> {
+        self.limited_page(page, None)
+    }
+
+    /// Returns the path and query of a page with so many objects.
+    fn limited_page(&self, page: Option<&str>, limit: Option<u32>) -> Result<String, ClusterError> {
         let parameters = ListParams {
             label_selector: some(&self.label_selector),
             field_selector: some(&self.field_selector),
             continue_token: page.map(str::to_owned),
+            limit,
             ..ListParams::default()
         };
         path_of(Request::new(self.collection()).list(&parameters))
@@ -232,7 +238,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Returns the resource without its group.
-fn plural(kind: Kind) -> &'static str {
+pub(super) fn plural(kind: Kind) -> &'static str {
     kind.resource().split('.').next().unwrap_or_default()
 }
 
@@ -291,6 +297,21 @@ pub(super) async fn open<T: Item>(transport: &Transport, list: List) -> Result<O
     Ok(Opened { transport, list, first })
 }
 
+/// Returns the version that a list would have now.
+///
+/// # Errors
+///
+/// Fails if the server cannot be reached or refuses, and if the answer is not such a list.
+pub(super) async fn version<T: Item>(
+    transport: &Transport,
+    tally: &Tally,
+    list: &List,
+) -> Result<String, ClusterError> {
+    let mut answer = transport.get(&list.request(), &list.limited_page(None, Some(1))?, T::ACCEPT).await?;
+    let page = read_page(&mut answer, tally, &|_: T| None, &mut Items::of(list)).await?;
+    Ok(page.resource_version)
+}
+
 impl Opened<'_> {
     /// Reads the list to its end, and returns what `keep` makes of its items.
     ///
@@ -326,11 +347,6 @@ impl Opened<'_> {
                     (restarted, items) = (true, Items::of(&list));
                     tokens.clear();
                     transport.get(&request, &list.page(None)?, T::ACCEPT).await?
-                }
-                // The first page was there: nothing is known about the kind, rather than that none exist.
-                Err(ClusterError::Api { code: 404, message, .. }) => {
-                    let problem = format!("a page after the first was not found: {message}");
-                    return Err(ClusterError::Answer { request, problem });
                 }
                 Err(error) => return Err(error),
             };

@@ -111,7 +111,7 @@ impl Live {
     async fn is_there(&self, resource: &str, path: &str) -> Result<Asked, ClusterError> {
         match self.transport.get_object::<Value>(&format!("get {resource}"), path).await {
             Ok(_) => Ok(Asked::Yes),
-            Err(ClusterError::Api { code: 404, reason, message }) if reason == "NotFound" => Ok(Asked::No(message)),
+            Err(ClusterError::Api { code: 404, reason, message, .. }) if reason == "NotFound" => Ok(Asked::No(message)),
             Err(ClusterError::Api { message, .. }) => Ok(Asked::Unknown(message)),
             Err(error) => Err(error),
         }

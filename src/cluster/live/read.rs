@@ -215,7 +215,8 @@ impl Reader<'_> {
 /// Returns the cause of the gap if the server answered, but not with the lease: answers do not depend on it.
 pub(super) fn unreadable_lease(error: &ClusterError) -> Option<GapCause> {
     let (namespace, name) = CONTROLLER_MANAGER;
-    let is_answer = matches!(error, ClusterError::Api { .. } | ClusterError::Answer { .. });
+    let is_answer =
+        matches!(error, ClusterError::Api { .. } | ClusterError::NotFromApi { .. } | ClusterError::Answer { .. });
     let object = format!("Lease {namespace}/{name}");
     is_answer.then(|| GapCause::Unreadable { object, problem: error.to_string() })
 }

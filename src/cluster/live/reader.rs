@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         let request = format!("get {}", list.kind.resource());
         let mut answer = match self.live.transport.get(&request, &list.object(name), JSON).await {
             Ok(answer) => answer,
-            Err(ClusterError::Api { code: 404, .. }) => return Ok(None),
+            Err(error) if error.is_absence_of(list::plural(list.kind), name) => return Ok(None),
             Err(error) => return Err(error),
         };
         let text = answer.text(list::MAX_JSON).await?;
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// Lists a kind, or notes that it is forbidden. A kind that a cluster need not serve is empty if it does not.
+    /// Lists a kind, or notes that it is forbidden, or that a kind is not served that a cluster need not serve.
     pub(super) async fn list_or_gap<T: Item>(
         &self,
         list: List,
@@ -253,7 +253,12 @@ impl<'a> Reader<'a> {
                 self.gaps.borrow_mut().push(Gap { kind, namespace, cause });
                 Ok(Vec::new())
             }
-            Err(ClusterError::Api { code: 404, .. }) if is_optional(kind) => Ok(Vec::new()),
+            // Another API group may be turned off, or something that is no API server has answered.
+            Err(error) if error.is_not_served() && is_optional(kind) => {
+                let cause = GapCause::Failed(error.to_string());
+                self.gaps.borrow_mut().push(Gap { kind, namespace, cause });
+                Ok(Vec::new())
+            }
             found => found,
         }
     }
@@ -270,9 +275,8 @@ impl Live {
     }
 }
 
-/// Returns whether clusters need not serve a kind: a custom resource, or an API group that can be turned off. From
-/// any other kind, 404 is the answer of something that is not an API server.
-pub(super) fn is_optional(kind: Kind) -> bool {
+/// Returns whether clusters need not serve a kind: a custom resource, or an API group that can be turned off.
+fn is_optional(kind: Kind) -> bool {
     match kind {
         Kind::AdvancedDaemonSets
         | Kind::RuntimeClasses

@@ -278,7 +278,7 @@ impl Transport {
             };
             let Some(wait) = wait.filter(|wait| retries.allow(*wait)) else {
                 let body = self.within(deadline, SILENCE, refusal(response.into_body())).await?;
-                return Err(failure::refused(status, &body, wait.and(retry_after)));
+                return Err(failure::refused(description, status, &body, wait.and(retry_after)));
             };
             drop(response);
             tokio::time::sleep(wait).await;

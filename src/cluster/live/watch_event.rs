@@ -1,7 +1,6 @@
 //! Decodes the events of a watch as they arrive, in protobuf or JSON.
 
 use bytes::{Buf, BytesMut};
-use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -103,14 +102,14 @@ fn decode_protobuf<T: Item>(list: &List, frame: &[u8]) -> Result<Event<T>, Strin
         M::decode(bytes).map_err(|error| error.to_string())
     }
     let WatchEvent { type_, object } = decode(frame)?;
-    let raw = object.unwrap_or_default().raw;
-    let envelope = raw.strip_prefix(MAGIC).ok_or("an object is not in Kubernetes' protobuf format")?;
+    let whole = &object.unwrap_or_default().raw;
+    let envelope = whole.strip_prefix(MAGIC).ok_or("an object is not in Kubernetes' protobuf format")?;
     let Unknown { type_meta, raw } = decode(envelope)?;
     let object = || {
         list.check_type(&type_meta.unwrap_or_default())?;
         T::from_protobuf(&raw)
     };
-    event(list, &type_, object, || decode(&raw))
+    event(list, &type_, object, whole)
 }
 
 fn decode_json<T: Item>(list: &List, line: &[u8]) -> Result<Event<T>, String> {
@@ -122,25 +121,20 @@ fn decode_json<T: Item>(list: &List, line: &[u8]) -> Result<Event<T>, String> {
         object: &'a RawValue,
     }
     let WatchEvent { type_, object } = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let status = || serde_json::from_str(object.get()).map_err(|error| error.to_string());
-    event(list, &type_, || list.decode_json(object.get()), status)
+    event(list, &type_, || list.decode_json(object.get()), object.get().as_bytes())
 }
 
 fn event<T: Item>(
     list: &List,
     type_: &str,
     object: impl FnOnce() -> Result<T, String>,
-    status: impl FnOnce() -> Result<Status, String>,
+    whole: &[u8],
 ) -> Result<Event<T>, String> {
     Ok(match type_ {
         "ADDED" | "MODIFIED" => Event::Applied(list.check_namespace(object()?)?),
         "DELETED" => Event::Deleted(list.check_namespace(object()?)?),
         "BOOKMARK" => Event::Bookmark(object()?.metadata().resource_version.clone()),
-        "ERROR" => {
-            let status = status()?;
-            let code = u16::try_from(status.code).ok().and_then(|code| StatusCode::from_u16(code).ok());
-            Event::Error(failure::of_status(code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), status))
-        }
+        "ERROR" => Event::Error(failure::of_status(Status::parse(whole).ok_or("an error is not a Status of the API")?)),
         other => return Err(format!("unknown event {other:?}")),
     })
 }

@@ -59,7 +59,7 @@ impl Live {
     /// Fails if the server refuses or cannot be reached.
     pub(crate) async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, ClusterError> {
         let found: Value = match self.transport.get_object("get pods", &pod_path(pod)).await {
-            Err(ClusterError::Api { code: 404, reason, .. }) if reason == "NotFound" => return Ok(None),
+            Err(error) if error.is_absence_of("pods", &pod.name) => return Ok(None),
             object => object?,
         };
         let broken = |problem: String| ClusterError::Answer { request: "get pods".to_owned(), problem };
@@ -148,7 +148,7 @@ impl Live {
         let path = path(before.api_version(), namespace, name);
         let broken = |problem: String| ClusterError::Answer { request: "get daemonsets".to_owned(), problem };
         let object: Value = match self.transport.get_object("get daemonsets", &path).await {
-            Err(ClusterError::Api { code: 404, reason, .. }) if reason == "NotFound" => return Ok(None),
+            Err(error) if error.is_absence_of("daemonsets", name) => return Ok(None),
             object => object?,
         };
         if object.get("kind").and_then(Value::as_str) != Some("DaemonSet") {

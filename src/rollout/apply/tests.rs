@@ -247,6 +247,12 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     let stale = object("agent:1", |_| {});
     assert_eq!(applied(Ok(stale), Ok(Some(same())), false), (Application::Unknown("unexpected"), 1));
     assert_eq!(applied(conflict(), Err("down"), false), (Application::Unknown("conflict"), 1));
+    // Something on the way has refused it, so that it is not on its way.
+    let unconfirmed = || Err(Failed::Unconfirmed("page"));
+    assert_eq!(applied(unconfirmed(), Ok(Some(changed())), false), (Application::Applied(changed()), 1));
+    assert_eq!(applied(unconfirmed(), Ok(Some(same())), false), (not_applied("page"), 1));
+    assert_eq!(applied(unconfirmed(), Err("down"), false), (Application::Unknown("page"), 1));
+    assert_eq!(reads(unconfirmed(), vec![Err("down"), Ok(Some(same()))]), Application::Unknown("page"));
     // A read that fails once does not hide the outcome.
     let sent_again = reads(conflict(), vec![Ok(Some(status())), Err("down")]);
     assert!(matches!(sent_again, Application::Applied(_)), "{sent_again:?}");

@@ -202,7 +202,9 @@ impl ClusterError {
                 let place = place.unwrap_or_default();
                 match near.as_slice() {
                     [] if *resource == "nodes" => vec!["no node has a similar name".to_owned()],
-                    [] => vec![format!("nothing of a similar name exists{place}; `list -A` shows every DaemonSet")],
+                    [] => vec![format!(
+                        "nothing of a similar name exists{place}; `kubectl ds list -A` shows every DaemonSet"
+                    )],
                     near => vec![format!("similar names{place}: {}", near.join(", "))],
                 }
             }
@@ -213,7 +215,7 @@ impl ClusterError {
                 vec!["check that the server can be reached from here, or increase --request-timeout".to_owned()]
             }
             ClusterError::Api { code: 403, .. } => {
-                vec!["ask your cluster administrator for this permission; `auth can-i --list` of kubectl shows which you have".to_owned()]
+                vec!["ask your cluster administrator for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
             }
             ClusterError::Api { code: 429 | 503 | 504, .. }
             | ClusterError::NotFromApi { code: 429 | 502..=504, .. } => {

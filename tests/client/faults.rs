@@ -320,6 +320,11 @@ fn timeless(text: &str) -> Option<Value> {
             Value::Array(items) => items.iter_mut().for_each(strip),
             // A patch and a change carry the time as a value.
             Value::String(text) if text.starts_with("20") && text.ends_with('Z') => *text = "TIME".to_owned(),
+            // A suggested command names the server.
+            Value::String(text) if text.contains("--server") => {
+                let words = text.split(' ').filter(|word| !word.starts_with("http://127.0.0.1:"));
+                *text = words.collect::<Vec<_>>().join(" ");
+            }
             _ => {}
         }
     }

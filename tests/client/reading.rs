@@ -67,7 +67,7 @@ fn one_node_is_asked_for_with_its_pods_and_those_that_no_node_has() {
     for target in [
         "/api/v1/nodes?&fieldSelector=metadata.name%3Dn1",
         "/api/v1/pods?&fieldSelector=spec.nodeName%3Dn1",
-        "/api/v1/namespaces/team/pods?&fieldSelector=spec.nodeName%3D&labelSelector=app%3Dagent",
+        "/api/v1/pods?&fieldSelector=spec.nodeName%3D",
         "/api/v1/namespaces/default/events?&fieldSelector=involvedObject.kind%3DNode%2CinvolvedObject.name%3Dn1",
     ] {
         assert!(asked.contains(target), "{target} is not among {asked:#?}");
@@ -84,10 +84,7 @@ fn a_node_that_is_not_there_comes_with_near_ones() {
     });
     let query = Query { wanted: on_node("n3"), ..agent() };
     let error = read(&options(&server), &query).unwrap_err();
-    assert_eq!(
-        shown(error),
-        "Error from server (NotFound): nodes \"n3\" not found\nhint: `kubectl get nodes` lists the nodes"
-    );
+    assert_eq!(shown(error), "Error from server (NotFound): nodes \"n3\" not found\nhint: no node has a similar name");
 }
 
 #[test]
@@ -360,10 +357,11 @@ fn pods_of_few_nodes_are_read_node_by_node_and_of_many_at_once() {
         let mut asked: Vec<_> = server.asked().drain(before..).map(|asked| asked.target).collect();
         asked.sort();
         let target = |node: &str| format!("/api/v1/pods?&fieldSelector=spec.nodeName%3D{node}");
-        assert_eq!(asked, [target("n1"), target("n2")]);
+        // The scheduler may have nominated a node for a pod that no node has.
+        assert_eq!(asked, [target(""), target("n1"), target("n2")]);
 
         source.read_pods_on(&mut snapshot, &two).await.unwrap();
-        assert_eq!(server.asked().len(), before + 2, "what is known is not asked for again");
+        assert_eq!(server.asked().len(), before + 3, "what is known is not asked for again");
         let many: BTreeSet<String> = (0..50).map(|number| format!("node-{number}")).collect();
         source.read_pods_on(&mut snapshot, &many).await.unwrap();
         assert_eq!(server.asked().last().unwrap().target, "/api/v1/pods?");

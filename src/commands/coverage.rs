@@ -292,9 +292,7 @@ async fn run_coverage(
     };
     let snapshot = session.read(query, io, needs_all_pods_on).await?;
     check_selected(&snapshot, &node_selector)?;
-    if let Some(label) = by.iter().chain(map.iter().filter(|label| *label != ZONE)).next() {
-        check_label(&snapshot, label)?;
-    }
+    check_grouping(&snapshot, by.as_deref(), map.as_deref())?;
     let node_selector = node_selector.selector;
     let mut report = coverage(&snapshot, &Options { detail, node: node.clone(), by, map, node_selector });
     tell_changes(&mut report, &snapshot);
@@ -356,6 +354,10 @@ struct Followed {
 impl Follow for Followed {
     type Report = CoverageReport;
 
+    fn check(&self, first: &Snapshot) -> Result<(), CommandError> {
+        check_grouping(first, self.by.as_deref(), self.map.as_deref())
+    }
+
     fn report(&self, snapshot: &Snapshot) -> Result<CoverageReport, CommandError> {
         check_selected(snapshot, &self.node_selector)?;
         let (detail, by, map) = (self.detail, self.by.clone(), self.map.clone());
@@ -389,6 +391,11 @@ fn tell_changes(report: &mut CoverageReport, snapshot: &Snapshot) {
             }
         }
     }
+}
+
+/// Checks that a node has the label by which counts or a map are grouped; the default one of a map is shown as missing.
+fn check_grouping(snapshot: &Snapshot, by: Option<&str>, map: Option<&str>) -> Result<(), CommandError> {
+    by.or(map.filter(|label| *label != ZONE)).map_or(Ok(()), |label| check_label(snapshot, label))
 }
 
 /// Checks that a node has the label by which counts are broken down.

@@ -50,36 +50,47 @@ pub(super) fn statuses() -> impl Iterator<Item = &'static str> {
 pub fn run(arguments: &ExplainArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let view = View::new(io.width(), false);
     let ExplainArgs { code: Some(code) } = arguments else {
-        list("STATUS", statuses(), &view, out)?;
+        list("STATUS", statuses(), STATUSES, &view, out)?;
         writeln!(out)?;
-        list("CODE", ReasonCode::ALL.iter().map(|code| code.name()), &view, out)?;
+        list("CODE", ReasonCode::ALL.iter().map(|code| code.name()), CODES, &view, out)?;
         return Ok(Exit::Success);
     };
-    let section = section(code).ok_or_else(|| CommandError::new(format!("{code} is not documented")))?;
-    writeln!(out, "{code}")?;
-    for line in section.trim().lines() {
-        wrap(line, view.width).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    match (section(CODES, code), section(STATUSES, code)) {
+        (None, None) => return Err(CommandError::new(format!("{code} is not documented")).into()),
+        (Some(section), None) | (None, Some(section)) => explain(code, section, &view, out)?,
+        // Only a state of a node has the name of a reason code, too.
+        (Some(reason), Some(state)) => {
+            explain(&format!("{code} (reason code)"), reason, &view, out)?;
+            writeln!(out)?;
+            explain(&format!("{code} (state of a node)"), state, &view, out)?;
+        }
     }
     Ok(Exit::Success)
 }
 
-/// Returns what stands below the heading of a code or a status.
-fn section(name: &str) -> Option<&'static str> {
-    let heading = format!("\n## {name}\n");
-    let after = [CODES, STATUSES].into_iter().find_map(|document| Some(document.split_once(&heading)?.1))?;
-    after.split("\n## ").next()
+/// Writes a section below its heading.
+fn explain(heading: &str, section: &str, view: &View, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "{heading}")?;
+    let mut lines = section.trim().lines().flat_map(|line| wrap(line, view.width));
+    lines.try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// Returns what stands below the heading of a code or a status in a document.
+fn section(document: &'static str, name: &str) -> Option<&'static str> {
+    document.split_once(&format!("\n## {name}\n"))?.1.split("\n## ").next()
 }
 
 /// Writes a row for each name, with the first paragraph about it.
 fn list(
     heading: &'static str,
     names: impl Iterator<Item = &'static str>,
+    document: &'static str,
     view: &View,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
     let rows: Vec<(&str, String)> = names
         .map(|name| {
-            let paragraph = section(name).unwrap_or_default().trim().split("\n\n").next().unwrap_or_default();
+            let paragraph = section(document, name).unwrap_or_default().trim().split("\n\n").next().unwrap_or_default();
             (name, paragraph.replace('\n', " "))
         })
         .collect();

@@ -83,7 +83,8 @@ pub(super) fn command() -> Command {
 /// Does not list the values of a flag again whose help names them.
 fn values_once(flag: Arg) -> Arg {
     let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
-    let is_named = flag.get_possible_values().iter().all(|value| help.contains(value.get_name()));
+    let takes_value = flag.get_action().takes_values();
+    let is_named = takes_value && flag.get_possible_values().iter().all(|value| help.contains(value.get_name()));
     if is_named { flag.hide_possible_values(true) } else { flag }
 }
 

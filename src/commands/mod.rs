@@ -41,6 +41,7 @@ mod undo;
 mod version;
 mod watch;
 mod what_if;
+mod words;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -49,7 +50,7 @@ use std::task::Poll;
 
 use anstream::adapter::StripBytes;
 use clap::error::{ContextKind, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cluster::error::ClusterError;
 use crate::encode::sanitize::sanitize;
@@ -79,6 +80,10 @@ struct Cli {
     list: list::ListArgs,
     #[command(flatten)]
     target: GlobalArgs,
+    /// Print the version of kubectl-ds
+    // Hidden: `version` says more, and is listed.
+    #[arg(long, hide = true, action = ArgAction::Version)]
+    version: (),
     #[command(subcommand)]
     command: Option<Subcommands>,
 }
@@ -145,13 +150,13 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
         let message = "this shell does not know $'...', so an argument is not what was meant: use bash or zsh\n";
         return Err(clap::Error::raw(ErrorKind::ValueValidation, message));
     }
-    if arguments.get(1).is_some_and(|word| word == "help") {
-        arguments.remove(1);
+    if let Some(&first) = words::places(&arguments).first().filter(|place| arguments[**place] == "help") {
+        arguments.remove(first);
         arguments.push("--help".into());
     }
-    join_type_and_name(&mut arguments);
+    words::join_type_and_names(&mut arguments);
     match attempt(&arguments) {
-        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => match command_of_kubectl(&arguments) {
+        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => match words::command_of_kubectl(&arguments) {
             Some((given, meant)) => {
                 let hint = match meant {
                     Some(meant) => format!("did you mean `kubectl ds {meant}`?"),
@@ -160,50 +165,16 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
                 let message = format!("unknown command \"{given}\": {hint}\n");
                 Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message))
             }
-            // What is no subcommand, nor looks like one, is the name of a DaemonSet.
-            None if error.get(ContextKind::SuggestedSubcommand).is_none() => {
+            // What is no subcommand, nor looks like one, names a DaemonSet.
+            None if error.get(ContextKind::SuggestedSubcommand).is_none() || words::begin_with_type(&arguments) => {
                 arguments.insert(1, "coverage".into());
+                words::join_type_and_names(&mut arguments);
                 attempt(&arguments)
             }
             None => Err(error),
         },
         parsed => parsed,
     }
-}
-
-/// Turns `undo daemonset NAME`, as `kubectl rollout undo` takes it, into `undo daemonset/NAME`.
-fn join_type_and_name(arguments: &mut Vec<OsString>) {
-    const ONE_NAME: [&str; 7] = ["history", "undo", "restart", "set", "partition", "pause", "resume"];
-    const TYPES: [&str; 4] = ["ds", "daemonset", "daemonsets", "ads"];
-    let word = |index: usize| arguments.get(index).and_then(|word| word.to_str()).unwrap_or_default();
-    let name = word(3);
-    if ONE_NAME.contains(&word(1)) && TYPES.contains(&word(2)) && !name.is_empty() && !name.starts_with('-') {
-        let joined = format!("{}/{name}", word(2));
-        arguments.splice(2..4, [joined.into()]);
-    }
-}
-
-/// Returns a command of kubectl that was given instead of one of these, and the one that was meant, if there is one.
-fn command_of_kubectl(arguments: &[OsString]) -> Option<(String, Option<&'static str>)> {
-    const OTHERS: [&str; 14] = [
-        "annotate", "apply", "cordon", "create", "debug", "delete", "drain", "edit", "exec", "label", "logs", "patch",
-        "top", "wait",
-    ];
-    let word = |index: usize| arguments.get(index).and_then(|word| word.to_str()).unwrap_or_default();
-    let meant = match (word(1), word(2)) {
-        ("rollback", _) => "undo",
-        ("rollout", verb) => {
-            let verbs = ["undo", "status", "history", "restart", "pause", "resume"];
-            let verb = verbs.into_iter().find(|known| *known == verb)?;
-            return Some((format!("rollout {verb}"), Some(verb)));
-        }
-        ("get", _) => "list",
-        ("describe", _) => "coverage",
-        ("diff", _) => "history --diff",
-        (other, _) if OTHERS.contains(&other) => return Some((other.to_owned(), None)),
-        _ => return None,
-    };
-    Some((word(1).to_owned(), Some(meant)))
 }
 
 /// Runs a command line, and returns the exit code.
@@ -256,7 +227,7 @@ fn interrupted() -> CommandError {
 
 /// The commands' futures are boxed: together they would fill the stack of a thread.
 async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let Cli { target, list, command } = cli;
+    let Cli { target, list, version: (), command } = cli;
     if command.is_some() && list != list::ListArgs::default() {
         return Err(
             CommandError::usage("flags of `list` go after `list`, and those of another subcommand after it").into()

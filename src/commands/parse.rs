@@ -59,18 +59,27 @@ pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
     let Some((before, name)) = text.split_once('/') else {
         return Ok(Named { flavors: Flavors::Any, namespace: None, name: text.to_owned() });
     };
-    let (flavors, namespace) = match before {
-        "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" => (Flavors::Apps, None),
-        "ads" | "daemon" | "advanceddaemonset" | "daemonset.apps.kruise.io" | "daemonsets.apps.kruise.io" => {
-            (Flavors::Advanced, None)
-        }
-        namespace if is_namespace(namespace) => (Flavors::Any, Some(namespace.to_owned())),
-        _ => return Err(invalid_name(text)),
+    let (flavors, namespace) = match flavor_of_type(before) {
+        Some(flavors) => (flavors, None),
+        None if is_namespace(before) => (Flavors::Any, Some(before.to_owned())),
+        None => return Err(invalid_name(text)),
     };
     if name.is_empty() || name.contains('/') {
         return Err(invalid_name(text));
     }
     Ok(Named { flavors, namespace, name: name.to_owned() })
+}
+
+/// Returns which DaemonSets a resource type stands for. As in kubectl, its case does not matter.
+pub(super) fn flavor_of_type(text: &str) -> Option<Flavors> {
+    match &*text.to_ascii_lowercase() {
+        "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" | "daemonset.v1.apps"
+        | "daemonsets.v1.apps" => Some(Flavors::Apps),
+        "ads" | "daemon" | "advanceddaemonset" | "daemonset.apps.kruise.io" | "daemonsets.apps.kruise.io" => {
+            Some(Flavors::Advanced)
+        }
+        _ => None,
+    }
 }
 
 /// Parses a label of a node, such as `KEY=VALUE`.
@@ -303,6 +312,8 @@ mod tests {
             ("agent", Flavors::Any, None, "agent"),
             ("ds/agent", Flavors::Apps, None, "agent"),
             ("daemonset.apps/agent", Flavors::Apps, None, "agent"),
+            ("daemonsets.v1.apps/agent", Flavors::Apps, None, "agent"),
+            ("DaemonSet/agent", Flavors::Apps, None, "agent"),
             ("ads/agent", Flavors::Advanced, None, "agent"),
             ("kube-system/agent", Flavors::Any, Some("kube-system"), "agent"),
         ] {

@@ -5,7 +5,6 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use super::Failure;
-use super::coverage::check_label;
 use super::output::{self, Output, OutputParser};
 use super::parse::parse_names_of_any_flavor;
 use super::session::{GlobalArgs, Session, Target};
@@ -162,9 +161,7 @@ pub async fn run(
     if let Some(number) = to_revision {
         check_revision(&snapshot, number)?;
     }
-    if map.is_shown && map.label != ZONE {
-        check_label(&snapshot, &map.label)?;
-    }
+    map.check(&snapshot)?;
     let mut report = if map.is_shown {
         rollout_status_with_map(&snapshot, to_revision, &map.label)
     } else {

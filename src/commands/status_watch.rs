@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Failure;
+use super::coverage::check_label;
 use super::output::{self, Output};
 use super::parse::parse_duration;
 use super::session::Session;
@@ -24,6 +25,7 @@ use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
 use crate::render::status_lines::StatusLines;
 use crate::render::view::View;
+use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, Verdict};
 use crate::rollout::events::Events;
 use crate::rollout::standstill::Standstills;
@@ -97,6 +99,17 @@ pub(super) struct Map {
     pub(super) label: String,
 }
 
+impl Map {
+    /// Checks that nodes have the label; the default one is shown as missing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no node has it.
+    pub(super) fn check(&self, snapshot: &Snapshot) -> Result<(), CommandError> {
+        if self.label == ZONE { Ok(()) } else { check_label(snapshot, &self.label) }
+    }
+}
+
 /// Why the watch ends.
 enum End {
     Done,
@@ -120,7 +133,9 @@ pub(super) async fn run(
     let names = query.names.clone();
     let flavor = if query.flavors == Flavors::Advanced { Flavor::Advanced } else { Flavor::Apps };
     let mut watch = in_time(deadline, session.watch(query)).await??;
-    session.check_unknown_names(in_time(deadline, watch.snapshot()).await?)?;
+    let first = in_time(deadline, watch.snapshot()).await?;
+    session.check_unknown_names(first)?;
+    map.check(first)?;
     let mut rejection = Rejection::default();
     let mut lines = StatusLines::default();
     let mut events = Events::default();

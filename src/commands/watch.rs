@@ -189,6 +189,15 @@ pub(super) trait Follow {
     /// What is shown of a moment.
     type Report: Report;
 
+    /// Checks, before anything is shown, that what is asked for can be answered.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot.
+    fn check(&self, _first: &Snapshot) -> Result<(), CommandError> {
+        Ok(())
+    }
+
     /// Makes the report of a moment.
     ///
     /// # Errors
@@ -222,7 +231,9 @@ pub(super) async fn follow(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut watch = session.watch(query).await?;
-    session.check_unknown_names(watch.snapshot().await)?;
+    let first = watch.snapshot().await;
+    session.check_unknown_names(first)?;
+    followed.check(first)?;
     let mut rejection = Rejection::default();
     let mut lines = ChangeLines::default();
     let mut warned = Vec::new();

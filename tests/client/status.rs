@@ -74,7 +74,7 @@ impl Following {
     }
 
     /// Returns a command whose requests are answered by a handler if it has an answer.
-    fn with(
+    pub(super) fn with(
         command: &str,
         arguments: &[&str],
         answer: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static,
@@ -148,7 +148,7 @@ impl Running {
     }
 
     /// Returns the exit code, and what was written.
-    fn end(mut self) -> (Option<i32>, Vec<String>, String) {
+    pub(super) fn end(mut self) -> (Option<i32>, Vec<String>, String) {
         while self.read_line() {}
         let mut err = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::status::{DAEMON_SETS, Following, PODS, ready_pod};
+use super::{node, protobuf_list};
 
 #[test]
 fn a_list_is_followed_line_by_line() {
@@ -57,4 +58,23 @@ fn a_daemon_set_that_is_gone_is_reported() {
     running.read_line();
     let (_, lines, _) = running.interrupt();
     assert_eq!(lines[1], "team/agent: no longer shown");
+}
+
+#[test]
+fn a_label_that_no_node_has_ends_a_watch_before_anything_is_shown() {
+    for (command, flags) in
+        [("status", &["--by", "zome"][..]), ("coverage", &["--by", "zome"]), ("coverage", &["--map", "--by", "zome"])]
+    {
+        let following = Following::with(command, &["team/agent"], |asked| {
+            let mut node = node("n1");
+            node.metadata.labels.insert("zone".to_owned(), "a".to_owned());
+            let is_list = asked.path() == "/api/v1/nodes" && !asked.target.contains("watch=true");
+            is_list.then(|| protobuf_list("NodeList", &[node], ""))
+        });
+        let mut running = following.start(flags);
+        assert!(!running.read_line(), "{command} {flags:?}");
+        let (code, _, err) = running.end();
+        assert_eq!(code, Some(1), "{command} {flags:?}: {err}");
+        assert!(err.starts_with("error: no node has label \"zome\"\n"), "{command} {flags:?}: {err}");
+    }
 }

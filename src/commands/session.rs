@@ -24,11 +24,12 @@ use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Admission, Snapshot};
 use crate::render::progress::{Progress, ProgressLine};
 use crate::render::view::View;
 use crate::report::age::format_age;
 use crate::report::fix::{Command, Origin};
+use crate::rollout::new_pods::{Trial, trials};
 
 /// By how much clocks may differ before it is said.
 const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
@@ -327,6 +328,18 @@ impl Session {
         let snapshot = show_progress(work, &self.progress, io).await?;
         self.print_warnings(io)?;
         Ok(snapshot)
+    }
+
+    /// Asks the API server again for pods that it has refused, in dry runs. What it does not answer stays unknown.
+    pub(super) async fn try_refused_pods(&self, snapshot: &mut Snapshot) {
+        let Source::Live(live) = &self.source else { return };
+        for Trial { daemon_set_uid, hash, namespace, pod } in trials(snapshot) {
+            if let Ok(refusal) = live.try_pod(&namespace, &pod).await {
+                snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal });
+            }
+        }
+        // They are about pods that nobody creates.
+        live.take_warnings();
     }
 
     /// Returns the time by the clock of the server.

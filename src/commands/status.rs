@@ -157,7 +157,8 @@ pub async fn run(
         let followed = Followed { query, is_named, to_revision, output, view, display, map, accept };
         return status_watch::run(settings, followed, &session, io, out).await;
     }
-    let snapshot = session.read(query, io, nodes_needing_all_pods).await?;
+    let mut snapshot = session.read(query, io, nodes_needing_all_pods).await?;
+    session.try_refused_pods(&mut snapshot).await;
     if let Some(number) = to_revision {
         check_revision(&snapshot, number)?;
     }

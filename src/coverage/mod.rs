@@ -28,7 +28,7 @@ pub(crate) mod what_if;
 
 pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::containers::is_image_pull_failure;
-pub(crate) use verdict::create_events::{creation_is_refused, creation_refusal};
+pub(crate) use verdict::create_events::{creation_is_refused, creation_refusal, is_accepted, retry};
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::daemon_set_findings::expired_lease;
 pub(crate) use verdict::fit::{excess, fits_without_terminating};

@@ -44,10 +44,23 @@ pub struct Snapshot {
     pub leases: Vec<Lease>,
     /// PodDisruptionBudgets in the DaemonSets' namespaces; read only for changes of the update strategy.
     pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    /// What the API server answered when it was asked, in dry runs, for pods that it had refused.
+    pub admissions: Vec<Admission>,
     /// What could not be read, and why.
     pub gaps: Vec<Gap>,
     /// DaemonSets that were asked for by name, together with others, and do not exist.
     pub unknown_names: Vec<UnknownName>,
+}
+
+/// What the API server answered to a dry run of a new pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admission {
+    /// The DaemonSet of the pod.
+    pub daemon_set_uid: String,
+    /// The hash of its revision.
+    pub hash: String,
+    /// The message with which the pod was refused; `None` if it would be created.
+    pub refusal: Option<String>,
 }
 
 /// The name of a DaemonSet that does not exist, and what may have been meant.
@@ -186,9 +199,17 @@ impl Snapshot {
             priority_classes: Vec::new(),
             leases: Vec::new(),
             pod_disruption_budgets: Vec::new(),
+            admissions: Vec::new(),
             gaps: Vec::new(),
             unknown_names: Vec::new(),
         }
+    }
+
+    /// Returns whether the API server would create a pod of a revision now; `None` if that is not known.
+    pub fn would_admit(&self, daemon_set: &DaemonSet, hash: &str) -> Option<bool> {
+        let is_asked =
+            |admission: &&Admission| admission.daemon_set_uid == daemon_set.metadata.uid && admission.hash == hash;
+        self.admissions.iter().find(is_asked).map(|admission| admission.refusal.is_none())
     }
 
     /// Returns Kubernetes' own DaemonSets, and then OpenKruise's.

@@ -227,6 +227,9 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 (_, Some(since)) => {
                     format!("; kube-controller-manager seems to be down: its lease expired {} ago", ago(since, now))
                 }
+                _ if rollout.creation_accepted == Some(true) => {
+                    "; the controller waits after the API server had refused new pods".to_owned()
+                }
                 _ if rollout.creation_refused => "; the API server refuses new pods".to_owned(),
                 (Some(budget), None) if uses_up_the_budget(rollout) => {
                     let value =

@@ -118,6 +118,9 @@ pub struct RolloutStatus {
     pub concerns: Vec<Reason>,
     /// Whether the API server refuses new pods, by the events.
     pub creation_refused: bool,
+    /// Whether it would create such a pod now, by a dry run, although it has refused the last one; absent if it was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_accepted: Option<bool>,
     /// Since when kube-controller-manager has not renewed its lease, if it seems to be down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_silent_since: Option<Timestamp>,

@@ -17,6 +17,8 @@ pub mod fleet;
 pub mod history;
 pub(crate) mod hold;
 #[cfg(feature = "live")]
+pub(crate) mod new_pods;
+#[cfg(feature = "live")]
 pub(crate) mod observed;
 mod pace_warnings;
 pub(crate) mod partition;

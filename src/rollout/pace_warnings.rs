@@ -112,6 +112,7 @@ pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
         1 => "1 node has two pods: the controller deletes the newer one".to_owned(),
         nodes => format!("{nodes} nodes have two pods: the controller deletes the newer one of each"),
     };
+    let message = format!("{message}, and a pending pod of another workload may take the room that it leaves");
     Some(Warning::new(WarningCode::SurgePodsDeleted, message))
 }
 

@@ -300,6 +300,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
             advanced_daemon_sets: Vec::new(),
             pod_disruption_budgets: Vec::new(),
+            admissions: Vec::new(),
             now: Timestamp::from_second(now).unwrap(),
             daemon_sets: daemon_sets
                 .into_iter()

@@ -8,6 +8,7 @@ mod json_path;
 mod losing_nodes;
 mod random_rollouts;
 mod recordings;
+mod refused_pods;
 mod revisions;
 mod rollouts;
 mod side_by_side;

@@ -93,7 +93,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (Missing, R::WebhookDenied),
             &["60s"],
-            "kubectl get 'validatingadmissionpolicies,mutatingadmissionpolicies'",
+            "kubectl get validatingadmissionpolicies -o yaml owner",
         ),
         case(
             "webhook_cannot_be_reached",

@@ -3,18 +3,22 @@
 use jiff::Timestamp;
 
 use super::create_failure;
-use super::finding::Finding;
+use super::finding::{Finding, resource};
 use super::sentence::Sentence;
 use crate::coverage::index::Index;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::report::age::seconds_between;
-use crate::report::reason::Reason;
+use crate::report::fix::Command;
+use crate::report::reason::{Reason, ReasonCode};
 
 /// How many seconds a success must be newer than a refusal to cast doubt on it: the pods of one batch
 /// are created at once, and their events come in no order.
 const SAME_BATCH: i64 = 5;
+
+/// The annotation whose change makes the controller look at a DaemonSet again, and changes nothing else.
+const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
 
 /// How many different refusals are reported.
 const MAX_REFUSALS: usize = 3;
@@ -80,13 +84,39 @@ fn refusals<'a>(
             finding.message =
                 Sentence::from("likely ").then(finding.message).words(" (a pod was created or the spec changed since)");
         }
-        finding.message = finding.message.seen(event, index.now());
+        if is_accepted(index, daemon_set) == Some(true) {
+            finding = no_longer_refused(index, daemon_set, finding.message.seen(event, index.now()), finding.code);
+        } else {
+            finding.message = finding.message.seen(event, index.now());
+        }
         findings.push(finding);
         if findings.len() == MAX_REFUSALS {
             break;
         }
     }
     findings
+}
+
+/// Returns whether the API server would create a pod of the current revision now; `None` if it was not asked.
+pub(crate) fn is_accepted<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Option<bool> {
+    index.snapshot.would_admit(daemon_set, index.current_revision(daemon_set)?.hash())
+}
+
+/// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each
+/// failure, up to 1000 seconds (`DefaultTypedControllerRateLimiter`, client-go/util/workqueue, release 0.36.3).
+fn no_longer_refused(index: &Index<'_>, daemon_set: &DaemonSet, refusal: Sentence, code: ReasonCode) -> Finding {
+    let message =
+        Sentence::from("the API server accepts such a pod now, and the controller has not tried again since: ");
+    let advice = "wait: the controller tries again within 17m of its last try; or make it try now";
+    Finding::new(code, message.then(refusal), advice).with_command(retry(daemon_set, index.now()))
+}
+
+/// Returns the command that makes the controller try now: any change of the DaemonSet does, and this one changes neither its
+/// spec nor its template.
+pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Command {
+    let metadata = &daemon_set.metadata;
+    let annotate = Command::kubectl(&["annotate", "--overwrite", resource(daemon_set)]).namespace(&metadata.namespace);
+    annotate.name(&metadata.name).name(format!("{RETRIED_ANNOTATION}={}", now.strftime("%Y-%m-%dT%H:%M:%SZ")))
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ fn webhook_denied(message: &str) -> Option<Finding> {
             "change the template accordingly, or the webhook's rules",
         ));
     }
-    let (_, rest) = message.split_once("olicy '")?;
+    let (kind, rest) = message.split_once("olicy '")?;
     let (policy, rest) = rest.split_once('\'')?;
     let (_, why) = rest.split_once("denied request")?;
     let why = why.trim_start_matches([':', ' ']);
@@ -142,8 +142,13 @@ fn webhook_denied(message: &str) -> Option<Finding> {
         format!("admission policy {policy} denied the pod: {why}"),
         "change the template accordingly, or the policy",
     );
-    let list = Command::kubectl(&["get", "validatingadmissionpolicies,mutatingadmissionpolicies"]);
-    Some(finding.with_command(list))
+    // A mutating policy, and one that cannot be evaluated, is called a policy and no more.
+    let get = match kind.ends_with("ValidatingAdmissionP") {
+        true => Command::kubectl(&["get", "validatingadmissionpolicies", "-o", "yaml"]).name(policy),
+        false => Command::kubectl(&["get", "validatingadmissionpolicies,mutatingadmissionpolicies", "-o", "yaml"])
+            .flag("--field-selector", format!("metadata.name={policy}")),
+    };
+    Some(finding.with_command(get))
 }
 
 /// Finds a missing service account: `plugin/pkg/admission/serviceaccount/admission.go`.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::finding::Finding;
+use super::finding::{Finding, describe_pod};
 use super::sentence::Sentence;
 use super::workload::{full_name, workload};
 use crate::coverage::index::Index;
@@ -189,7 +189,14 @@ fn host_port_conflict(wanted: &ContainerPort, holder: &Pod) -> Finding {
     let message =
         Sentence::from(format!("{} is in use by ", port_text(wanted))).name(full_name(holder), workload(holder));
     let message = if holder.metadata.is_terminating() { message.words(", which is terminating") } else { message };
-    Finding::new(ReasonCode::HostPortConflict, message, "change the host port of one of them")
+    if holder.metadata.controller().is_some() {
+        return Finding::new(ReasonCode::HostPortConflict, message, "change the host port of one of them");
+    }
+    let advice = Sentence::from("no workload owns ")
+        .name(full_name(holder), "the pods that use it")
+        .words(", so that nothing recreates what is deleted: delete it if nobody needs it, or change the host port of one of them");
+    Finding::new(ReasonCode::HostPortConflict, message.words(", which no workload owns"), advice)
+        .with_command(describe_pod(holder))
 }
 
 /// Finds a surge pod whose host port is in use by the pod that it is to replace.
@@ -241,6 +248,30 @@ mod tests {
         };
         assert!(advice("cpu", "6").contains(" 4 "), "{}", advice("cpu", "6"));
         assert!(!advice("example.com/gpu", "1").contains(" 0 "), "{}", advice("example.com/gpu", "1"));
+    }
+
+    #[test]
+    fn a_stray_pod_that_holds_a_host_port_may_be_deleted_and_one_of_a_workload_may_not() {
+        let ports = json!([{"name": "agent", "ports": [{"containerPort": 9100, "hostPort": 9100}]}]);
+        let waiting = |owners: serde_json::Value| {
+            let holder = json!({"metadata": {"ownerReferences": owners}, "spec": {"containers": ports}});
+            let world = world().node("n", json!({})).other_pod("netcat", "n", holder);
+            let says = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
+            let pod = json!({"spec": {"containers": ports}});
+            world.pending_pod("agent-x", "n", says, pod).only_node().reasons.remove(0)
+        };
+        let stray = waiting(json!([]));
+        assert_eq!(stray.code, ReasonCode::HostPortConflict);
+        assert!(stray.message.contains("default/netcat"), "{}", stray.message);
+        assert!(
+            stray.fix.advice.contains("default/netcat") && stray.fix.advice.contains("delete"),
+            "{}",
+            stray.fix.advice
+        );
+        assert_eq!(stray.fix.command.unwrap().to_string(), "kubectl describe pod -n default netcat");
+        let owner =
+            json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "other", "uid": "o", "controller": true}]);
+        assert!(!waiting(owner).fix.advice.contains("delete"));
     }
 
     #[test]

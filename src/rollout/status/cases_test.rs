@@ -7,7 +7,7 @@ use crate::coverage::options::Options;
 use crate::coverage::revisions::Revisions;
 use crate::coverage::test_support::{World, at, world};
 use crate::coverage::walk::coverage;
-use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
+use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
 use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutStatus, SuspectKind, Verdict};
@@ -114,9 +114,8 @@ fn pods_that_crash_are_not_refused() {
     let suspect = |world: World| status(world.node("z", json!({})).pod("agent-z", "z", old())).suspect.unwrap();
     let crash = crashing(world(), "a").node("b", json!({})).pod("agent-b", "b", terminating);
     assert!(!suspect(crash).is_refused);
-    let refused =
-        world().node("a", json!({})).refusal("pods \"agent-x\" is forbidden: violates PodSecurity \"baseline\"");
-    assert!(suspect(refused).is_refused);
+    let refused = tried(refused(two_revisions()), Some("no"), None);
+    assert!(suspect(refused.node("a", json!({}))).is_refused);
 }
 
 #[test]
@@ -472,6 +471,34 @@ fn refused(world: World) -> World {
     world.refusal("pods \"agent-x\" is forbidden: violates PodSecurity \"restricted:latest\": privileged")
 }
 
+/// Adds what the API server answers to dry runs of pods of the current revision and of the one before.
+fn tried(mut world: World, current: Option<&str>, before: Option<&str>) -> World {
+    for (hash, refusal) in [("hash2", current), ("hash1", before)] {
+        let (daemon_set_uid, hash) = ("agent-uid".to_owned(), hash.to_owned());
+        world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal: refusal.map(str::to_owned) });
+    }
+    world
+}
+
+#[test]
+fn why_surge_pods_are_refused_is_told_though_every_old_pod_is_available() {
+    let status_of = |world: World| status(with_states(with_strategy(refused(world), surge(1)), &["old", "old"]));
+    let blocked = status_of(two_revisions());
+    assert_eq!((blocked.verdict, blocked.creation_accepted), (Verdict::Blocked, None));
+    let causes: Vec<_> = blocked.causes.iter().map(|cause| (cause.code, cause.nodes.len())).collect();
+    assert_eq!(causes, [(ReasonCode::PodSecurityDenied, 2)]);
+    assert_eq!(commands(&blocked), [""; 0]);
+    let undo = "kubectl ds undo --to-revision 1 -n default agent";
+    assert_eq!(commands(&status_of(tried(two_revisions(), Some("no"), None))), [undo]);
+    let mended = status_of(tried(two_revisions(), None, None));
+    assert_eq!(mended.creation_accepted, Some(true));
+    assert!(
+        mended.causes[0].message.starts_with("the API server accepts such a pod now"),
+        "{}",
+        mended.causes[0].message
+    );
+}
+
 #[test]
 fn the_revision_that_is_asked_about_is_the_current_one_or_not() {
     let snapshot = with_states(world(), &["new"]).finish();
@@ -616,7 +643,12 @@ fn the_revision_or_the_nodes_are_to_blame_as_pods_of_both_revisions_do() {
         (&["no pod", "new", "old"], Some((Revision, 1, 0, true))),
         (&["no pod", "new", "new", "old"], None),
     ] {
-        assert_eq!(suspect(refused(world()), nodes), expected, "refused {nodes:?}");
+        let refused = || refused(two_revisions());
+        assert_eq!(suspect(tried(refused(), Some("no"), None), nodes), expected, "refused {nodes:?}");
+        // The policy or the limit may be new, and not the template.
+        assert_eq!(suspect(refused(), nodes), None, "not tried {nodes:?}");
+        assert_eq!(suspect(tried(refused(), Some("no"), Some("no")), nodes), None, "both refused {nodes:?}");
+        assert_eq!(suspect(tried(refused(), None, None), nodes), None, "both accepted {nodes:?}");
     }
 }
 
@@ -637,6 +669,7 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
     let undo = "kubectl ds undo --to-revision 1 -n default agent";
     let resume = "kubectl ds resume -n default agent";
     let raise = "kubectl ds set --max-unavailable 2 -n default agent";
+    let retry = "kubectl annotate --overwrite ds -n default agent 'kubectl-ds/retried-at=2026-03-01T12:00:00Z'";
     let held = |world: World| {
         let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
             "kubectl-ds/held-since": at("11:30:00")});
@@ -659,7 +692,10 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
             Verdict::Degraded,
             &[],
         ),
-        (refused(two_revisions()), &["no pod", "old", "old"], Verdict::Blocked, &[undo]),
+        (tried(refused(two_revisions()), Some("no"), None), &["no pod", "old", "old"], Verdict::Blocked, &[undo]),
+        (tried(refused(two_revisions()), Some("no"), Some("no")), &["no pod", "old", "old"], Verdict::Blocked, &[]),
+        (refused(two_revisions()), &["no pod", "old", "old"], Verdict::Blocked, &[]),
+        (tried(refused(two_revisions()), None, None), &["no pod", "old", "old"], Verdict::Blocked, &[retry]),
         // Without surge, the pod that crashes beside the old one would crash alone.
         (
             with_strategy(world().revision("hash1", 1), surge(1)),
@@ -702,8 +738,10 @@ fn an_advanced_daemon_set_gets_no_advice_after_which_it_stands_still_all_the_sam
     // Without the partition, the pod that crashes uses up the budget.
     let delete = "kubectl delete pod -n default n0-old";
     assert_eq!(commands_of(world(), json!({"partition": 1}), &nodes), [delete]);
-    // The controller replaces no pod after a rollback either.
-    assert_eq!(commands_of(two_revisions(), json!({"paused": true}), &["old", "old", "new crashing"]), [""; 0]);
+    // The controller replaces no pod after a rollback before it is resumed.
+    let undo = "kubectl ds undo --to-revision 1 -n default ads/agent";
+    let resume = "kubectl ds resume -n default ads/agent";
+    assert_eq!(commands_of(two_revisions(), json!({"paused": true}), &["old", "old", "new crashing"]), [undo, resume]);
 }
 
 #[test]

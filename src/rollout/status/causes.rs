@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::next_step::NextStep;
 use super::situation::{RolloutNode, Situation};
+use crate::coverage::creation_refusal;
 use crate::coverage::group::count_codes;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::report::coverage::Trouble;
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Budget, BudgetField, BudgetUse, Cause};
 use crate::scheduling::rolling_update::{UpdateStep, pace};
 
@@ -41,9 +42,23 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>) -> Vec<Caus
             passing: of_group.iter().all(|node| situation.is_passing(node) && step.node_not_found() != Some(node.name)),
         });
     }
+    causes.extend(refusal_of_surge_pods(situation, step, &causes));
     // The sort is stable: coverage has the groups with the most nodes first.
     causes.sort_by_key(|cause| cause.passing);
     causes
+}
+
+/// Returns why the API server refuses the pods that are to run beside old ones: coverage has no reason for a node whose old
+/// pod is available.
+fn refusal_of_surge_pods(situation: &Situation<'_>, step: &NextStep<'_>, known: &[Cause]) -> Option<Cause> {
+    let update = step.update().filter(|update| update.surges && situation.creation_is_refused)?;
+    let Reason { code, message, fix } = creation_refusal(situation.index, situation.daemon_set)?;
+    let candidates = update.candidates.iter().map(|candidate| candidate.node);
+    let nodes: Vec<String> = update.create.iter().copied().chain(candidates).map(str::to_owned).collect();
+    if nodes.is_empty() || known.iter().any(|cause| cause.code == code) {
+        return None;
+    }
+    Some(Cause { code, nodes, message, fix, since: None, before_rollout: None, on_current_revision: 0, passing: false })
 }
 
 /// Returns the reasons of coverage on nodes that are not among the causes.

@@ -23,9 +23,9 @@ mod way_out;
 
 use std::collections::BTreeMap;
 
-use crate::coverage::gaps;
 use crate::coverage::index::Index;
 use crate::coverage::revisions::{Revision, Revisions};
+use crate::coverage::{gaps, is_accepted};
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::model::daemon_set::DaemonSet;
@@ -148,6 +148,7 @@ fn status<'a>(
         budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),
         concerns: situation.coverage.concerns.clone(),
         creation_refused: situation.creation_is_refused,
+        creation_accepted: is_accepted(index, daemon_set).filter(|_| situation.creation_is_refused),
         controller_silent_since: situation.controller_silent_since,
         stalled_since: situation.stalled_since(&step).filter(|_| replaces),
         replaced_at_once: causes::replaced_at_once(&situation, &step).filter(|_| replaces),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::situation::{RolloutNode, Situation};
+use crate::coverage::is_accepted;
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 
@@ -31,11 +32,20 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
         // A node whose pod is refused is not to blame for that.
         () if available > failing && situation.creation_is_refused => return None,
         () if available > failing => SuspectKind::Nodes,
+        // A policy or a limit may be as new as the revision: only the API server can tell.
+        () if is_refused && !another_is_admitted(situation) => return None,
         () if old_available > 0 => SuspectKind::Revision,
         () => return None,
     };
     let raised_requests = raised.into_iter().cloned().collect();
     Some(Suspect { what, failing, is_refused, available, old_available, old_failing, raised_requests })
+}
+
+/// Returns whether the API server would create a pod of the revision to return to, and none of the current one.
+pub(super) fn another_is_admitted(situation: &Situation<'_>) -> bool {
+    let target = situation.revisions.target().map(|(target, _)| target.object.hash());
+    let admits = |hash| situation.index.snapshot.would_admit(situation.daemon_set, hash);
+    target.and_then(admits) == Some(true) && is_accepted(situation.index, situation.daemon_set) == Some(false)
 }
 
 /// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node.

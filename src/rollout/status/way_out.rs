@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use super::next_step::NextStep;
 use super::simulation;
 use super::situation::{RolloutNode, Situation};
-use super::suspect::{failing, not_by_their_node};
+use super::suspect::{another_is_admitted, failing, not_by_their_node};
 use crate::coverage::revisions::{Revisions, name_of};
+use crate::coverage::{is_accepted, retry};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -46,7 +47,10 @@ pub(super) fn way_out(
         }
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
-        _ if revision_fails => vec![undo(situation, revisions, true)],
+        _ if situation.creation_is_refused && is_accepted(situation.index, situation.daemon_set) == Some(true) => {
+            vec![retry_now(situation)]
+        }
+        _ if revision_fails => vec![undo(situation, revisions, true), resume_afterwards(situation)],
         Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(is_piled_up) => {
             vec![delete_failed(situation)]
         }
@@ -89,6 +93,20 @@ fn on(daemon_set: &DaemonSet, arguments: &[&str]) -> Option<Command> {
 fn delete(pod: &Pod) -> Option<Command> {
     let metadata = &pod.metadata;
     Some(Command::kubectl(&["delete", "pod"]).namespace(&metadata.namespace).name(&metadata.name))
+}
+
+/// Suggests to resume a paused Advanced DaemonSet once its template was rolled back.
+fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
+    let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
+    let advice = "once the template is one that works, to let the controller replace the pods".to_owned();
+    let command = Some(name_of(situation.daemon_set).command(Subcommand::Resume));
+    rolling.paused.then_some(Fix { advice, command })
+}
+
+/// Suggests to make the controller create pods that are no longer refused.
+fn retry_now(situation: &Situation<'_>) -> Option<Fix> {
+    let advice = "to make the controller create the pods now, which are no longer refused".to_owned();
+    Some(Fix { advice, command: Some(retry(situation.daemon_set, situation.now())) })
 }
 
 /// Suggests to delete an old pod that the controller should have deleted; the deletion makes it go on.
@@ -233,11 +251,16 @@ fn raise_budget(situation: &Situation<'_>, revisions: &Revisions<'_>, step: &Nex
 /// Suggests to roll back as `undo` does by default.
 fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bool) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
-    // Another revision helps only if pods fail for a reason that is not their node's.
-    if failing(situation).is_empty() || (situation.creation_is_refused && !revision_fails) {
+    let (target, template) = revisions.target()?;
+    let is_admitted = situation.index.snapshot.would_admit(daemon_set, target.object.hash());
+    // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not.
+    let helps = match situation.creation_is_refused {
+        true => another_is_admitted(situation) || (revision_fails && is_admitted != Some(false)),
+        false => !failing(situation).is_empty(),
+    };
+    if !helps {
         return None;
     }
-    let (target, template) = revisions.target()?;
     let mut object = daemon_set.object.clone();
     *object.pointer_mut("/spec/template")? = template.value().clone();
     let mut changed = DaemonSet::from_object(object).ok()?;
@@ -247,9 +270,15 @@ fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bo
         // Pods are replaced only once the hold is left, or as they are deleted by hand.
         changed.spec.update_strategy = Hold::of(daemon_set).map(|hold| hold.original_strategy()).unwrap_or_default();
     }
+    if let UpdateStrategy::RollingUpdate(rolling) = &mut changed.spec.update_strategy {
+        // So is a paused Advanced DaemonSet.
+        rolling.paused = false;
+    }
     let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions();
     let number = target.number().to_string();
-    simulation::recovers(situation, &changed, target.object.hash(), stays).then(|| Fix {
+    // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
+    let is_none_created = another_is_admitted(situation) && situation.nodes.iter().all(|node| node.updated.is_none());
+    (is_none_created || simulation::recovers(situation, &changed, target.object.hash(), stays)).then(|| Fix {
         advice: "to roll back".to_owned(),
         command: on(daemon_set, &["ds", "undo", "--to-revision", &number]),
     })

@@ -1,0 +1,75 @@
+//! The pods that the API server is asked about, in dry runs, after it has refused new pods of a DaemonSet: whether it still
+//! refuses those of the current revision, and whether it would create those of the revision to return to.
+
+use serde_json::{Value, json};
+
+use crate::coverage::creation_is_refused;
+use crate::coverage::index::Index;
+use crate::coverage::revisions::Revision;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
+use crate::model::snapshot::Snapshot;
+use crate::model::template::Template;
+use crate::scheduling::should_run::DaemonPod;
+
+/// Of how many DaemonSets pods are tried: a refusal of many has the same cause.
+const MOST_DAEMON_SETS: usize = 5;
+
+/// A pod to ask the API server about.
+pub(crate) struct Trial {
+    /// The UID of its DaemonSet.
+    pub(crate) daemon_set_uid: String,
+    /// The hash of its revision.
+    pub(crate) hash: String,
+    /// The namespace.
+    pub(crate) namespace: String,
+    /// The pod.
+    pub(crate) pod: Value,
+}
+
+/// Returns the pods whose creation tells what has become of the refusals in a snapshot.
+pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
+    let index = Index::new(snapshot);
+    let daemon_sets = index.daemon_sets_of_any_flavor().into_iter();
+    let refused = daemon_sets.filter(|daemon_set| creation_is_refused(&index, daemon_set)).take(MOST_DAEMON_SETS);
+    let mut trials = Vec::new();
+    for daemon_set in refused {
+        let revisions = index.revisions(daemon_set);
+        let current = revisions.current().map(|current| (current, &revisions.live));
+        for (revision, template) in current.into_iter().chain(revisions.target()) {
+            trials.extend(trial(&index, daemon_set, revision, template));
+        }
+    }
+    trials
+}
+
+/// Returns a pod as the controller creates it, for the first eligible node.
+///
+/// Ported from `syncNodes`, pkg/controller/daemon/daemon_controller.go, and `GetPodFromTemplate`,
+/// pkg/controller/controller_utils.go, release 1.36.3, without `blockOwnerDeletion`, which takes another permission.
+fn trial(index: &Index<'_>, daemon_set: &DaemonSet, revision: &Revision<'_>, template: &Template) -> Option<Trial> {
+    let mut object = daemon_set.object.clone();
+    *object.pointer_mut("/spec/template")? = template.value().clone();
+    let daemon_pod = DaemonPod::new(&DaemonSet::from_object(object).ok()?.spec.template);
+    let metadata = &daemon_set.metadata;
+    let hash = revision.object.hash();
+    let mut pod = template.value().clone();
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    pod["metadata"]["generateName"] = format!("{}-", metadata.name).into();
+    pod["metadata"]["namespace"] = metadata.namespace.as_str().into();
+    pod["metadata"]["labels"][CONTROLLER_REVISION_HASH_LABEL] = hash.into();
+    if let Some(generation) = daemon_set.annotations.get(TEMPLATE_GENERATION_ANNOTATION) {
+        pod["metadata"]["labels"]["pod-template-generation"] = generation.as_str().into();
+    }
+    pod["metadata"]["ownerReferences"] = json!([{"apiVersion": daemon_set.api_version(), "kind": "DaemonSet",
+        "name": metadata.name, "uid": metadata.uid, "controller": true}]);
+    pod["spec"]["tolerations"] = json!(daemon_pod.tolerations());
+    if let Some(node) = index.nodes.iter().find(|node| daemon_pod.decide(node).should_run) {
+        let field = json!({"key": "metadata.name", "operator": "In", "values": [node.metadata.name]});
+        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+            json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
+    }
+    let (daemon_set_uid, namespace) = (metadata.uid.clone(), metadata.namespace.clone());
+    Some(Trial { daemon_set_uid, hash: hash.to_owned(), namespace, pod })
+}

@@ -99,8 +99,8 @@ pub struct CoverageArgs {
     /// With -f: preview `kubectl replace`
     #[arg(long, requires = "filename")]
     replace: bool,
-    /// Exit with 3 if an eligible node lacks an available pod (with -f, if a pod would not start or fit), with 5 if that could
-    /// not be determined, and with 1 if there is no DaemonSet
+    /// Exit with 3 if an eligible node lacks an available pod (with -f, if a pod would not start or fit, or more than half of
+    /// the nodes would lose theirs), with 5 if that could not be determined, and with 1 if there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
     /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)

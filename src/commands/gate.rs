@@ -26,13 +26,13 @@ pub(super) fn all_available<'a>(
     if answers.contains(&None) || !gaps.is_empty() { Err(partial(gaps)) } else { Ok(Exit::Success) }
 }
 
-/// Returns the exit code that tells whether every pod would fit.
+/// Returns the exit code that tells whether a preview passes.
 ///
 /// # Errors
 ///
-/// Fails if something that matters could not be read and every pod seems to fit.
-pub(super) fn all_fit(fit: bool, incomplete: &[Incomplete]) -> Result<Exit, CommandError> {
-    match (fit, incomplete) {
+/// Fails if something that matters could not be read and the preview seems to pass.
+pub(super) fn preview(passes: bool, incomplete: &[Incomplete]) -> Result<Exit, CommandError> {
+    match (passes, incomplete) {
         (false, _) => Ok(Exit::No),
         (true, []) => Ok(Exit::Success),
         (true, gaps) => Err(partial(gaps)),

@@ -138,9 +138,9 @@ pub(super) async fn run(
         (None, false) => render::what_if::Shown::Groups,
     };
     print(&mut reports, shown, output, &view(output, target, io), out)?;
-    let all_fit = reports.iter().all(|report| report.does_not_fit.is_empty() && report.does_not_start.is_empty());
+    let passes = reports.iter().all(WhatIfReport::passes);
     let incomplete: Vec<Incomplete> = reports.into_iter().flat_map(|report| report.incomplete).collect();
-    Ok(gate::all_fit(all_fit, &incomplete))
+    Ok(gate::preview(passes, &incomplete))
 }
 
 /// Returns the DaemonSet that a manifest changes.

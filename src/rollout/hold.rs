@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::change_warnings::{self, Written};
 use super::effect::{SurgePods, effect};
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
+use super::partition::way_out::continuation;
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
@@ -115,9 +116,14 @@ fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Sna
     }
     let common = report_of(kind, &plan, revisions, snapshot);
     let back = if plan.action == Action::Pause { Subcommand::Resume } else { Subcommand::Pause };
+    let name = &common.daemon_set;
+    // To pause would forget the target and the gates.
+    let stage = Hold::of(daemon_set).filter(|hold| back == Subcommand::Pause && hold.partition.is_some());
+    let continued = stage.and_then(|hold| continuation(name, &hold, true).into_iter().find_map(|fix| fix.command));
+    let revert = continued.unwrap_or_else(|| name.command(back));
     let report = ChangePlan {
         changes: object::changes(&daemon_set.object, &object),
-        revert: changes_strategy.then(|| common.daemon_set.command(back)),
+        revert: changes_strategy.then_some(revert),
         effect,
         warnings,
         incomplete,

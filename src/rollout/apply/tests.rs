@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Application, Failed, Refusal, Server, apply};
 use crate::coverage::test_support::merge;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::StageFlags;
 use crate::model::pod::Pod;
 use crate::plan::{JobRef, Plan, PodRef, PrepullJob, SpecFields, Step, StrategyType};
 
@@ -347,7 +348,7 @@ fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
     assert_eq!(of(&plan, &before, Ok(kept.clone()), Err("down"), false), Application::Unknown("unexpected"));
     // A client that takes over a hold writes annotations alone.
     let held = DaemonSet::from_object(held).unwrap();
-    let plan = Plan::partition(&held, now, "3".parse().unwrap(), "run 1", None);
+    let plan = Plan::partition(&held, now, "3".parse().unwrap(), "run 1", &StageFlags::default(), None);
     let mut kept = plan.applied_to(&held.object).unwrap();
     kept["metadata"]["resourceVersion"] = "9".into();
     rolling(&mut kept);
@@ -384,7 +385,7 @@ fn a_hold_has_not_ended_if_the_server_keeps_the_strategy_suspended() {
 fn a_client_that_begins_to_replace_pods_retries_if_only_the_status_has_changed() {
     let before = before();
     let now = "2026-11-21T06:00:00Z".parse().unwrap();
-    let plan = Plan::partition(&before, now, "3".parse().unwrap(), "run 1", None);
+    let plan = Plan::partition(&before, now, "3".parse().unwrap(), "run 1", &StageFlags::default(), None);
     let status = object("agent:2", |object| object["metadata"]["resourceVersion"] = "8".into());
     let script = Script::new(Err(Failed::Conflict("conflict")), vec![Ok(Some(status))]);
     let (application, sent) = carried_out(&script, &plan, &before, false);

@@ -15,7 +15,7 @@ use crate::coverage::revisions::{Revisions, name_of};
 use crate::coverage::strategy;
 use crate::difference::object;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
-use crate::model::hold::{Hold, RUN_ANNOTATION, live_strategy};
+use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, live_strategy};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
@@ -89,6 +89,27 @@ impl Request {
             rolls_back: false,
             delete_surge_pods: false,
             run,
+        }
+    }
+
+    /// Returns the flags that a run needs that continues this one.
+    pub(crate) fn flags(&self) -> StageFlags {
+        // Rounded up: no time is none.
+        let seconds = |time: SignedDuration| time.as_secs() + i64::from(time.subsec_nanos() > 0);
+        StageFlags {
+            nodes: self.nodes.clone(),
+            has_other_nodes: false,
+            node_selector: self.node_selector.to_string(),
+            spread_by: self.spread_by.clone(),
+            max_unavailable: self.max_unavailable,
+            max_restarts: self.gates.max_restarts,
+            soak_seconds: seconds(self.gates.soak),
+            progress_deadline_seconds: seconds(self.gates.progress_deadline),
+            verifies: self.verify.is_some(),
+            wait_for_label: self.gates.wait_for_label.as_ref().map(ToString::to_string),
+            undoes_on_failure: self.rolls_back,
+            prepull: self.prepull,
+            evict: self.evict,
         }
     }
 
@@ -213,7 +234,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     let is_held = Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
     let is_needed = is_advanced || is_held || old > 0 || template.is_some();
     let mut plan = match is_needed {
-        true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, template.as_ref()),
+        true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &request.flags(), template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
     };
     if request.prepull && !is_advanced {

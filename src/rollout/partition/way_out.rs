@@ -2,7 +2,7 @@
 
 use super::PROGRESS_DEADLINE;
 use super::plan::Request;
-use crate::model::selector::LabelSelector;
+use crate::model::hold::{GATES_ANNOTATION, Hold, StageFlags};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{PartitionReport, PartitionStage};
@@ -15,10 +15,7 @@ pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Opti
         PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
         PartitionStage::Stopped if report.is_stopped_by_prepull() => return Vec::new(),
         PartitionStage::Complete => {
-            // The other nodes are updated, too.
-            let (nodes, node_selector) = (Vec::new(), LabelSelector::default());
-            let request = Request { nodes, node_selector, ..request.clone() };
-            vec![fix("to finish", again(name, &request, "0"))]
+            vec![fix("to finish", command(name, &for_all(&request.flags()), request.verify.as_deref(), "0"))]
         }
         PartitionStage::Begun | PartitionStage::Stopped => {
             vec![fix("to continue", again(name, request, &report.partition))]
@@ -38,43 +35,94 @@ pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Opti
     fixes
 }
 
+/// Returns how to continue a hold that another run has left; `updates` tells whether nodes of its stage are left to update.
+///
+/// Whether the gates have passed is not in the cluster, so that the stage comes first even if all its nodes are updated.
+pub(crate) fn continuation(name: &DaemonSetName, hold: &Hold, updates: bool) -> Vec<Fix> {
+    let fix = |advice: String, command| Fix { advice, command: Some(command) };
+    let Some(partition) = hold.partition else {
+        let advice = "to update the remaining nodes under the gates of `partition`".to_owned();
+        return vec![fix(advice, name.command(Subcommand::Partition).name("0"))];
+    };
+    let Some(flags) = &hold.flags else {
+        let advice = format!(
+            "to continue under the default gates, with evictions: which gates the stage had is not known, because the \
+             annotation {GATES_ANNOTATION} is missing or cannot be used"
+        );
+        let flags = StageFlags { evict: true, ..StageFlags::default() };
+        return vec![fix(advice, command(name, &flags, None, &partition.to_string()))];
+    };
+    let set = match (flags.verifies, flags.has_other_nodes) {
+        (false, false) => "",
+        (true, false) => ", with VERIFY set to the command of --verify, which is not kept",
+        (false, true) => ", with NODES set to its nodes, which are too many to keep",
+        (true, true) => ", with VERIFY set to the command of --verify and NODES to its nodes, which are not kept",
+    };
+    let advice = if updates { "to continue" } else { "to check the gates of the stage again" };
+    let again = fix(format!("{advice}{set}"), command(name, flags, None, &partition.to_string()));
+    if updates || partition.value() == 0 {
+        return vec![again];
+    }
+    vec![again, fix("to finish, once they have passed".to_owned(), command(name, &for_all(flags), None, "0"))]
+}
+
+/// Returns the flags of a stage for all nodes.
+fn for_all(flags: &StageFlags) -> StageFlags {
+    StageFlags { nodes: Vec::new(), has_other_nodes: false, node_selector: String::new(), ..flags.clone() }
+}
+
 /// Returns the command that asks for a number or percentage of pods that stay on older revisions, under the same gates.
 pub(crate) fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Command {
-    let gates = &request.gates;
-    let restarts = (gates.max_restarts != 0).then(|| gates.max_restarts.to_string());
-    let seconds = |seconds: i64, default: i64| (seconds != default).then(|| format!("{seconds}s"));
-    let selector = Some(request.node_selector.to_string()).filter(|selector| !selector.is_empty());
-    let nodes = Some(request.nodes.join(",")).filter(|nodes| !nodes.is_empty());
-    let flags = [
-        ("--nodes", nodes),
-        ("--node-selector", selector),
-        ("--spread-by", request.spread_by.clone()),
-        ("--max-unavailable", request.max_unavailable.map(|amount| amount.to_string())),
+    command(name, &request.flags(), request.verify.as_deref(), keep)
+}
+
+/// Returns the command that runs a stage with flags. The command of `--verify` is known only to the run itself; otherwise it is
+/// a shell variable, without which the command does not run.
+fn command(name: &DaemonSetName, flags: &StageFlags, verify: Option<&str>, keep: &str) -> Command {
+    let restarts = (flags.max_restarts != 0).then(|| flags.max_restarts.to_string());
+    let seconds = |seconds: i64, default: i64| (seconds != default && seconds != 0).then(|| format!("{seconds}s"));
+    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    let mut command = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
+    if flags.has_other_nodes {
+        command = command.variable("--nodes", "NODES");
+    }
+    let before = [
+        ("--nodes", some(flags.nodes.join(","))),
+        ("--node-selector", some(flags.node_selector.clone())),
+        ("--spread-by", flags.spread_by.clone()),
+        ("--max-unavailable", flags.max_unavailable.map(|amount| amount.to_string())),
         ("--max-restarts", restarts),
-        ("--soak", seconds(gates.soak.as_secs(), 0)),
-        ("--progress-deadline", seconds(gates.progress_deadline.as_secs(), PROGRESS_DEADLINE.as_secs())),
-        ("--verify", request.verify.clone()),
-        ("--wait-for-label", gates.wait_for_label.as_ref().map(ToString::to_string)),
-        ("--on-failure", request.rolls_back.then(|| "undo".to_owned())),
+        ("--soak", seconds(flags.soak_seconds, 0)),
+        ("--progress-deadline", seconds(flags.progress_deadline_seconds, PROGRESS_DEADLINE.as_secs())),
     ];
-    let switches = [("--prepull", request.prepull), ("--evict", request.evict)];
-    let command = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
-    let command = flags.into_iter().fold(command, |command, (flag, value)| match value {
+    let add = |command: Command, (flag, value): (&str, Option<String>)| match value {
         Some(value) => command.flag(flag, value),
         None => command,
-    });
-    let command =
-        switches.into_iter().filter(|(_, given)| *given).fold(command, |command, (flag, _)| command.switch(flag));
+    };
+    command = before.into_iter().fold(command, add);
+    command = match verify {
+        Some(verify) => command.flag("--verify", verify),
+        None if flags.verifies => command.variable("--verify", "VERIFY"),
+        None => command,
+    };
+    command = add(command, ("--wait-for-label", flags.wait_for_label.clone()));
+    command = add(command, ("--on-failure", flags.undoes_on_failure.then(|| "undo".to_owned())));
+    for (switch, given) in [("--prepull", flags.prepull), ("--evict", flags.evict)] {
+        command = if given { command.switch(switch) } else { command };
+    }
     command.name(name.short()).name(keep)
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
+    use serde_json::json;
 
-    use super::{again, way_out};
+    use super::{again, continuation, way_out};
     use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::world;
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::hold::Hold;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::report::history::DaemonSetName;
     use crate::report::partition::{Gate, GateFailure, PartitionStage};
@@ -101,6 +149,31 @@ mod tests {
             "kubectl ds partition -n team --nodes 'a,b' --max-unavailable '10%' --max-restarts 2 --soak 90s --progress-deadline 60s \
              --verify 'curl $NODE' --wait-for-label 'ready=2' --on-failure undo --prepull --evict agent 3"
         );
+        // Another run does not know the command of --verify, and a shell does not run this without one.
+        let commands = |annotation: &str, updates| {
+            let object = json!({"metadata": {"annotations": {
+                "kubectl-ds/original-update-strategy": "{}", "kubectl-ds/partition": "3", "kubectl-ds/gates": annotation}}});
+            let hold = Hold::of(&DaemonSet::from_object(object).unwrap()).unwrap();
+            let fixes = continuation(&name, &hold, updates).into_iter();
+            fixes.map(|fix| (fix.advice, fix.command.unwrap().to_string())).collect::<Vec<_>>()
+        };
+        let annotation = request.flags().to_annotation();
+        assert!(!annotation.contains("curl"));
+        let same = again(&name, &request, "3").to_string().replace("'curl $NODE'", "\"${VERIFY:?}\"");
+        let left = commands(&annotation, true);
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].1, same);
+        assert!(left[0].0.contains("VERIFY"), "{left:?}");
+        // Nobody but the run knows whether the gates have passed.
+        let all = same.replace(" --nodes 'a,b'", "").replace(" agent 3", " agent 0");
+        let updated = commands(&annotation, false);
+        assert_eq!(updated.iter().map(|(_, command)| command).collect::<Vec<_>>(), [&same, &all]);
+        // What is not known is said, and a disruption budget is not bypassed.
+        for unusable in ["", "{}", &annotation.replace("true", "\"sh\"")] {
+            let [(advice, command)] = &commands(unusable, true)[..] else { panic!("{unusable}") };
+            assert!(advice.contains("kubectl-ds/gates is missing or cannot be used"), "{advice}");
+            assert_eq!(command, "kubectl ds partition -n team --evict agent 3");
+        }
     }
 
     #[test]

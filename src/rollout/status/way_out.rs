@@ -20,6 +20,8 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
+use crate::rollout::partition::kept;
+use crate::rollout::partition::way_out::continuation;
 use crate::rollout::planned::Planned;
 use crate::rollout::set;
 use crate::scheduling::daemon_pods::PILE;
@@ -155,13 +157,14 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
         true if situation.nodes.iter().all(|node| node.old.is_none()) => {
             vec![fix("to restore the update strategy", Subcommand::Resume)]
         }
-        true => vec![
-            Fix {
-                advice: "to update the remaining nodes under the gates of `partition`".to_owned(),
-                command: Some(name.command(Subcommand::Partition).name("0")),
-            },
-            fix("to let the controller finish at its own pace", Subcommand::Resume),
-        ],
+        true => {
+            let eligible = || situation.nodes.iter().filter(|node| node.eligible);
+            let old = eligible().filter(|node| node.old.is_some()).count();
+            let updates = hold.partition.is_some_and(|partition| old > kept(partition, eligible().count()));
+            let mut fixes = continuation(&name, hold, updates);
+            fixes.push(fix("to let the controller finish at its own pace", Subcommand::Resume));
+            fixes
+        }
         false => vec![
             fix("to suspend the strategy again", Subcommand::Pause),
             fix("to keep it as it is now", Subcommand::Resume),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::program::program;
+use super::program::{program, run_on};
 use super::workload::{Api, FATE, NEVER_READY, Workload, hash, hash_of_pod};
 use super::{Cluster, Shared};
 use crate::support::api::Patch;
@@ -231,6 +231,70 @@ fn a_stage_that_was_repeated_goes_back_to_the_revision_that_works() {
     assert_eq!((strategy(&workload), pods(&workload).1), (original, NODES), "{undone}");
 }
 
+/// Whoever continues knows only what `status` prints.
+#[test]
+fn the_command_of_status_keeps_the_target_and_the_gates_of_a_stage() {
+    let workload = create(Api::Apps, &json!(3));
+    let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", workload.namespace);
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "agent"},
+        "spec": {"minAvailable": NODES, "selector": {"matchLabels": {"app": "agent"}}}});
+    workload.cluster.api.create(&path, &budget);
+    let (api, object) = (workload.cluster.api, format!("{path}/agent"));
+    let control_plane = &workload.cluster.control_plane;
+    control_plane
+        .wait_until("the budget is computed", || (api.get(&object)["status"]["expectedPods"] == NODES).then_some(()));
+    let before = pods(&workload).0;
+    let flags = ["--evict", "--progress-deadline=5s", "--max-unavailable=2", "--soak=1s"];
+    let stopped = workload.run(&[&["partition", "--update=2", "--image=agent=agent:2"], &flags[..]].concat()).expect(3);
+    stopped.must_say("PodDisruptionBudget");
+    let command = printed(&workload, "to continue:");
+    for flag in ["--evict", "--progress-deadline 5s", "--max-unavailable 2", "--soak 1s"] {
+        assert!(command.contains(flag), "{flag}: {command}");
+    }
+    let words = |text: &str| shlex::split(text).unwrap();
+    assert_eq!(words(&after(&stopped.stdout, "to continue:")), words(&command), "{stopped}");
+    let reverts = workload.run(&["resume", "--dry-run", "-o", "plan"]).expect(0).json()["revert"].take();
+    assert_eq!(words(reverts.as_str().unwrap()), words(&command));
+    let run = |command: &str| {
+        let words = shlex::split(command).unwrap();
+        let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert_eq!(arguments[..2], ["kubectl", "ds"], "{command}");
+        run_on(control_plane, &arguments[2..])
+    };
+    run(&command).expect(3).must_say("PodDisruptionBudget");
+    assert_eq!(pods(&workload), (before.clone(), 0), "{command}");
+    let patch = json!([{"op": "replace", "path": "/spec/minAvailable", "value": NODES - 2}]);
+    api.patch(&object, Patch::Json, &patch);
+    control_plane
+        .wait_until("the budget is relaxed", || (api.get(&object)["status"]["disruptionsAllowed"] == 2).then_some(()));
+    run(&command).expect(0);
+    let (canary, updated) = pods(&workload);
+    assert_eq!((updated, before.intersection(&canary).count()), (2, NODES - 2), "{command}");
+    // The canary is complete: nothing more is replaced before somebody asks for all.
+    run(&printed(&workload, "to check the gates of the stage again:")).expect(0);
+    assert_eq!(pods(&workload).0, canary);
+    // What somebody else has written is not shown.
+    let hostile = json!({"metadata": {"annotations": {"kubectl-ds/gates":
+        r#"{"version":1,"flags":{"progressDeadlineSeconds":5,"verify":"touch owned"}}"#}}});
+    workload.merge(&hostile);
+    let status = workload.run(&["status"]);
+    assert!(!status.says("owned") && status.says("kubectl-ds/gates"), "{status}");
+    workload.run(&["resume"]).expect(0);
+    assert_eq!(annotations(&workload), Vec::<String>::new());
+}
+
+/// Returns the command of a way out that `status` prints.
+fn printed(workload: &Workload, advice: &str) -> String {
+    after(&workload.run(&["status"]).stdout, advice)
+}
+
+/// Returns the command after an advice, which may begin on the next line.
+fn after(text: &str, advice: &str) -> String {
+    let text = text.replace("\\\n", " ");
+    let (_, rest) = text.split_once(advice).unwrap_or_else(|| panic!("{advice}: {text}"));
+    rest.trim_start().lines().next().unwrap_or_default().to_owned()
+}
+
 #[test]
 fn undo_of_a_partition_rolls_the_updated_nodes_back() {
     let workload = create(Api::Apps, &json!(1));
@@ -413,6 +477,7 @@ fn a_partition_can_be_left_with_kubectl_alone() {
         "kubectl-ds/held-since-",
         "kubectl-ds/partition-",
         "kubectl-ds/run-",
+        "kubectl-ds/gates-",
     ]);
     assert_eq!((strategy(&workload), annotations(&workload)), (original, Vec::<String>::new()));
     workload

@@ -303,6 +303,7 @@ impl Change<'_> {
     fn applied(&self) -> String {
         let verb = match self.plan.action {
             Action::Undo { .. } => "rolled back",
+            Action::Restart if !self.report.pods_left.is_empty() => "changed; no pod restarts until it is deleted",
             Action::Restart => "restarted",
             Action::Set(_) => "updated",
             Action::Pause => "paused",

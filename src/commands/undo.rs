@@ -17,7 +17,8 @@ use crate::rollout::undo::{NoTarget, undo};
 
 /// Roll back to the template of a revision
 ///
-/// Without --to-revision: to the newest revision whose template differs in meaning from the live one. The changes are
+/// Without --to-revision: to the revision whose pods are available on most nodes; if there are none, to the newest whose
+/// template differs in meaning from the live one. Never to one that was rolled back before. The changes are
 /// shown before they are sent, as one patch that applies only to the object that was shown: a concurrent edit is never
 /// overwritten. Only the template is changed, as with kubectl. While the DaemonSet is paused or partitioned, the updated
 /// nodes then follow one by one and the update strategy is restored, as with `partition NAME 0`; not with --no-wait or -o.
@@ -96,6 +97,11 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
         NoTarget::Unreadable(number, problem) => {
             CommandError::new(format!("revision {number} of {name} cannot be read: {problem}"))
                 .hint(existing(revisions))
+        }
+        NoTarget::OnlyLeft(number) => {
+            CommandError::new(format!("every other revision of {name} was rolled back before, revision {number} last"))
+                .hint(existing(revisions))
+                .hint(format!("to roll it out again all the same, add --to-revision {number}"))
         }
         NoTarget::NoOther(0) => CommandError::new(format!("{name} has no revisions to go back to"))
             .hint("the controller creates the first one: check kube-controller-manager"),

@@ -46,6 +46,10 @@ impl Revision<'_> {
     pub fn number(&self) -> i64 {
         self.object.revision
     }
+
+    fn is_same_template(&self, other: &Revision<'_>) -> bool {
+        matches!((&self.template, &other.template), (Ok(one), Ok(other)) if one.same_meaning(other))
+    }
 }
 
 /// How a user refers to a template.
@@ -151,8 +155,24 @@ impl<'a> Revisions<'a> {
     }
 
     /// Returns the revision to return to: the one that is [proven](Self::proven); if no pod proves one, the newest other one.
+    /// None that was [rolled back from](Self::was_left) is, although its pods may still be available on some nodes.
     pub fn target(&self) -> Option<(&Revision<'a>, &Template)> {
-        self.proven().or_else(|| self.others().next())
+        let sound = || self.others().filter(|(revision, _)| !self.was_left(revision));
+        most_available(sound()).or_else(|| sound().next())
+    }
+
+    /// Returns whether a revision was rolled back from, by whatever client: the next one in number is one that existed before
+    /// it, or has the template of such a one. The controller gives a template that it knows a new number
+    /// (`constructHistory`, pkg/controller/daemon/update.go, release 1.36.3).
+    pub fn was_left(&self, revision: &Revision<'_>) -> bool {
+        let Some(at) = self.all.iter().position(|other| other.object.hash() == revision.object.hash()) else {
+            return false;
+        };
+        let Some(next) = at.checked_sub(1).map(|next| &self.all[next]) else { return false };
+        let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
+        let existed = created(next).zip(created(revision)).is_some_and(|(next, this)| next < this);
+        let returns = |older: &Revision<'_>| older.is_same_template(next);
+        !next.is_same_template(revision) && (existed || self.all[at + 1..].iter().any(returns))
     }
 
     /// Returns the revision whose pods are available on most nodes, other than the current one: it works, unlike one that

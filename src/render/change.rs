@@ -190,9 +190,10 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
     let on = |arguments: &[&str]| Command::kubectl(arguments).namespace(&plan.daemon_set.namespace);
     if plan.kind == PlanKind::UndoPlan {
         match plan.from_revision {
+            // A command that brings back what was just rolled back would be pasted by mistake.
             Some(from) if outcome.can_return => {
-                let command = on(&["ds", "undo"]).flag("--to-revision", from.to_string()).name(&name);
-                hint("to undo", &command, view, out)?;
+                let text = format!("revision {from} is retained; `undo` returns to it only with --to-revision {from}");
+                writeln!(out, "{}", style::context(text))?;
             }
             Some(from) => {
                 let text = format!("revision {from} is no longer retained (spec.revisionHistoryLimit)");
@@ -203,6 +204,9 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
     }
     if let Some(pod) = plan.pods_left.first() {
         hint("to restart one", &on(&["delete", "pod"]).name(&pod.pod), view, out)?;
+        if !plan.daemon_set.is_advanced() {
+            hint("one by one", &on(&["ds", "partition"]).name(&name).name("0"), view, out)?;
+        }
     }
     let waits = |warning: &Warning| warning.code == WarningCode::OnDelete;
     let watch = if !plan.daemon_set.is_advanced() && !plan.warnings.iter().any(waits) {

@@ -10,7 +10,8 @@ use super::text::{count, some_of, wrap};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::fix::Command;
-use crate::report::partition::{PartitionReport, PartitionStage, SKIP_LABEL};
+use crate::report::partition::{Gate, PartitionReport, PartitionStage, SKIP_LABEL};
+use crate::report::reason::ReasonCode;
 
 /// Writes the plan.
 ///
@@ -216,8 +217,14 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
     if others > 0 {
         writeln!(out, "and {} more", count(others, "node"))?;
     }
-    if let Some(pod) = outcome.failures.first().and_then(|failure| failure.pod.as_ref()) {
+    if let Some((failure, pod)) = outcome.failures.first().and_then(|it| Some((it, it.pod.as_ref()?))) {
         let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
+        let crashed = matches!(failure.reason, Some(ReasonCode::CrashLooping | ReasonCode::OOMKilled));
+        // The container that runs now may have said nothing yet.
+        let command = match crashed || failure.gate == Gate::Restarts {
+            true => command.switch("--previous"),
+            false => command,
+        };
         hint("logs", &command, view, out)?;
     }
     if !outcome.leaked.is_empty() {

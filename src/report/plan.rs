@@ -224,6 +224,8 @@ pub enum WarningCode {
     StrategyPutBack,
     /// The pods of the template that is rolled out fail, and older pods do not.
     RevisionFails,
+    /// The revision was rolled back from before.
+    RolledBackBefore,
     /// New pods do not become available, for a reason that is not tied to their nodes, such as a scheduler that is down.
     NotByNodes,
     /// The API server refuses new pods at present.

@@ -9,7 +9,7 @@ use crate::coverage::revisions::{Revision, Revisions};
 use crate::difference::difference;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::Plan;
-use crate::report::plan::{ChangePlan, PlanKind, WarningCode};
+use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 
 /// Why there is no revision to roll back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum NoTarget {
     Unreadable(i64, String),
     /// All revisions have the live template; how many there are.
     NoOther(usize),
+    /// All others were rolled back from; the newest of them.
+    OnlyLeft(i64),
 }
 
 /// Plans to roll back to a revision; without a number, to the newest whose template differs in meaning from the live
@@ -39,7 +41,11 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
             }
         }
         None => {
-            let (target, template) = revisions.target().ok_or(NoTarget::NoOther(revisions.all.len()))?;
+            let none = || match revisions.all.iter().find(|revision| revisions.was_left(revision)) {
+                Some(left) => NoTarget::OnlyLeft(left.number()),
+                None => NoTarget::NoOther(revisions.all.len()),
+            };
+            let (target, template) = revisions.target().ok_or_else(none)?;
             (target, template, Some(why(revisions, target)))
         }
     };
@@ -48,7 +54,11 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
     let mut warnings = Vec::new();
     let (mut effect, mut pods_left) = (None, Vec::new());
     if !plan.steps.is_empty() {
-        warnings = change_warnings::managers(daemon_set, Written::Template(template));
+        if revisions.was_left(target) {
+            let message = format!("revision {} was rolled back before: this rolls it out again", target.number());
+            warnings.push(Warning::new(WarningCode::RolledBackBefore, message));
+        }
+        warnings.extend(change_warnings::managers(daemon_set, Written::Template(template)));
         warnings.extend(change_warnings::last_applied(daemon_set, template));
         warnings.extend(change_warnings::obstacles(daemon_set, false));
         pods_left = left_on_delete(revisions, Some(template), snapshot);
@@ -81,19 +91,26 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let newer = revisions.all.iter().filter(|revision| revision.number() > target.number() && !revision.is_current);
     let skipped: Vec<String> = newer
         .map(|revision| match &revision.template {
+            Ok(_) if revisions.was_left(revision) => format!("revision {} was rolled back before", revision.number()),
+            Ok(template) if !template.same_meaning(&revisions.live) => {
+                format!("revision {} has fewer available pods", revision.number())
+            }
             Ok(_) => format!("the template of revision {} is equivalent to the live one", revision.number()),
             Err(problem) => format!("revision {} cannot be read ({problem})", revision.number()),
         })
         .collect();
     let skipped = if skipped.is_empty() { String::new() } else { format!("; {}", skipped.join("; ")) };
-    format!("revision {} is the newest whose template differs from the live one{skipped}", target.number())
+    match target.available {
+        0 => format!("revision {} is the newest whose template differs from the live one{skipped}", target.number()),
+        _ => format!("pods of revision {} are available on most nodes{skipped}", target.number()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::undo;
+    use super::{NoTarget, undo};
     use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{CURRENT, World, world};
     use crate::model::snapshot::{Gap, GapCause, Kind};
@@ -139,5 +156,47 @@ mod tests {
         let why = plan.why.unwrap();
         let named = [5, 4, 3, 2, 1, 0].into_iter().filter(|number| why.contains(&format!("revision {number} ")));
         assert_eq!(named.collect::<Vec<_>>(), [4, 3, 2, 1], "{why}");
+    }
+
+    /// Revisions by number, each of the image that was created at a minute of the hour.
+    fn history(revisions: &[(i64, &str, u32)], live: &str) -> World {
+        let mut world = world().template(json!({"containers": [{"name": "agent", "image": live}]}));
+        world.snapshot.controller_revisions.clear();
+        for (number, image, minute) in revisions {
+            world = world.revision_of_image(&image.replace(':', "-"), *number, image);
+            let created = json!(format!("2026-03-01T11:{minute:02}:00Z"));
+            let newest = world.snapshot.controller_revisions.last_mut().unwrap();
+            newest.metadata.creation_timestamp = serde_json::from_value(created).unwrap();
+        }
+        world
+    }
+
+    #[test]
+    fn a_revision_that_was_rolled_back_is_returned_to_only_by_its_number() {
+        let target = |revisions: &[(i64, &str, u32)], live: &str| {
+            let snapshot = history(revisions, live).finish();
+            let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+            undo(&revisions, None, &snapshot).map(|planned| planned.report.to_revision)
+        };
+        // Revision 2 was rolled back to the template of revision 1, which is revision 3 now.
+        let twice = [(2, "agent:2", 10), (3, "agent:1", 0)];
+        assert_eq!(target(&twice, "agent:1"), Err(NoTarget::OnlyLeft(2)));
+        // There is one that was replaced by a newer one.
+        let three = [(1, "agent:0", 0), (3, "agent:2", 10), (4, "agent:1", 5)];
+        assert_eq!(target(&three, "agent:1"), Ok(Some(1)));
+        // A rollout forward says nothing against what it replaces, however soon it comes.
+        assert_eq!(target(&[(1, "agent:1", 0), (2, "agent:2", 1)], "agent:2"), Ok(Some(1)));
+        // The same template as a revision of its own, as a later release of the API server writes it.
+        let again = [(1, "agent:1", 0), (2, "agent:2", 10), (3, "agent:1", 20)];
+        assert_eq!(target(&again, "agent:1"), Err(NoTarget::OnlyLeft(2)));
+        // Pods of it that are not replaced yet prove nothing.
+        let labels = json!({"controller-revision-hash": "agent-2", "pod-template-generation": null});
+        let world =
+            history(&three, "agent:1").node("n", json!({})).pod("a", "n", json!({"metadata": {"labels": labels}}));
+        let plan = undone(world, None);
+        assert_eq!(plan.to_revision, Some(1));
+        assert!(plan.why.unwrap().contains("revision 3 was rolled back before"));
+        let plan = undone(history(&twice, "agent:1"), Some(2));
+        assert_eq!(plan.warnings[0].code, WarningCode::RolledBackBefore);
     }
 }

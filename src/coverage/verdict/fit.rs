@@ -112,8 +112,8 @@ pub(crate) fn fits_without_terminating(index: &Index<'_>, node: &Node, pod: &Pod
 
 /// Returns the resources of which a pod that is not bound requests more than `other` does, and therefore too much for a
 /// node on which `other` would fit; empty if only its host ports are in use. The pod that it replaces counts as gone: to
-/// find room beside it is up to the update strategy. `None` if it fits, if `other` would not fit either, or if not all
-/// pods of the node were read.
+/// find room beside it is up to the update strategy. `None` if it fits, or if `other` would not fit
+/// either. If not all pods of the node were read, it is presumed of a pod that requests more.
 pub(crate) fn excess(
     index: &Index<'_>,
     node: &Node,
@@ -122,7 +122,13 @@ pub(crate) fn excess(
     other: &Pod,
 ) -> Option<Vec<RaisedRequest>> {
     let is_replaced = |other: &Pod| replaces.is_some_and(|replaced| replaced.metadata.uid == other.metadata.uid);
-    let room = Room::without(index, node, pod, |pod: &Pod| pod.metadata.is_terminating() || is_replaced(pod))?;
+    let others = template_requests(&other.spec);
+    let Some(room) = Room::without(index, node, pod, |pod: &Pod| pod.metadata.is_terminating() || is_replaced(pod))
+    else {
+        // Which resource is missing is not known, and so not named.
+        let more = |(resource, amount): (&String, &i64)| *amount > others.get(resource).copied().unwrap_or(0);
+        return template_requests(&pod.spec).iter().any(more).then(Vec::new);
+    };
     let lacks = |pod: &Pod| {
         let shortages = fits(&template_requests(&pod.spec), node, &room.usage);
         (!port_conflicts(&room.pods, &pod.spec, false, |_| false).is_empty(), shortages)
@@ -131,7 +137,6 @@ pub(crate) fn excess(
     if (!conflicts && shortages.is_empty()) || lacks(other) != (false, Vec::new()) {
         return None;
     }
-    let others = template_requests(&other.spec);
     let excess = |Insufficient { resource, requested, .. }| {
         let from = format_amount(&resource, others.get(&resource).copied().unwrap_or(0));
         RaisedRequest { from, to: format_amount(&resource, requested), resource }

@@ -6,6 +6,7 @@ use crate::model::hold::{GATES_ANNOTATION, Hold, StageFlags};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{PartitionReport, PartitionStage};
+use crate::report::strategy::Strategy;
 
 /// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.
 pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Option<i64>) -> Vec<Fix> {
@@ -26,12 +27,20 @@ pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Opti
         fixes.push(fix("to roll back", name.command(Subcommand::Undo)));
         return fixes;
     }
-    fixes.push(fix("to resume", name.command(Subcommand::Resume)));
     let back = |number: i64| {
         let command = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
         command.flag("--to-revision", number.to_string()).name(name.short()).name("0")
     };
-    fixes.extend(back_to.map(|number| fix("to roll back", back(number))));
+    let back = back_to.map(|number| fix("to roll back", back(number)));
+    // What a gate has stopped is rolled back before it is continued, and continued before the gates are given up.
+    match report.outcome.stage {
+        PartitionStage::Stopped => fixes.splice(0..0, back).for_each(drop),
+        _ => fixes.extend(back),
+    }
+    // Under OnDelete, the controller would not go on.
+    if report.original_strategy != Strategy::OnDelete {
+        fixes.push(fix("to resume", name.command(Subcommand::Resume)));
+    }
     fixes
 }
 
@@ -189,9 +198,9 @@ mod tests {
             (PartitionStage::Planned, None, &[][..]),
             (PartitionStage::Unknown, None, &[]),
             (PartitionStage::Finished, None, &[]),
-            (PartitionStage::Complete, None, &[finish, resume, back]),
-            (PartitionStage::Begun, None, &[again, resume, back]),
-            (PartitionStage::Stopped, Some(Gate::Starts), &[again, resume, back]),
+            (PartitionStage::Complete, None, &[finish, back, resume]),
+            (PartitionStage::Begun, None, &[again, back, resume]),
+            (PartitionStage::Stopped, Some(Gate::Starts), &[back, again, resume]),
             // Nothing was changed yet.
             (PartitionStage::Stopped, Some(Gate::Prepull), &[]),
         ] {

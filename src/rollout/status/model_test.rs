@@ -182,7 +182,10 @@ impl Model {
             ["kubectl", "ds", "set", "--max-unavailable", number, ..] => {
                 self.strategy = UpdateBy::Unavailable(number.parse().unwrap());
             }
-            ["kubectl", "ds", "set", "--type", "RollingUpdate", ..] => self.strategy = UpdateBy::Unavailable(1),
+            // `partition` replaces one after the other, as a rolling update does.
+            ["kubectl", "ds", "set", "--type", "RollingUpdate", ..] | ["kubectl", "ds", "partition", ..] => {
+                self.strategy = UpdateBy::Unavailable(1)
+            }
             ["kubectl", "ds", "undo", "--to-revision", "1", ..] => {
                 self.current = OLD;
                 if self.strategy == UpdateBy::OnDelete {

@@ -9,7 +9,7 @@ use super::situation::{RolloutNode, Situation};
 use super::suspect::{another_is_admitted, failing, not_by_their_node};
 use crate::coverage::revisions::{Revisions, name_of};
 use crate::coverage::{is_accepted, retry};
-use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
@@ -59,7 +59,15 @@ pub(super) fn way_out(
         // Nothing is rolled out: each cause has its own advice.
         Verdict::Degraded => Vec::new(),
         Verdict::Paused if needs_more_than_nodes => Vec::new(),
-        Verdict::Paused => vec![replace_one(situation), rolling_update(situation, revisions)],
+        Verdict::Paused => {
+            let daemon_set = situation.daemon_set;
+            let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
+            // It replaces no more at a time than a rolling update does.
+            let can_begin = || continues(situation, &with_strategy(daemon_set, UpdateStrategy::default()));
+            let one_by_one = (is_on_delete && daemon_set.flavor() == Flavor::Apps && can_begin())
+                .then(|| partition_all(situation, "to update all nodes, one by one under gates"));
+            vec![replace_one(situation), one_by_one, rolling_update(situation, revisions)]
+        }
         // A change of the pace would only replace more pods by such as fail.
         _ if needs_more_than_nodes => vec![orphan(situation, step), undo(situation, revisions, false)],
         _ => vec![
@@ -151,6 +159,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
     let name = name_of(situation.daemon_set);
     let fix = |advice: &str, subcommand| Fix { advice: advice.to_owned(), command: Some(name.command(subcommand)) };
     match hold.is_in_force {
+        true if revision_fails && hold.original_strategy() == UpdateStrategy::OnDelete => Vec::new(),
         true if revision_fails => {
             vec![fix("once the template is one that works, to let the controller replace the pods", Subcommand::Resume)]
         }
@@ -162,7 +171,10 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             let old = eligible().filter(|node| node.old.is_some()).count();
             let updates = hold.partition.is_some_and(|partition| old > kept(partition, eligible().count()));
             let mut fixes = continuation(&name, hold, updates);
-            fixes.push(fix("to let the controller finish at its own pace", Subcommand::Resume));
+            // Under OnDelete, the controller would replace no pod.
+            if hold.original_strategy() != UpdateStrategy::OnDelete {
+                fixes.push(fix("to let the controller finish at its own pace", Subcommand::Resume));
+            }
             fixes
         }
         false => vec![
@@ -170,6 +182,12 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             fix("to keep it as it is now", Subcommand::Resume),
         ],
     }
+}
+
+/// Suggests to update all nodes one by one, without the controller.
+fn partition_all(situation: &Situation<'_>, advice: &str) -> Fix {
+    let command = name_of(situation.daemon_set).command(Subcommand::Partition).name("0");
+    Fix { advice: advice.to_owned(), command: Some(command) }
 }
 
 /// Suggests to let the controller replace the pods.

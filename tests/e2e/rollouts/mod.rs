@@ -4,6 +4,7 @@
 mod advanced;
 mod agreement;
 mod clocks;
+mod drills;
 mod faults;
 mod kept_strategy;
 mod meaning;

@@ -209,7 +209,8 @@ impl Sequence {
         } else {
             self.kubectl_rollout(&["undo", &format!("--to-revision={target}")]);
         }
-        let run = self.ours.run(&["undo"]).expect(0);
+        // Without a number, it does not return to what was rolled back before.
+        let run = self.ours.run(&["undo", "--to-revision", &target.to_string()]).expect(0);
         agreement::was_rolled_back(&self.ours, &run, &revisions, target);
         self.done.push("rolled back");
     }

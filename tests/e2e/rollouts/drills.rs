@@ -1,0 +1,92 @@
+//! Drills: what is printed is pasted as it stands, and judged by the pods that are available before and after.
+
+use serde_json::{Value, json};
+
+use super::cluster;
+use super::program::{Run, run};
+use super::workload::{Api, FATE, NEVER_READY, Workload};
+
+/// Runs a command as it was printed.
+fn paste(workload: &Workload, command: &str) -> Run {
+    let words = shlex::split(command).unwrap();
+    assert_eq!(words[..2], ["kubectl", "ds"], "{command}");
+    run(&workload.cluster.control_plane.kubeconfig(), &words[2..])
+}
+
+/// Returns the commands of the ways out that status prints.
+fn ways_out(workload: &Workload) -> Vec<String> {
+    let report = workload.run(&["status", "-o", "json"]).json();
+    let fixes = report["daemonSets"][0]["wayOut"].as_array().unwrap_or_else(|| panic!("{report}")).clone();
+    fixes.iter().filter_map(|fix| fix["command"].as_str().map(str::to_owned)).collect()
+}
+
+fn available(workload: &Workload) -> usize {
+    let is_ready = |pod: &&Value| {
+        let conditions = pod["status"]["conditions"].as_array();
+        conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
+    };
+    workload.pods().iter().filter(is_ready).count()
+}
+
+fn create() -> Workload {
+    let cluster = cluster();
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+    let workload =
+        Workload::create(cluster, Api::Apps, &cluster.namespace(), "agent", &json!({"updateStrategy": strategy}));
+    workload.settle();
+    workload
+}
+
+#[test]
+fn a_revision_that_requests_more_than_nodes_have_is_rolled_back_and_gets_no_more_budget() {
+    let workload = create();
+    assert_eq!(available(&workload), 3);
+    let mut template = workload.template();
+    template["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "5000"}});
+    workload.set_template(&template);
+    let commands = workload.cluster.control_plane.wait_until("the rollout is blocked", || {
+        let commands = ways_out(&workload);
+        (!commands.is_empty()).then_some(commands)
+    });
+    assert!(commands.iter().all(|command| command.contains(" undo ")), "{commands:?}");
+    workload.run(&["set", "--max-unavailable", "2"]).expect(1).must_say("worse");
+    assert_eq!(available(&workload), 2);
+    paste(&workload, &commands[0]).expect(0);
+    workload.settle();
+    assert_eq!(available(&workload), 3);
+}
+
+#[test]
+fn a_second_undo_does_not_bring_back_what_the_first_has_rolled_back() {
+    let workload = create();
+    // Revisions have full seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let sound = workload.template();
+    let mut template = sound.clone();
+    template["metadata"]["annotations"] = json!({FATE: NEVER_READY});
+    workload.set_template(&template);
+    workload.settle();
+    let first = workload.run(&["undo"]).expect(0);
+    assert!(!first.says("to undo:"), "{first}");
+    workload.settle();
+    assert_eq!(available(&workload), 3);
+    workload.run(&["undo"]).expect(1).must_say("was rolled back before");
+    workload.settle();
+    assert_eq!(available(&workload), 3);
+}
+
+#[test]
+fn pods_under_on_delete_are_updated_by_the_commands_that_are_printed() {
+    let workload = create();
+    workload.merge(&json!({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}}));
+    workload.settle();
+    let run = workload.run(&["restart"]).expect(0);
+    run.must_say("no pod restarts until it is deleted");
+    let command = run.stdout.lines().find_map(|line| line.strip_prefix("one by one:")).unwrap().trim().to_owned();
+    assert!(ways_out(&workload).iter().any(|way| way.contains(" partition ")), "{run}");
+    paste(&workload, &command).expect(0);
+    workload.settle();
+    assert_eq!(available(&workload), 3);
+    assert!(ways_out(&workload).is_empty());
+    assert_eq!(workload.live()["spec"]["updateStrategy"]["type"], "OnDelete");
+}

@@ -119,7 +119,7 @@ fn refused_pods_are_told_with_their_cause_and_what_is_printed_mends_it() {
         );
     }
     cluster.wait_until("the quota has counted the pods", || {
-        (cluster.get(&["resourcequota", "few", "-n", "quota"])["status"]["used"]["pods"] == NODES.to_string())
+        (cluster.get(&["resourcequota", "few", "-n", "quota"])["status"]["used"]["pods"] == NODES.to_string().as_str())
             .then_some(())
     });
     // The API server takes a moment to heed a policy.

@@ -196,7 +196,8 @@ fn a_longer_min_ready_seconds_replaces_young_pods_as_is_said() {
     let workload = create(cluster(), Api::Apps, &json!({"maxUnavailable": 1}));
     workload.settle();
     get_stuck(&workload);
-    let run = workload.run(&["set", "--min-ready-seconds=3600", "-o", "plan"]).expect(0);
+    workload.run(&["set", "--min-ready-seconds=3600"]).expect(1).must_say("make things worse");
+    let run = workload.run(&["set", "--min-ready-seconds=3600", "--force", "-o", "plan"]).expect(0);
     run.must_say("regardless of the limit");
     assert_eq!(run.json()["effect"]["after"]["replacedRegardless"], 2, "{run}");
     workload.settle();

@@ -43,6 +43,12 @@ fn drop_empty(value: &mut Value) {
     }
 }
 
+/// Returns whether an older revision has the same meaning as the newest; they are sorted by number.
+pub fn newest_has_twin(revisions: &[Value]) -> bool {
+    let Some((newest, older)) = revisions.split_last() else { return false };
+    older.iter().any(|revision| meaning(&template(revision)) == meaning(&template(newest)))
+}
+
 /// Returns the number of the newest revision whose template means something else than this one.
 pub fn newest_of_other_meaning(revisions: &[Value], live: &Value) -> Option<u64> {
     let live = meaning(live);

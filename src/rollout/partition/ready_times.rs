@@ -3,14 +3,17 @@
 //! How long a pod has been ready decides about the next deletion, and three clocks tell it: that of the kubelet, in the pod's
 //! condition; that of the API server, in the dates of its answers, which a proxy may have written; and that of this
 //! machine. Each of them may be wrong or set during a run. So the time that must pass is counted from the moment at which
-//! the run has first seen the pod ready, by a monotonic clock. Only of pods that are ready at its first look, the run takes the
-//! word of the pods' own times, as far as the controller, which counts the available pods by its own clock, confirms it.
+//! the run has first seen the pod ready, by a monotonic clock. Only for pods that are ready at its first look does the run
+//! believe the pods' own times, and only if the controller, which counts the available pods by its own clock, confirms them
+//! in a status that it wrote after the pods had become available: an older status may still count the pods before them.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
+use crate::model::server_side_apply::managed_fields;
 use crate::model::snapshot::Snapshot;
 
 /// The type of the condition that makes a pod available after `minReadySeconds`.
@@ -50,7 +53,7 @@ impl ReadyTimes {
     }
 
     /// Holds the ages of the first look against the number of pods that the controller counts as available: so many are
-    /// available, the oldest ones, and no others.
+    /// available, the oldest ones, and no others; and none whose `minReadySeconds` ended after the controller's last count.
     fn confirm(&mut self, snapshot: &Snapshot, now: Timestamp) {
         let Some(daemon_set) = snapshot.daemon_sets.first() else { return };
         let min_ready = SignedDuration::from_secs(daemon_set.spec.min_ready_seconds);
@@ -58,11 +61,16 @@ impl ReadyTimes {
             return;
         }
         let available = usize::try_from(daemon_set.status.number_available).unwrap_or(0);
-        let mut oldest_first: Vec<&mut Timestamp> = self.since.values_mut().map(|(_, since)| since).collect();
-        oldest_first.sort();
-        for (number, since) in oldest_first.into_iter().enumerate() {
+        let counted_at = status_written_at(daemon_set);
+        let is_counted = |condition: Option<Timestamp>| {
+            counted_at.zip(condition).is_some_and(|(counted, since)| counted.duration_since(since) >= min_ready)
+        };
+        let mut oldest_first: Vec<&mut (Option<Timestamp>, Timestamp)> = self.since.values_mut().collect();
+        oldest_first.sort_by_key(|(_, since)| *since);
+        for (number, (condition, since)) in oldest_first.into_iter().enumerate() {
+            let is_confirmed = number < available && is_counted(*condition);
             let is_available = now.duration_since(*since) >= min_ready;
-            if (number < available) != is_available {
+            if is_confirmed != is_available {
                 *since = if is_available { now } else { back(now, min_ready) };
             }
         }
@@ -74,6 +82,12 @@ impl ReadyTimes {
             condition.last_transition_time = (*since).into();
         }
     }
+}
+
+/// Returns when the controller last changed the status, by the API server's clock.
+fn status_written_at(daemon_set: &DaemonSet) -> Option<Timestamp> {
+    let of_status = managed_fields(&daemon_set.object).iter().filter(|entry| entry["subresource"] == "status");
+    of_status.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
 }
 
 /// Returns the time so long ago; `now` if that is not in the past.
@@ -98,8 +112,16 @@ mod tests {
 
     /// Pods that are ready since then, of a DaemonSet of which the controller counts so many as available.
     fn snapshot(min_ready: i64, available: i64, pods: &[(&str, Option<i64>)]) -> Snapshot {
+        counted_at(1_000_000, min_ready, available, pods)
+    }
+
+    /// The same, if the controller wrote its status then.
+    fn counted_at(written: i64, min_ready: i64, available: i64, pods: &[(&str, Option<i64>)]) -> Snapshot {
         let mut snapshot = Snapshot::empty(at(0));
-        let object = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"},
+        let fields = json!([{"manager": "kubectl", "time": at(2_000_000).to_string()},
+            {"manager": "kube-controller-manager", "subresource": "status", "time": at(written).to_string()}]);
+        let object = json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "agent", "managedFields": fields},
             "spec": {"minReadySeconds": min_ready}, "status": {"numberAvailable": available}});
         snapshot.daemon_sets.push(DaemonSet::from_object(object).unwrap());
         for (name, since) in pods {
@@ -152,6 +174,21 @@ mod tests {
         // Time makes none of them available.
         let soaked = |earliest| ages(&mut ReadyTimes::default(), &snapshot(0, 0, &pods), 0, earliest);
         assert_eq!((soaked(0), soaked(-25)), (vec![1_000, 30, 5], vec![975, 5, 0]));
+    }
+
+    /// The controller has not yet seen that the pod on a node is another one.
+    #[test]
+    fn a_status_that_is_older_than_a_pod_confirms_nothing_of_it() {
+        let pods = [("a", Some(-1_000)), ("b", Some(-5))];
+        let first = |written| {
+            let snapshot = counted_at(written, 20, 2, &pods);
+            ages(&mut ReadyTimes::default(), &snapshot, 0, 3_600)
+        };
+        assert_eq!((first(-500), first(14), first(15)), (vec![4_600, 0], vec![4_600, 0], vec![4_600, 3_605]));
+        assert_eq!(first(-981), [0, 0]);
+        let mut unknown = counted_at(0, 20, 2, &pods);
+        unknown.daemon_sets[0].object["metadata"]["managedFields"].take();
+        assert_eq!(ages(&mut ReadyTimes::default(), &unknown, 0, 3_600), [0, 0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::SignedDuration;
 use serde_json::json;
@@ -88,7 +88,9 @@ fn a_stage_that_is_continued_takes_no_young_pod_for_an_old_one() {
     workload.run(&["partition", "100%", "--image=agent=agent:2"]).expect(0);
     let pod = workload.pods().remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
     workload.cluster.api.delete(&format!("/api/v1/namespaces/{}/pods/{pod}", workload.namespace));
-    let deleted = Instant::now();
+    // Conditions have times of whole seconds, so the controller counts from the second in which this one begins.
+    let into_the_second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+    let deleted = Instant::now() - Duration::from_nanos(into_the_second.into());
     workload.cluster.control_plane.wait_until("the new pod is ready", || {
         let ready = |pod: &serde_json::Value| {
             let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use super::verdict::finding::Finding;
 use crate::report::coverage::{Counts, ReasonGroup};
-use crate::report::reason::{Reason, ReasonCode};
+use crate::report::reason::Reason;
 
 /// A likely mistake in the DaemonSet, and the first node that it excludes.
 pub(super) struct Mistake {
@@ -34,13 +34,7 @@ pub(super) fn warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<Reason> {
     let none_eligible = counts.eligible == Some(0);
     mistakes
         .into_iter()
-        .filter(|mistake| {
-            none_eligible
-                || matches!(
-                    mistake.finding.code,
-                    ReasonCode::NotReadyNotTolerated | ReasonCode::NetworkUnavailable | ReasonCode::NodeRemovalStuck
-                )
-        })
+        .filter(|mistake| none_eligible || mistake.finding.code.is_state_of_node())
         .map(|Mistake { node, finding }| {
             let Reason { code, message, fix } = finding.reason();
             let prefix = if none_eligible { "no node is eligible; node" } else { "node" };

@@ -30,136 +30,240 @@ macro_rules! named_values {
 
 pub(super) use named_values;
 
-named_values! {
-    /// A code for a reason; stable, so that scripts can depend on it.
-    ReasonCode {
-        /// `nodeName` in the template pins the pods to another node.
-        NodeNameMismatch,
-        /// The node does not have a label that the nodeSelector requires.
-        NodeSelectorLabelMissing,
-        /// The node has another value for a label that the nodeSelector requires.
-        NodeSelectorValueMismatch,
-        /// No term of the required node affinity matches.
-        AffinityTermMismatch,
-        /// A term of the required node affinity never matches any node.
-        AffinityTermInvalid,
-        /// The required node affinity has no term with a requirement, so it matches no node.
-        AffinityEmptyTerms,
-        /// A NoSchedule taint is not tolerated.
-        UntoleratedNoSchedule,
-        /// A NoExecute taint is not tolerated, so it also evicts pods.
-        UntoleratedNoExecute,
-        /// The node is not ready, and its taint excludes it from `desiredNumberScheduled`.
-        NodeNotReadyTaint,
-        /// A network or kubelet plugin does not tolerate the taint of nodes that are not ready, which may be waiting for it.
-        NotReadyNotTolerated,
-        /// An autoscaler has been removing the node for more than 15 minutes, and its taint excludes the node.
-        NodeRemovalStuck,
-        /// The network of the node is not up, and the pods do not use the host network.
-        NetworkUnavailable,
-        /// Only an `Lt` or `Gt` toleration would tolerate a taint, which depends on a feature gate.
-        ComparisonOperatorUnknown,
-        /// The pod is running, but would not be recreated.
-        Misscheduled,
-        /// The pod is on a node that is not eligible, and the controller deletes it.
-        PodOnIneligibleNode,
-        /// The controller has not observed the current spec.
-        ControllerNotObserved,
-        /// The selector selects all pods, which the controller rejects.
-        SelectingAll,
-        /// The selector also selects the pods of another DaemonSet.
-        SelectorOverlap,
-        /// The DaemonSet is being deleted.
-        DaemonSetDeleting,
-        /// A resource quota denied the pod.
-        QuotaExceeded,
-        /// A LimitRange denied the pod.
-        LimitRangeViolation,
-        /// Pod security admission denied the pod.
-        PodSecurityDenied,
-        /// An admission webhook or policy denied the pod.
-        WebhookDenied,
-        /// An admission webhook could not be called.
-        WebhookUnavailable,
-        /// The service account does not exist.
-        ServiceAccountMissing,
-        /// The priority class does not exist.
-        PriorityClassMissing,
-        /// The runtime class does not exist.
-        RuntimeClassMissing,
-        /// The API server rejected the pod for another reason.
-        PodSpecRejected,
-        /// The pod is not created yet.
-        CreatePending,
-        /// No scheduler has tried to schedule the pod.
-        SchedulerSilent,
-        /// Scheduling gates keep the pod from being scheduled.
-        SchedulingGated,
-        /// Too little of a resource is free on the node.
-        InsufficientResource,
-        /// The pod requests more of a resource than the node has.
-        NeverFits,
-        /// The node has its maximum number of pods.
-        TooManyPods,
-        /// A host port is in use by another pod.
-        HostPortConflict,
-        /// The surge pod waits for a host port that the old pod uses until the surge pod is available.
-        SurgeHostPortDeadlock,
-        /// The node cannot have a volume of the pod.
-        VolumeUnsatisfiable,
-        /// Rules about other pods exclude the node.
-        PodAffinityBlocked,
-        /// The node cannot satisfy a device claim.
-        DeviceClaimUnsatisfied,
-        /// Admission added a nodeSelector that the node does not match.
-        InjectedNodeSelector,
-        /// The node does not have a feature that the pod needs.
-        NodeFeatureMissing,
-        /// The scheduler preempts lower-priority pods for the pod.
-        WaitingForPreemption,
-        /// The scheduler rejects the node for a reason that has no code of its own.
-        SchedulerRejected,
-        /// The kubelet rejected the pod.
-        KubeletRejected,
-        /// The pod has failed, and the controller waits before it recreates it.
-        FailedPodBackoff,
-        /// The kubelet evicted the pod.
-        Evicted,
-        /// An image cannot be pulled.
-        ImagePullFailed,
-        /// A container cannot be created from its configuration.
-        ContainerConfigError,
-        /// A container crashes repeatedly.
-        CrashLooping,
-        /// A container was OOMKilled.
-        OOMKilled,
-        /// An init container has not completed.
-        InitBlocked,
-        /// The pod sandbox cannot be created.
-        SandboxFailed,
-        /// A volume cannot be mounted.
-        MountFailed,
-        /// The containers are running, but one is not ready.
-        ReadinessFailing,
-        /// A readiness gate is not satisfied.
-        ReadinessGate,
-        /// The pod is ready, but not for `minReadySeconds` yet.
-        NotYetAvailable,
-        /// The containers are starting.
-        ContainersStarting,
-        /// The kubelet stopped posting status, or reports that the node is not ready.
-        NodeUnreachable,
-        /// The pod is terminating, within its grace period.
-        Terminating,
-        /// The pod is still there past its grace period.
-        StuckTerminating,
-        /// The node has one pod too many.
-        DuplicatePod,
-        /// The node of the pod does not exist.
-        OrphanedTarget,
-        /// Nothing that was read explains why.
-        Unexplained,
-    }
+/// Declares the reason codes, a row each: what it means, what to do, what has to change, and whether it passes by itself.
+macro_rules! reason_codes {
+    ($(#[doc = $meaning:tt] $(#[doc = $to_do:tt])+ $code:ident: $class:ident, $passes:ident;)+) => {
+        named_values! {
+            /// A code for a reason; stable, so that scripts can depend on it.
+            ReasonCode { $(#[doc = $meaning] $code,)+ }
+        }
+
+        impl ReasonCode {
+            /// Returns what it means, and what to do; docs/reason-codes.md has both.
+            pub fn about(self) -> (&'static str, &'static str) {
+                match self {
+                    $(ReasonCode::$code => ($meaning, concat!($($to_do),+)),)+
+                }
+            }
+
+            /// Returns what has to change so that it goes away.
+            pub fn class(self) -> Class {
+                match self {
+                    $(ReasonCode::$code => Class::$class,)+
+                }
+            }
+
+            /// Returns whether it passes by itself.
+            pub fn passes(self) -> Passes {
+                match self {
+                    $(ReasonCode::$code => Passes::$passes,)+
+                }
+            }
+        }
+    };
+}
+
+reason_codes! {
+    /// `nodeName` in the template pins the pods to another node.
+    /// If the pods should run on other nodes too, remove `nodeName` from the template.
+    NodeNameMismatch: Placement, Never;
+    /// The node does not have a label that the nodeSelector requires.
+    /// Nothing, if the node is excluded on purpose. Otherwise set the label, or correct the nodeSelector.
+    NodeSelectorLabelMissing: Placement, Never;
+    /// The node has another value for a label that the nodeSelector requires.
+    /// Nothing, if the node is excluded on purpose. Otherwise change the label, or correct the nodeSelector.
+    NodeSelectorValueMismatch: Placement, Never;
+    /// No term of the required node affinity matches.
+    /// Nothing, if the node is excluded on purpose. Otherwise change the label or the closest term; `--node` shows
+    /// which term that is.
+    AffinityTermMismatch: Placement, Never;
+    /// A term of the required node affinity never matches any node.
+    /// Correct the value: `Gt` and `Lt` take one integer. The API server accepts others and never matches them.
+    AffinityTermInvalid: Placement, Never;
+    /// The required node affinity has no term with a requirement, so it matches no node.
+    /// Add a requirement. Without the required node affinity, the pods run on every node that the other rules allow.
+    AffinityEmptyTerms: Placement, Never;
+    /// A NoSchedule taint is not tolerated.
+    /// Nothing, if the node is excluded on purpose or for the time being. Otherwise add a toleration to the template.
+    UntoleratedNoSchedule: Placement, Never;
+    /// A NoExecute taint is not tolerated, so it also evicts pods.
+    /// Nothing, if the node is excluded on purpose or for the time being. Otherwise add a toleration to the template.
+    UntoleratedNoExecute: Placement, Never;
+    /// The node is not ready, and its taint excludes it from `desiredNumberScheduled`.
+    /// Check the kubelet and the network of the node. A pod that is on the node keeps running, but is not recreated if
+    /// it is deleted.
+    NodeNotReadyTaint: Node, Never;
+    /// A network or kubelet plugin does not tolerate the taint of nodes that are not ready, which may be waiting for it.
+    /// Add a toleration for `node.kubernetes.io/not-ready:NoSchedule` to the template. A pod that is on such a node
+    /// must not be deleted: it would not be recreated.
+    NotReadyNotTolerated: Placement, Never;
+    /// An autoscaler has been removing the node for more than 15 minutes, and its taint excludes the node.
+    /// Check what blocks the drain, such as a PodDisruptionBudget, a pod that must not be disrupted, or a finalizer,
+    /// and the log of the autoscaler. If it has given the node up or is no longer installed, remove the taint.
+    NodeRemovalStuck: Node, Never;
+    /// The network of the node is not up, and the pods do not use the host network.
+    /// Check the network plugin on the node. A network plugin itself needs `hostNetwork: true`.
+    NetworkUnavailable: Node, Never;
+    /// Only an `Lt` or `Gt` toleration would tolerate a taint, which depends on a feature gate.
+    /// Use `Equal` or `Exists`. `Lt` and `Gt` need the alpha feature gate `TaintTolerationComparisonOperators`.
+    ComparisonOperatorUnknown: Placement, Never;
+    /// The pod is running, but would not be recreated.
+    /// No action is needed, but do not delete the pod. If the node should run these pods, tolerate the taint.
+    Misscheduled: Surplus, Never;
+    /// The pod is on a node that is not eligible, and the controller deletes it.
+    /// Wait. If the pod remains, check kube-controller-manager.
+    PodOnIneligibleNode: Surplus, Always;
+    /// The controller has not observed the current spec.
+    /// Check kube-controller-manager and its lease in kube-system.
+    ControllerNotObserved: Cluster, Never;
+    /// The selector selects all pods, which the controller rejects.
+    /// Recreate the DaemonSet with a selector; a selector cannot be changed. Deleting it with `--cascade=orphan` keeps
+    /// its pods.
+    SelectingAll: Cluster, Never;
+    /// The selector also selects the pods of another DaemonSet.
+    /// Recreate one of them with labels of its own; a selector cannot be changed. Until then, commands that take the
+    /// selector act on the pods of both, and each controller adopts pods of the other that lose their owner. Deleting a
+    /// DaemonSet with `--cascade=orphan` is what makes them lose it.
+    SelectorOverlap: Cluster, Never;
+    /// The DaemonSet is being deleted.
+    /// Wait. If it does not end, check the controller that owns the finalizer.
+    DaemonSetDeleting: Cluster, Never;
+    /// A resource quota denied the pod.
+    /// Raise the quota, or free some of it.
+    QuotaExceeded: Cluster, Never;
+    /// A LimitRange denied the pod.
+    /// Change the resources in the template, or the LimitRange.
+    LimitRangeViolation: Admission, Never;
+    /// Pod security admission denied the pod.
+    /// Set the `securityContext` that the message names. Host paths, host namespaces and host ports need level
+    /// `privileged`: label the namespace `pod-security.kubernetes.io/enforce=privileged`, or use a namespace that has
+    /// this label.
+    PodSecurityDenied: Admission, Never;
+    /// An admission webhook or policy denied the pod.
+    /// Change the template accordingly, or the webhook or policy.
+    WebhookDenied: Admission, Never;
+    /// An admission webhook could not be called.
+    /// Restore the service behind the webhook, or correct its configuration.
+    WebhookUnavailable: Cluster, Never;
+    /// The service account does not exist.
+    /// Create it with its role bindings, or correct `serviceAccountName`.
+    ServiceAccountMissing: Revision, Never;
+    /// The priority class does not exist.
+    /// Create it, or correct `priorityClassName`.
+    PriorityClassMissing: Revision, Never;
+    /// The runtime class does not exist.
+    /// Create it, or correct `runtimeClassName`.
+    RuntimeClassMissing: Revision, Never;
+    /// The API server rejected the pod for another reason.
+    /// Correct the template; the message names the field.
+    PodSpecRejected: Revision, Never;
+    /// The pod is not created yet.
+    /// Wait: the controller creates pods in growing batches.
+    CreatePending: Time, Always;
+    /// No scheduler has tried to schedule the pod.
+    /// Start the scheduler that the pod names, or correct `schedulerName`.
+    SchedulerSilent: Cluster, AtStart;
+    /// Scheduling gates keep the pod from being scheduled.
+    /// Check the controller that owns the gate.
+    SchedulingGated: Revision, Never;
+    /// Too little of a resource is free on the node.
+    /// Lower the request, or free some on the node.
+    InsufficientResource: Room, Never;
+    /// The pod requests more of a resource than the node has.
+    /// Lower the request, or exclude such nodes.
+    NeverFits: Placement, Never;
+    /// The node has its maximum number of pods.
+    /// Raise `maxPods` in the kubelet configuration, or move pods to other nodes.
+    TooManyPods: Room, Never;
+    /// A host port is in use by another pod.
+    /// Change the host port of one of the two.
+    HostPortConflict: Room, Never;
+    /// The surge pod waits for a host port that the old pod uses until the surge pod is available.
+    /// Use `maxUnavailable` instead of `maxSurge`: two pods cannot share the port.
+    SurgeHostPortDeadlock: Room, Never;
+    /// The node cannot have a volume of the pod.
+    /// Correct the claim or the volume; the message names it.
+    VolumeUnsatisfiable: Placement, Never;
+    /// Rules about other pods exclude the node.
+    /// Change the pod affinity, anti-affinity or topology spread constraint.
+    PodAffinityBlocked: Placement, Never;
+    /// The node cannot satisfy a device claim.
+    /// Correct the ResourceClaim, or add devices to the node.
+    DeviceClaimUnsatisfied: Placement, Never;
+    /// Admission added a nodeSelector that the node does not match.
+    /// Check the namespace's `scheduler.alpha.kubernetes.io/node-selector` annotation and the runtime class.
+    InjectedNodeSelector: Placement, Never;
+    /// The node does not have a feature that the pod needs.
+    /// Upgrade the kubelet, or do not use the feature.
+    NodeFeatureMissing: Placement, Never;
+    /// The scheduler preempts lower-priority pods for the pod.
+    /// Wait for their grace period.
+    WaitingForPreemption: Time, InTime;
+    /// The scheduler rejects the node for a reason that has no code of its own.
+    /// Read the scheduler's message.
+    SchedulerRejected: Placement, Never;
+    /// The kubelet rejected the pod.
+    /// Read the kubelet's reason: the node changed after the pod was bound.
+    KubeletRejected: Revision, Never;
+    /// The pod has failed, and the controller waits before it recreates it.
+    /// Fix the cause. To retry now, delete the failed pod. The wait grows to 15 minutes.
+    FailedPodBackoff: Revision, Never;
+    /// The kubelet evicted the pod.
+    /// Set requests to what the pods use, or free the node.
+    Evicted: Node, Never;
+    /// An image cannot be pulled.
+    /// Correct the image, or add `imagePullSecrets` for its registry.
+    ImagePullFailed: Revision, Never;
+    /// A container cannot be created from its configuration.
+    /// Create the ConfigMap, Secret or key that the message names, or correct the template.
+    ContainerConfigError: Revision, Never;
+    /// A container crashes repeatedly.
+    /// Read the log of the previous run: `kubectl logs --previous`. With exit code 0 the command has ended; the command
+    /// of a DaemonSet's container must keep running.
+    CrashLooping: Revision, Never;
+    /// A container was OOMKilled.
+    /// Raise the memory limit, or find out what uses the memory.
+    OOMKilled: Revision, Never;
+    /// An init container has not completed.
+    /// Read its log: `kubectl logs -c`.
+    InitBlocked: Revision, AtStart;
+    /// The pod sandbox cannot be created.
+    /// Check the network plugin and the container runtime on the node.
+    SandboxFailed: Revision, Never;
+    /// A volume cannot be mounted.
+    /// Create what is to be mounted, or check the volume's driver.
+    MountFailed: Revision, Never;
+    /// The containers are running, but one is not ready.
+    /// Fix the probe, or what keeps it from succeeding.
+    ReadinessFailing: Revision, AtStart;
+    /// A readiness gate is not satisfied.
+    /// Check the controller that sets the condition.
+    ReadinessGate: Revision, AtStart;
+    /// The pod is ready, but not for `minReadySeconds` yet.
+    /// Wait for `minReadySeconds` to pass.
+    NotYetAvailable: Time, Always;
+    /// The containers are starting.
+    /// Wait.
+    ContainersStarting: Time, InTime;
+    /// The kubelet stopped posting status, or reports that the node is not ready.
+    /// Check the kubelet and the network of the node. Delete the Node object only if its machine no longer exists.
+    NodeUnreachable: Node, Never;
+    /// The pod is terminating, within its grace period.
+    /// Wait.
+    Terminating: Time, Always;
+    /// The pod is still there past its grace period.
+    /// Check the controller that owns the finalizer, or the kubelet. Taint a node `node.kubernetes.io/out-of-service`
+    /// only if its machine is shut down for certain.
+    StuckTerminating: Node, Never;
+    /// The node has one pod too many.
+    /// Wait: the controller deletes it.
+    DuplicatePod: Surplus, Never;
+    /// The node of the pod does not exist.
+    /// Wait: the controller or the pod garbage collector deletes the pod.
+    OrphanedTarget: Node, Always;
+    /// Nothing that was read explains why.
+    /// Look at the pod: `kubectl describe`. A dump with more in it may explain it.
+    Unexplained: Unknown, AtStart;
 }
 
 /// What has to change so that a reason goes away.
@@ -182,80 +286,26 @@ pub enum Class {
     Room,
     /// Nothing: it passes, unless it takes too long.
     Time,
+    /// A pod that should not be there, which keeps no node from its available pod.
+    Surplus,
     /// Not known from the code.
     Unknown,
 }
 
-impl ReasonCode {
-    /// Returns the class; every code has to be sorted here, so that none counts as the template's by default.
-    pub fn class(self) -> Class {
-        match self {
-            ReasonCode::NodeNotReadyTaint
-            | ReasonCode::NodeRemovalStuck
-            | ReasonCode::NetworkUnavailable
-            | ReasonCode::Evicted
-            | ReasonCode::NodeUnreachable
-            | ReasonCode::StuckTerminating
-            | ReasonCode::OrphanedTarget => Class::Node,
-            ReasonCode::ControllerNotObserved
-            | ReasonCode::SelectingAll
-            | ReasonCode::SelectorOverlap
-            | ReasonCode::DaemonSetDeleting
-            | ReasonCode::QuotaExceeded
-            | ReasonCode::WebhookUnavailable
-            | ReasonCode::SchedulerSilent => Class::Cluster,
-            ReasonCode::ServiceAccountMissing
-            | ReasonCode::PriorityClassMissing
-            | ReasonCode::RuntimeClassMissing
-            | ReasonCode::PodSpecRejected
-            | ReasonCode::SchedulingGated
-            | ReasonCode::KubeletRejected
-            | ReasonCode::FailedPodBackoff
-            | ReasonCode::ImagePullFailed
-            | ReasonCode::ContainerConfigError
-            | ReasonCode::CrashLooping
-            | ReasonCode::OOMKilled
-            | ReasonCode::InitBlocked
-            | ReasonCode::SandboxFailed
-            | ReasonCode::MountFailed
-            | ReasonCode::ReadinessFailing
-            | ReasonCode::ReadinessGate => Class::Revision,
-            ReasonCode::NodeNameMismatch
-            | ReasonCode::NodeSelectorLabelMissing
-            | ReasonCode::NodeSelectorValueMismatch
-            | ReasonCode::AffinityTermMismatch
-            | ReasonCode::AffinityTermInvalid
-            | ReasonCode::AffinityEmptyTerms
-            | ReasonCode::UntoleratedNoSchedule
-            | ReasonCode::UntoleratedNoExecute
-            | ReasonCode::NotReadyNotTolerated
-            | ReasonCode::ComparisonOperatorUnknown
-            | ReasonCode::NeverFits
-            | ReasonCode::VolumeUnsatisfiable
-            | ReasonCode::PodAffinityBlocked
-            | ReasonCode::DeviceClaimUnsatisfied
-            | ReasonCode::InjectedNodeSelector
-            | ReasonCode::NodeFeatureMissing
-            | ReasonCode::SchedulerRejected => Class::Placement,
-            ReasonCode::LimitRangeViolation | ReasonCode::PodSecurityDenied | ReasonCode::WebhookDenied => {
-                Class::Admission
-            }
-            ReasonCode::InsufficientResource
-            | ReasonCode::TooManyPods
-            | ReasonCode::HostPortConflict
-            | ReasonCode::SurgeHostPortDeadlock => Class::Room,
-            ReasonCode::CreatePending
-            | ReasonCode::WaitingForPreemption
-            | ReasonCode::NotYetAvailable
-            | ReasonCode::ContainersStarting
-            | ReasonCode::Terminating => Class::Time,
-            ReasonCode::Misscheduled
-            | ReasonCode::PodOnIneligibleNode
-            | ReasonCode::DuplicatePod
-            | ReasonCode::Unexplained => Class::Unknown,
-        }
-    }
+/// Whether a reason passes by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passes {
+    /// No.
+    Never,
+    /// While the pod is as young as one that was just created.
+    AtStart,
+    /// Until it takes longer than containers may take to start.
+    InTime,
+    /// Yes.
+    Always,
+}
 
+impl ReasonCode {
     /// Returns whether the reason passes by itself, because something only takes its time.
     pub fn takes_time(self) -> bool {
         self.class() == Class::Time
@@ -263,13 +313,12 @@ impl ReasonCode {
 
     /// Returns whether there is a pod that should not be there, which keeps no node from its available pod.
     pub fn is_about_surplus_pods(self) -> bool {
-        matches!(
-            self,
-            ReasonCode::Misscheduled
-                | ReasonCode::PodOnIneligibleNode
-                | ReasonCode::DuplicatePod
-                | ReasonCode::OrphanedTarget
-        )
+        self.class() == Class::Surplus || self == ReasonCode::OrphanedTarget
+    }
+
+    /// Returns whether the state of the node is the reason, so that what its pods do follows from it.
+    pub fn is_state_of_node(self) -> bool {
+        self.class() == Class::Node || self == ReasonCode::NotReadyNotTolerated
     }
 
     /// Returns whether the pod has too little room beside the other pods of its node.
@@ -285,7 +334,7 @@ impl ReasonCode {
             // What takes too long may be the template's; what only terminates or is not created yet has none.
             Class::Time => !matches!(self, ReasonCode::CreatePending | ReasonCode::Terminating),
             Class::Revision | Class::Placement | Class::Admission => true,
-            Class::Node | Class::Cluster | Class::Unknown => false,
+            Class::Node | Class::Cluster | Class::Surplus | Class::Unknown => false,
         }
     }
 }

@@ -188,7 +188,8 @@ impl Term {
 }
 
 impl FailingRequirement {
-    fn new(written: &NodeSelectorRequirement, field: bool, actual: Option<String>) -> Self {
+    /// Creates it from the requirement as it is written.
+    pub fn new(written: &NodeSelectorRequirement, field: bool, actual: Option<String>) -> Self {
         let NodeSelectorRequirement { key, operator, values } = written.clone();
         FailingRequirement { key, operator, values, field, actual }
     }

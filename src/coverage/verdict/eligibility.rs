@@ -1,7 +1,8 @@
-//! Why a node is not eligible: from the outcome of each rule to reasons.
+//! The rules of eligibility on a node: what each was checked with, why it excludes the node, and what almost matches.
 
 use jiff::Timestamp;
 
+use super::checks::{check, failed, nothing};
 use super::finding::{Finding, describe_node, edit};
 use super::near_miss;
 use super::node_health;
@@ -10,83 +11,126 @@ use super::node_removal;
 use super::sentence::Sentence;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
+use crate::model::pod::{NodeSelectorTerm, Toleration};
+use crate::report::coverage::Check;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::{AffinityOutcome, FailingRequirement, TermOutcome};
 use crate::scheduling::should_run::{Eligibility, LabelCheck};
 use crate::scheduling::taints::TaintOutcome;
 
+/// What a rule comes to on a node.
+pub struct Told {
+    /// The values that were compared.
+    pub check: Check,
+    /// Why the rule excludes the node; `None` if it does not, or if another outcome tells it.
+    pub finding: Option<Finding>,
+    /// What almost matches, so that it is likely a mistake.
+    pub near_misses: Vec<String>,
+}
+
+impl Told {
+    fn of(check: Check) -> Self {
+        Told { check, finding: None, near_misses: Vec::new() }
+    }
+
+    fn failed(rule: &str, detail: String, finding: Finding) -> Self {
+        Told { finding: Some(finding.clone()), ..Told::of(failed(rule, detail, Some(finding.code))) }
+    }
+
+    fn near(mut self, near_misses: impl IntoIterator<Item = String>) -> Self {
+        self.near_misses.extend(near_misses);
+        self
+    }
+}
+
+/// Tells every rule of the controller, in its order.
+pub fn told(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility: &Eligibility) -> Vec<Told> {
+    let mut told = vec![node_name(daemon_set, node, eligibility)];
+    if eligibility.node_selector.is_empty() {
+        told.push(Told::of(nothing("nodeSelector")));
+    }
+    told.extend(eligibility.node_selector.iter().map(|outcome| label(daemon_set, node, outcome)));
+    told.extend(affinity(daemon_set, node, &eligibility.affinity));
+    told.extend(eligibility.taints.iter().map(|outcome| taint(daemon_set, now, node, outcome)));
+    let preferences = node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
+    told.extend(
+        preferences.map(|taint| Told::of(check("taint", true, format!("{} is only a preference", taint_text(taint))))),
+    );
+    if !told.iter().any(|told| told.check.rule == "taint") {
+        told.push(Told::of(nothing("taint")));
+    }
+    if node.spec.unschedulable {
+        told.push(Told::of(check("cordon", true, "the node is cordoned, which DaemonSets ignore")));
+    }
+    told
+}
+
 /// Finds every rule that excludes a node, permanent ones before those that pass by themselves.
 pub fn findings(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility: &Eligibility) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(node_name_mismatch(daemon_set, node, eligibility));
-    for check in eligibility.node_selector.iter().filter(|check| !check.matches) {
-        findings.push(match &check.actual {
-            None => node_selector_label_missing(daemon_set, node, check),
-            Some(actual) => node_selector_value_mismatch(daemon_set, check, actual),
-        });
-    }
-    findings.extend(affinity_findings(daemon_set, node, &eligibility.affinity));
-    let mut taints: Vec<Finding> = eligibility
-        .taints
-        .iter()
-        .filter(|outcome| outcome.is_untolerated())
-        .map(|outcome| untolerated(daemon_set, now, node, outcome))
-        .collect();
-    taints.sort_by_key(|finding| match finding.code {
-        ReasonCode::UntoleratedNoExecute => 0,
-        ReasonCode::UntoleratedNoSchedule | ReasonCode::ComparisonOperatorUnknown => 1,
-        _ => 2,
+    let told = told(daemon_set, now, node, eligibility);
+    let mut findings: Vec<Finding> = told.into_iter().filter_map(|told| told.finding).collect();
+    findings.sort_by_key(|finding| match finding.code {
+        ReasonCode::AffinityTermInvalid => 1,
+        ReasonCode::UntoleratedNoExecute => 2,
+        ReasonCode::UntoleratedNoSchedule | ReasonCode::ComparisonOperatorUnknown => 3,
+        code if code.is_state_of_node() => 4,
+        _ => 0,
     });
-    findings.extend(taints);
     findings
 }
 
-/// Finds that the template pins its pods to another node.
-fn node_name_mismatch(daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Option<Finding> {
-    let pinned = eligibility.pinned_to.as_ref().filter(|pinned| **pinned != node.metadata.name)?;
-    let finding = Finding::new(
-        ReasonCode::NodeNameMismatch,
-        format!("nodeName in the template pins the pods to node {pinned}"),
-        "if the pods should run on other nodes too, remove nodeName from the template",
-    );
-    Some(finding.with_command(edit(daemon_set)))
-}
-
-/// Finds that the node is missing a label of the node selector.
-fn node_selector_label_missing(daemon_set: &DaemonSet, node: &Node, check: &LabelCheck) -> Finding {
-    let LabelCheck { key, wanted, .. } = check;
-    let message = format!("label {key} is missing; nodeSelector requires {key}={wanted}");
-    match near_miss::near_key(key, &node.metadata.labels) {
-        Some((near, _)) => Finding::new(
-            ReasonCode::NodeSelectorLabelMissing,
-            format!("{message}; the node has label {near}"),
-            "check the nodeSelector for a mistake",
-        )
-        .with_command(edit(daemon_set))
-        .likely_mistake_if(true),
-        None => {
-            let advice = node_label_advice(key, &format!("set label {key}={wanted} on it"));
-            Finding::new(ReasonCode::NodeSelectorLabelMissing, message, advice)
+/// Tells whether the template pins its pods to another node.
+fn node_name(daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Told {
+    match &eligibility.pinned_to {
+        None => Told::of(nothing("nodeName")),
+        Some(pinned) if *pinned == node.metadata.name => {
+            Told::of(check("nodeName", true, format!("{pinned}: this node")))
+        }
+        Some(pinned) => {
+            let finding = Finding::new(
+                ReasonCode::NodeNameMismatch,
+                format!("nodeName in the template pins the pods to node {pinned}"),
+                "if the pods should run on other nodes too, remove nodeName from the template",
+            );
+            Told::failed("nodeName", format!("{pinned}: another node"), finding.with_command(edit(daemon_set)))
         }
     }
 }
 
-/// Finds that the node has another value for a label of the node selector.
-fn node_selector_value_mismatch(daemon_set: &DaemonSet, check: &LabelCheck, actual: &str) -> Finding {
-    let LabelCheck { key, wanted, .. } = check;
+/// Tells whether the node has a label of the node selector.
+fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck) -> Told {
+    const RULE: &str = "nodeSelector";
+    const MISTAKE: &str = "check the nodeSelector for a mistake";
+    let LabelCheck { key, wanted, actual, matches } = outcome;
+    if *matches {
+        return Told::of(check(RULE, true, format!("{key}={wanted} matches")));
+    }
+    let requires = format!("nodeSelector requires {key}={wanted}");
+    let Some(actual) = actual else {
+        let code = ReasonCode::NodeSelectorLabelMissing;
+        let message = format!("label {key} is missing; {requires}");
+        let near = near_miss::near_key(key, &node.metadata.labels);
+        let finding = match near {
+            Some((near, _)) => {
+                Finding::mistake(daemon_set, code, format!("{message}; the node has label {near}"), MISTAKE)
+            }
+            None => Finding::new(code, message, node_label_advice(key, &format!("set label {key}={wanted} on it"))),
+        };
+        let near = near.map(|(near, value)| format!("{requires}; the node has {near}={value}"));
+        return Told::failed(RULE, format!("{key}={wanted}: label missing"), finding).near(near);
+    };
+    let code = ReasonCode::NodeSelectorValueMismatch;
     let message = Sentence::from(format!("label {key} is ")).value(quote_empty(actual));
     let message = message.words(format!("; nodeSelector requires {}", quote_empty(wanted)));
-    if near_miss::is_near_value(wanted, actual) {
-        return Finding::new(
-            ReasonCode::NodeSelectorValueMismatch,
-            message.words(" (likely a typo)"),
-            "check the nodeSelector for a mistake",
-        )
-        .with_command(edit(daemon_set))
-        .likely_mistake_if(true);
-    }
-    let advice = node_label_advice(key, &format!("change label {key} to {}", quote_empty(wanted)));
-    Finding::new(ReasonCode::NodeSelectorValueMismatch, message, advice)
+    let is_near = near_miss::is_near_value(wanted, actual);
+    let finding = if is_near {
+        Finding::mistake(daemon_set, code, message.words(" (likely a typo)"), MISTAKE)
+    } else {
+        let change = format!("change label {key} to {}", quote_empty(wanted));
+        Finding::new(code, message, node_label_advice(key, &change))
+    };
+    let near = is_near.then(|| format!("{requires}; the node has {key}={actual}"));
+    Told::failed(RULE, format!("{key}={wanted}: the node has {key}={actual}"), finding).near(near)
 }
 
 /// Returns the advice for a node that its labels exclude.
@@ -151,64 +195,102 @@ fn quote_empty(value: &str) -> &str {
     if value.is_empty() { "\"\"" } else { value }
 }
 
-/// Finds what is wrong with the required node affinity.
-fn affinity_findings(daemon_set: &DaemonSet, node: &Node, affinity: &AffinityOutcome) -> Vec<Finding> {
-    let terms = match affinity {
-        AffinityOutcome::NotSet | AffinityOutcome::Matches { .. } => return Vec::new(),
-        AffinityOutcome::NoTerms => return vec![affinity_empty_terms(daemon_set)],
+/// Tells whether a term of the required node affinity matches, or why each does not. The closest one stands for all that
+/// do not match.
+fn affinity(daemon_set: &DaemonSet, node: &Node, outcome: &AffinityOutcome) -> Vec<Told> {
+    const RULE: &str = "node affinity";
+    let terms = match outcome {
+        AffinityOutcome::NotSet => return vec![Told::of(nothing(RULE))],
+        AffinityOutcome::Matches { term } => {
+            let selector = daemon_set.spec.template.spec.required_node_affinity();
+            let text = selector.and_then(|selector| selector.node_selector_terms.get(*term)).map(term_text);
+            let detail = format!("term {} matches: {}", term + 1, text.unwrap_or_default());
+            return vec![Told::of(check(RULE, true, detail))];
+        }
+        AffinityOutcome::NoTerms => {
+            let detail = "no terms, which matches no node".to_owned();
+            return vec![Told::failed(RULE, detail, affinity_empty_terms(daemon_set))];
+        }
         AffinityOutcome::NoMatch { terms } => terms,
     };
-    if terms.iter().all(|term| matches!(term, TermOutcome::Empty)) {
-        return vec![affinity_empty_terms(daemon_set)];
-    }
-    let mut findings = Vec::new();
-    findings.extend(affinity_term_mismatch(daemon_set, node, terms));
-    findings.extend(terms.iter().enumerate().filter_map(|(number, term)| match term {
-        TermOutcome::Invalid { error } => Some(affinity_term_invalid(daemon_set, number, error)),
+    let all_are_empty = terms.iter().all(|term| *term == TermOutcome::Empty);
+    let distance = |(at, term): (usize, &TermOutcome)| match term {
+        TermOutcome::Mismatch { failing, matching } => Some((failing.len(), std::cmp::Reverse(*matching), at)),
         _ => None,
-    }));
-    findings
+    };
+    let closest = terms.iter().enumerate().filter_map(distance).min().map(|(.., at)| at);
+    let tell = |(at, term): (usize, &TermOutcome)| {
+        let number = at + 1;
+        match term {
+            TermOutcome::Empty => Told {
+                finding: (all_are_empty && at == 0).then(|| affinity_empty_terms(daemon_set)),
+                ..Told::of(failed(
+                    RULE,
+                    format!("term {number} is empty and matches no node"),
+                    Some(ReasonCode::AffinityEmptyTerms),
+                ))
+            },
+            TermOutcome::Invalid { error } => {
+                let never = format!("never matches: {error}");
+                let message = format!("term {number} of the required node affinity {never}");
+                let code = ReasonCode::AffinityTermInvalid;
+                let finding = Finding::mistake(daemon_set, code, message, "correct the value");
+                Told::failed(RULE, format!("term {number} {never}"), finding)
+            }
+            TermOutcome::Mismatch { failing, matching } => {
+                let near: Vec<_> = failing.iter().map(|requirement| near_label(node, requirement)).collect();
+                let texts: Vec<String> = failing.iter().map(failing_text).collect();
+                let total = failing.len() + matching;
+                let detail = format!("term {number} requires {} ({matching} of {total} match)", texts.join(" and "));
+                let only = match failing.as_slice() {
+                    [only] if *matching > 0 => Some(only),
+                    _ => None,
+                };
+                let only = only
+                    .map(|only| format!("term {number} of the node affinity fails only on {}", requirement_text(only)));
+                let keys = failing.iter().zip(&near).filter_map(|(requirement, near)| {
+                    let ((near, value), text) = ((*near)?, requirement_text(requirement));
+                    Some(format!("node affinity requires {text}; the node has {near}={value}"))
+                });
+                let finding =
+                    (closest == Some(at)).then(|| affinity_term_mismatch(daemon_set, terms.len() == 1, failing, &near));
+                let check = failed(RULE, detail, Some(ReasonCode::AffinityTermMismatch));
+                Told { finding, ..Told::of(check).near(only).near(keys) }
+            }
+        }
+    };
+    terms.iter().enumerate().map(tell).collect()
+}
+
+/// Returns the label of the node that was likely meant by a requirement whose label it does not have, and its value.
+fn near_label<'n>(node: &'n Node, requirement: &FailingRequirement) -> Option<(&'n str, &'n str)> {
+    let is_missing = requirement.actual.is_none() && !requirement.field;
+    is_missing.then(|| near_miss::near_key(&requirement.key, &node.metadata.labels)).flatten()
 }
 
 /// Finds that the required node affinity has no term that could match anything.
 fn affinity_empty_terms(daemon_set: &DaemonSet) -> Finding {
-    Finding::new(
+    Finding::mistake(
+        daemon_set,
         ReasonCode::AffinityEmptyTerms,
         "the required node affinity has no term with a requirement, so it matches no node",
         "add a requirement; without the required node affinity, the pods run on every node that the other rules allow",
     )
-    .with_command(edit(daemon_set))
-    .likely_mistake_if(true)
 }
 
-/// Finds a term that cannot match any node.
-fn affinity_term_invalid(daemon_set: &DaemonSet, number: usize, error: &str) -> Finding {
-    Finding::new(
-        ReasonCode::AffinityTermInvalid,
-        format!("term {} of the required node affinity never matches: {error}", number + 1),
-        "correct the value",
-    )
-    .with_command(edit(daemon_set))
-    .likely_mistake_if(true)
-}
-
-/// Finds that no term of the node affinity matches, and what the closest one fails on.
-fn affinity_term_mismatch(daemon_set: &DaemonSet, node: &Node, terms: &[TermOutcome]) -> Option<Finding> {
-    let closest = terms
-        .iter()
-        .filter_map(|term| match term {
-            TermOutcome::Mismatch { failing, matching } => Some((failing, *matching)),
-            _ => None,
-        })
-        .min_by_key(|(failing, matching)| (failing.len(), std::cmp::Reverse(*matching)))?;
-    let (failing, _) = closest;
-    let mut message = Sentence::from(if terms.len() == 1 {
-        "node affinity requires "
-    } else {
-        "no term of the required node affinity matches; the closest requires "
+/// Finds what the closest term of the node affinity fails on; `near` are the labels that were likely meant.
+fn affinity_term_mismatch(
+    daemon_set: &DaemonSet,
+    is_only_term: bool,
+    failing: &[FailingRequirement],
+    near: &[Option<(&str, &str)>],
+) -> Finding {
+    let mut message = Sentence::from(match is_only_term {
+        true => "node affinity requires ",
+        false => "no term of the required node affinity matches; the closest requires ",
     });
     let mut has_near_miss = false;
-    for (position, requirement) in failing.iter().enumerate() {
+    for (position, (requirement, near)) in failing.iter().zip(near).enumerate() {
         if position > 0 {
             message = message.words(" and ");
         }
@@ -217,22 +299,35 @@ fn affinity_term_mismatch(daemon_set: &DaemonSet, node: &Node, terms: &[TermOutc
             message = message.words("; the node has ").value(quote_empty(actual));
             has_near_miss |= requirement.operator == "In"
                 && requirement.values.iter().any(|it| near_miss::is_near_value(it, actual));
-        } else if let Some((near, _)) = near_miss::near_key(&requirement.key, &node.metadata.labels) {
+        } else if let Some((near, _)) = near {
             message = message.words(format!("; the node has label {near}"));
             has_near_miss = true;
         }
     }
-    let finding = |advice: String| Finding::new(ReasonCode::AffinityTermMismatch, message, advice);
+    let code = ReasonCode::AffinityTermMismatch;
     if has_near_miss {
-        let finding = finding("check the node affinity for a mistake".to_owned());
-        return Some(finding.with_command(edit(daemon_set)).likely_mistake_if(true));
+        return Finding::mistake(daemon_set, code, message, "check the node affinity for a mistake");
     }
-    let advice = match failing.as_slice() {
+    let advice = match failing {
         [only] => label_change(only).map(|change| node_label_advice(&only.key, &change)),
         _ => None,
     };
     let change = || "if the node should run these pods, change the node affinity or the node's labels".to_owned();
-    Some(finding(advice.unwrap_or_else(change)))
+    Finding::new(code, message, advice.unwrap_or_else(change))
+}
+
+fn failing_text(requirement: &FailingRequirement) -> String {
+    let text = requirement_text(requirement);
+    match &requirement.actual {
+        Some(actual) => format!("{text}; the node has {actual:?}"),
+        None => format!("{text}; label missing"),
+    }
+}
+
+fn term_text(term: &NodeSelectorTerm) -> String {
+    let requirements = term.match_expressions.iter().chain(&term.match_fields);
+    let written = requirements.map(|requirement| requirement_text(&FailingRequirement::new(requirement, false, None)));
+    written.collect::<Vec<_>>().join(" and ")
 }
 
 /// Writes a requirement as selectors are written.
@@ -265,8 +360,54 @@ fn label_change(requirement: &FailingRequirement) -> Option<String> {
     }
 }
 
-/// Finds what a taint that is not tolerated does.
-pub fn untolerated(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome: &TaintOutcome) -> Finding {
+/// Tells whether a taint is tolerated.
+fn taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome: &TaintOutcome) -> Told {
+    let text = taint_text(&outcome.taint);
+    if let Some(by) = &outcome.tolerated_by {
+        let who = match by.automatic {
+            true => "tolerated (added by the controller)".to_owned(),
+            false => format!("tolerated by {}", toleration_text(&by.toleration)),
+        };
+        // Pods are evicted and recreated in a loop.
+        let seconds = by.toleration.toleration_seconds.filter(|_| outcome.taint.effect == "NoExecute");
+        let expires = seconds.map(|seconds| {
+            format!(
+                "taint {text} is tolerated for {seconds}s only, so the pod is evicted and recreated every {seconds}s; \
+                 remove tolerationSeconds"
+            )
+        });
+        return Told::of(check("taint", true, format!("{text} {who}"))).near(expires);
+    }
+    let near = near_miss::near_toleration(&outcome.taint, &daemon_set.spec.template.spec.tolerations);
+    let finding = untolerated(daemon_set, now, node, outcome, near.as_ref().map(|(_, wrong)| wrong.as_str()));
+    let near = near.map(|(toleration, wrong)| format!("toleration {} has {wrong}", toleration_text(toleration)));
+    Told::failed("taint", format!("{text} is not tolerated"), finding).near(near)
+}
+
+/// Writes a toleration.
+fn toleration_text(toleration: &Toleration) -> String {
+    let Toleration { key, operator, value, effect, toleration_seconds } = toleration;
+    let key = if key.is_empty() { "every key" } else { key };
+    let effect = if effect.is_empty() { "every effect" } else { effect };
+    let text = match operator.as_str() {
+        "" | "Equal" => format!("{key}={value}:{effect}"),
+        "Exists" => format!("{key}:{effect}"),
+        operator => format!("{key} {operator} {value}:{effect}"),
+    };
+    match toleration_seconds {
+        Some(seconds) => format!("{text} for {seconds}s only"),
+        None => text,
+    }
+}
+
+/// Finds what a taint that is not tolerated does; `near` is what is wrong with the toleration that was likely meant.
+fn untolerated(
+    daemon_set: &DaemonSet,
+    now: Timestamp,
+    node: &Node,
+    outcome: &TaintOutcome,
+    near: Option<&str>,
+) -> Finding {
     let taint = &outcome.taint;
     match (taint.key.as_str(), taint.effect.as_str()) {
         _ if outcome.depends_on_gate => comparison_operator_unknown(taint),
@@ -275,8 +416,17 @@ pub fn untolerated(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome:
             node_not_ready_taint(daemon_set, now, node, taint)
         }
         ("node.kubernetes.io/network-unavailable", "NoSchedule") => network_unavailable(daemon_set),
-        (_, "NoExecute") => untolerated_no_execute(daemon_set, taint),
-        _ => untolerated_no_schedule(daemon_set, taint),
+        (_, effect) => {
+            let (code, does) = match effect {
+                "NoExecute" => (ReasonCode::UntoleratedNoExecute, "evicts pods and excludes the node"),
+                _ => (ReasonCode::UntoleratedNoSchedule, "is not tolerated"),
+            };
+            let message = format!("taint {} {does}", taint_text(taint));
+            let Some(wrong) = near else { return Finding::new(code, message, taint_advice(taint)) };
+            let message = format!("{message}; a toleration comes close, but has {wrong}");
+            let advice = format!("if it was meant for this taint, correct it: {}", toleration_for(taint));
+            Finding::mistake(daemon_set, code, message, advice)
+        }
     }
 }
 
@@ -306,9 +456,7 @@ fn node_not_ready_taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, tai
             plugin.noun()
         ));
         let advice = format!("add to the template's tolerations: {}", toleration_for(taint));
-        return Finding::new(ReasonCode::NotReadyNotTolerated, message, advice)
-            .with_command(edit(daemon_set))
-            .likely_mistake_if(true);
+        return Finding::mistake(daemon_set, ReasonCode::NotReadyNotTolerated, message, advice);
     }
     let message = state.words(format!("; taint {text} excludes the node from desiredNumberScheduled"));
     Finding::new(ReasonCode::NodeNotReadyTaint, message, node_health::repair(now, node))
@@ -320,41 +468,11 @@ fn network_unavailable(daemon_set: &DaemonSet) -> Finding {
     const MESSAGE: &str = "the node's network is not up (taint node.kubernetes.io/network-unavailable), and the pods do \
                            not use the host network";
     if NodePlugin::of(daemon_set) == Some(NodePlugin::Network) {
-        return Finding::new(
-            ReasonCode::NetworkUnavailable,
-            format!("{MESSAGE}, although this is a network plugin (CNI)"),
-            "set hostNetwork: true in the template",
-        )
-        .with_command(edit(daemon_set))
-        .likely_mistake_if(true);
+        let message = format!("{MESSAGE}, although this is a network plugin (CNI)");
+        let advice = "set hostNetwork: true in the template";
+        return Finding::mistake(daemon_set, ReasonCode::NetworkUnavailable, message, advice);
     }
     Finding::new(ReasonCode::NetworkUnavailable, MESSAGE, "check the network plugin on the node")
-}
-
-/// Finds a NoExecute taint that evicts pods and excludes the node.
-fn untolerated_no_execute(daemon_set: &DaemonSet, taint: &Taint) -> Finding {
-    let message = format!("taint {} evicts pods and excludes the node", taint_text(taint));
-    with_near_toleration(daemon_set, taint, ReasonCode::UntoleratedNoExecute, message)
-}
-
-/// Finds a NoSchedule taint that excludes the node.
-fn untolerated_no_schedule(daemon_set: &DaemonSet, taint: &Taint) -> Finding {
-    let message = format!("taint {} is not tolerated", taint_text(taint));
-    with_near_toleration(daemon_set, taint, ReasonCode::UntoleratedNoSchedule, message)
-}
-
-/// Finds an untolerated taint, and the toleration of the template that was likely meant for it.
-fn with_near_toleration(daemon_set: &DaemonSet, taint: &Taint, code: ReasonCode, message: String) -> Finding {
-    match near_miss::near_toleration(taint, &daemon_set.spec.template.spec.tolerations) {
-        Some((_, wrong)) => Finding::new(
-            code,
-            format!("{message}; a toleration comes close, but has {wrong}"),
-            format!("if it was meant for this taint, correct it: {}", toleration_for(taint)),
-        )
-        .with_command(edit(daemon_set))
-        .likely_mistake_if(true),
-        None => Finding::new(code, message, taint_advice(taint)),
-    }
 }
 
 /// Returns what to do about a taint: wait for whoever set it for the time being, or tolerate it.

@@ -3,33 +3,33 @@
 use super::Verdict;
 use super::checks;
 use super::daemon_set_context::Subject;
-use super::eligibility::{self, requirement_text, taint_text};
-use super::finding::Finding;
-use super::near_miss;
+use super::eligibility;
 use super::pod_story::{newest, story};
-use super::scheduler_message::code_of;
+use super::scheduler_message::{Plugin, code_of, is_same_plugin};
 use super::unscheduled_pod::{self, LastReport};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
 use crate::report::reason::ReasonCode;
-use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
-use crate::scheduling::should_run::Eligibility;
 
 /// Explains the state of a node, and why it is so.
 pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> Explanation {
-    let eligibility = subject.daemon_pod.explain(node);
-    let why = eligibility::findings(subject.daemon_set, subject.index.now(), node, &eligibility);
+    let told = eligibility::told(subject.daemon_set, subject.index.now(), node, &subject.daemon_pod.explain(node));
+    let failing: Vec<ReasonCode> = told.iter().filter_map(|told| Some(told.finding.as_ref()?.code)).collect();
+    let only = match failing[..] {
+        [only] => Some(format!("{only} is the only failing rule")),
+        _ => None,
+    };
     let waiting = pods.iter().copied().find(|pod| pod.spec.node_name.is_empty() && !pod.is_terminal());
     let last = waiting.and_then(|pod| unscheduled_pod::last_report(subject, pod));
     let mut scheduling = checks::scheduling(subject, node, pods, last.as_ref());
     scheduling.extend(checks::readiness(subject, node));
     Explanation {
         summary: summary(subject, node, pods, verdict),
-        eligibility: checks::eligibility(subject, node, &eligibility),
+        near_misses: only.into_iter().chain(told.iter().flat_map(|told| told.near_misses.clone())).collect(),
+        eligibility: told.into_iter().map(|told| told.check).collect(),
         scheduling,
         scheduler_says: last.zip(waiting).map(|(last, pod)| scheduler_verdict(subject, node, pod, &last)),
-        near_misses: near_misses(subject, node, &eligibility, &why),
         pods: pods.iter().map(|pod| story(subject, pod)).collect(),
         events: events(subject, node, verdict.decision.should_run, pods),
     }
@@ -87,87 +87,14 @@ fn agrees(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Optio
     }
     let recomputed = unscheduled_pod::recomputed(subject, node, pod);
     let codes = last.message.reasons.iter().map(|reason| code_of(reason));
-    let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = codes.partition(|code| is_recomputed(*code));
+    let is_recomputed = |code: &ReasonCode| Plugin::of(*code).is_some_and(|plugin| plugin.input.is_some());
+    let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = codes.partition(is_recomputed);
     if !others.is_empty() && checked.is_empty() {
         // It names a rule that follows all those that are recomputed.
         return if recomputed.is_empty() { None } else { Some(false) };
     }
-    let found = |code: &ReasonCode| recomputed.iter().any(|finding| unscheduled_pod::same_plugin(finding.code, *code));
+    let found = |code: &ReasonCode| recomputed.iter().any(|finding| is_same_plugin(finding.code, *code));
     Some(checked.iter().all(found))
-}
-
-/// Returns whether a rule of the scheduler is recomputed.
-fn is_recomputed(code: ReasonCode) -> bool {
-    use ReasonCode as R;
-    matches!(
-        code,
-        R::InsufficientResource
-            | R::TooManyPods
-            | R::HostPortConflict
-            | R::UntoleratedNoSchedule
-            | R::InjectedNodeSelector
-    )
-}
-
-/// Returns what almost matches, so that it is likely a mistake.
-fn near_misses(subject: &Subject, node: &Node, eligibility: &Eligibility, why: &[Finding]) -> Vec<String> {
-    let mut misses = Vec::new();
-    if let [only] = why {
-        misses.push(format!("{} is the only failing rule", only.code));
-    }
-    let labels = &node.metadata.labels;
-    for check in eligibility.node_selector.iter().filter(|check| !check.matches) {
-        let (key, wanted) = (&check.key, &check.wanted);
-        match &check.actual {
-            Some(actual) if near_miss::is_near_value(wanted, actual) => {
-                misses.push(format!("nodeSelector requires {key}={wanted}; the node has {key}={actual}"));
-            }
-            Some(_) => {}
-            None => misses.extend(
-                near_miss::near_key(key, labels)
-                    .map(|(near, value)| format!("nodeSelector requires {key}={wanted}; the node has {near}={value}")),
-            ),
-        }
-    }
-    if let AffinityOutcome::NoMatch { terms } = &eligibility.affinity {
-        for (number, term) in terms.iter().enumerate() {
-            let TermOutcome::Mismatch { failing, matching } = term else { continue };
-            if let ([only], true) = (failing.as_slice(), *matching > 0) {
-                misses.push(format!(
-                    "term {} of the node affinity fails only on {}",
-                    number + 1,
-                    requirement_text(only)
-                ));
-            }
-            for requirement in failing.iter().filter(|requirement| requirement.actual.is_none() && !requirement.field) {
-                misses.extend(near_miss::near_key(&requirement.key, labels).map(|(near, value)| {
-                    format!("node affinity requires {}; the node has {near}={value}", requirement_text(requirement))
-                }));
-            }
-        }
-    }
-    let tolerations = &subject.daemon_set.spec.template.spec.tolerations;
-    for outcome in &eligibility.taints {
-        let taint = taint_text(&outcome.taint);
-        match &outcome.tolerated_by {
-            None => {
-                misses.extend(near_miss::near_toleration(&outcome.taint, tolerations).map(|(toleration, wrong)| {
-                    format!("toleration {} has {wrong}", checks::toleration_text(toleration))
-                }))
-            }
-            Some(by) => misses.extend(expiring(&taint, &outcome.taint.effect, by.toleration.toleration_seconds)),
-        }
-    }
-    misses
-}
-
-/// Returns that a toleration expires, so that pods are evicted and recreated in a loop.
-fn expiring(taint: &str, effect: &str, seconds: Option<i64>) -> Option<String> {
-    let seconds = seconds.filter(|_| effect == "NoExecute")?;
-    Some(format!(
-        "taint {taint} is tolerated for {seconds}s only, so the pod is evicted and recreated every {seconds}s; remove \
-         tolerationSeconds"
-    ))
 }
 
 /// Returns the latest events about the DaemonSet that concern a node.

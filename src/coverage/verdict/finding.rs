@@ -28,18 +28,21 @@ impl Finding {
         Finding { code, message: message.into(), advice: advice.into(), command: None, likely_mistake: false }
     }
 
+    /// Creates the finding of a likely mistake in the DaemonSet, which is corrected in an editor.
+    pub fn mistake(
+        daemon_set: &DaemonSet,
+        code: ReasonCode,
+        message: impl Into<Sentence>,
+        advice: impl Into<Sentence>,
+    ) -> Self {
+        Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(edit(daemon_set)) }
+    }
+
     /// Adds a command. It must be safe to paste: it shows something, opens an editor, or changes only what its
     /// finding has shown to be broken.
     #[must_use]
     pub fn with_command(mut self, command: Command) -> Self {
         self.command = Some(command);
-        self
-    }
-
-    /// Marks the finding as a likely mistake in the DaemonSet.
-    #[must_use]
-    pub fn likely_mistake_if(mut self, likely: bool) -> Self {
-        self.likely_mistake = likely;
         self
     }
 

@@ -34,7 +34,7 @@ use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
 use crate::report::coverage::NodeState;
 use crate::report::fix::Command;
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passes, ReasonCode};
 use crate::scheduling::daemon_pods::keeps_failing;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::Decision;
@@ -113,14 +113,7 @@ fn not_eligible(subject: &Subject, node: &Node, pods: &[&Pod], decision: Decisio
         NodeState::ToBeDeleted
     };
     // A node that is not ready or being removed is the cause; that its pod is misscheduled follows from it.
-    let is_node_trouble = |finding: &Finding| {
-        use ReasonCode as R;
-        matches!(
-            finding.code,
-            R::NodeNotReadyTaint | R::NotReadyNotTolerated | R::NetworkUnavailable | R::NodeRemovalStuck
-        )
-    };
-    if why.iter().all(is_node_trouble) {
+    if why.iter().all(|finding| finding.code.is_state_of_node()) {
         findings.splice(0..0, why);
     } else {
         findings.extend(why);
@@ -259,8 +252,8 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
             // A pod that only takes its time is no trouble yet.
             let age = pod.metadata.creation_timestamp.get().map(|at| seconds_between(at, subject.index.now()));
             let is_late = age.is_some_and(|age| age > PROGRESS_DEADLINE);
-            let is_start = |code| matches!(code, ReasonCode::ContainersStarting | ReasonCode::WaitingForPreemption);
-            findings.retain(|finding| !finding.code.takes_time() || (is_late && is_start(finding.code)));
+            findings
+                .retain(|finding| !finding.code.takes_time() || (is_late && finding.code.passes() == Passes::InTime));
             findings.truncate(1);
             for finding in &mut findings {
                 let prefix = Sentence::from("the surge pod is not available: ");

@@ -41,9 +41,8 @@ pub fn finding(now: Timestamp, node: &Node, taint: &Taint) -> Finding {
         Sentence::from("the autoscaler has been removing the node for ").age(since).words(format!(" (taint {key})"));
     let advice = "check what blocks the drain, such as a PodDisruptionBudget or a finalizer, and the log of the \
                   autoscaler; if it has given the node up or is no longer installed, remove the taint";
-    Finding::new(ReasonCode::NodeRemovalStuck, message, advice)
-        .with_command(describe_node(node))
-        .likely_mistake_if(true)
+    let finding = Finding::new(ReasonCode::NodeRemovalStuck, message, advice).with_command(describe_node(node));
+    Finding { likely_mistake: true, ..finding }
 }
 
 /// Returns when an autoscaler began to remove a node, if that can be told: Karpenter's taint has no time, but the deletion

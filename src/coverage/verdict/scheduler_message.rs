@@ -1,6 +1,6 @@
 //! Parses the scheduler's message about a pod that it cannot place.
 
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{ReasonCode, ReasonCode as R};
 
 /// The scheduler's message, without the filler about nodes that the pod is not meant for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -81,47 +81,112 @@ fn is_filler(reason: &str) -> bool {
         || reason.contains("filtered out by the prefilter result")
 }
 
-/// Returns the code of one reason.
-///
-/// The texts are those of the plugins under pkg/scheduler/framework/plugins, release 1.36.3.
-pub fn code_of(reason: &str) -> ReasonCode {
-    let has = |words: &[&str]| words.iter().any(|words| reason.contains(words));
-    if has(&["Too many pods"]) {
-        ReasonCode::TooManyPods
-    } else if has(&["Insufficient "]) {
-        ReasonCode::InsufficientResource
-    } else if has(&["free ports"]) {
-        ReasonCode::HostPortConflict
-    } else if has(&["untolerated taint"]) {
-        ReasonCode::UntoleratedNoSchedule
-    } else if has(&["scheduler-enforced node affinity"]) {
-        ReasonCode::SchedulerRejected
-    } else if has(&["node affinity/selector"]) {
-        ReasonCode::InjectedNodeSelector
-    } else if has(&[
-        "no available disk",
-        "ReadWriteOncePod",
-        "max volume count",
-        "persistent volume",
-        "PersistentVolume",
-        "persistentvolume",
-        "enough free storage",
-        "non-existent pv",
-        "ephemeral volume controller",
-        "volume zone",
-        // The words of 1.30.
-        "volume node affinity conflict",
-    ]) {
-        ReasonCode::VolumeUnsatisfiable
-    } else if has(&["topology spread constraints", "pod affinity rules", "anti-affinity"]) {
-        ReasonCode::PodAffinityBlocked
-    } else if has(&["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim"]) {
-        ReasonCode::DeviceClaimUnsatisfied
-    } else if has(&["required features"]) {
-        ReasonCode::NodeFeatureMissing
-    } else {
-        ReasonCode::SchedulerRejected
+/// What is known about filters of the scheduler whose reasons have the same code.
+pub struct Plugin {
+    /// Parts of their reasons, as they are in pkg/scheduler/framework/plugins, release 1.36.3.
+    says: &'static [&'static str],
+    /// The code of their reasons, and then those of what is recomputed more exactly.
+    codes: &'static [ReasonCode],
+    /// What their outcome is recomputed from; `None` if it is not.
+    pub input: Option<Input>,
+    /// What to do if that could not be read.
+    pub advice: &'static str,
+}
+
+/// What the outcome of a plugin depends on besides the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// The node.
+    Node,
+    /// All pods of the node.
+    Pods,
+}
+
+const PLUGINS: [Plugin; 9] = [
+    Plugin::recomputed(
+        &[R::TooManyPods],
+        Input::Pods,
+        &["Too many pods"],
+        "raise maxPods in the kubelet configuration, or move pods to other nodes",
+    ),
+    Plugin::recomputed(
+        &[R::InsufficientResource, R::NeverFits],
+        Input::Pods,
+        &["Insufficient "],
+        "lower the request, or free some on the node",
+    ),
+    Plugin::recomputed(
+        &[R::HostPortConflict, R::SurgeHostPortDeadlock],
+        Input::Pods,
+        &["free ports"],
+        "change the port of one of the pods",
+    ),
+    Plugin::recomputed(
+        &[R::UntoleratedNoSchedule, R::UntoleratedNoExecute],
+        Input::Node,
+        &["untolerated taint"],
+        "check the node's taints",
+    ),
+    Plugin::recomputed(
+        &[R::InjectedNodeSelector],
+        Input::Node,
+        &["node affinity/selector"],
+        "check the node's labels and the pod's nodeSelector",
+    ),
+    Plugin::reported(
+        &[R::VolumeUnsatisfiable],
+        &[
+            "no available disk",
+            "ReadWriteOncePod",
+            "max volume count",
+            "persistent volume",
+            "PersistentVolume",
+            "persistentvolume",
+            "enough free storage",
+            "non-existent pv",
+            "ephemeral volume controller",
+            "volume zone",
+            // The words of 1.30.
+            "volume node affinity conflict",
+        ],
+    ),
+    Plugin::reported(&[R::PodAffinityBlocked], &["topology spread constraints", "pod affinity rules", "anti-affinity"]),
+    Plugin::reported(
+        &[R::DeviceClaimUnsatisfied],
+        &["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim"],
+    ),
+    Plugin::reported(&[R::NodeFeatureMissing], &["required features"]),
+];
+
+impl Plugin {
+    const fn recomputed(
+        codes: &'static [ReasonCode],
+        input: Input,
+        says: &'static [&'static str],
+        advice: &'static str,
+    ) -> Self {
+        Plugin { says, codes, input: Some(input), advice }
     }
+
+    const fn reported(codes: &'static [ReasonCode], says: &'static [&'static str]) -> Self {
+        Plugin { says, codes, input: None, advice: "" }
+    }
+
+    /// Returns the plugins whose outcome has a code.
+    pub fn of(code: ReasonCode) -> Option<&'static Self> {
+        PLUGINS.iter().find(|plugin| plugin.codes.contains(&code))
+    }
+}
+
+/// Returns the code of one reason.
+pub fn code_of(reason: &str) -> ReasonCode {
+    let is_said = |plugin: &&Plugin| plugin.says.iter().any(|words| reason.contains(words));
+    PLUGINS.iter().find(is_said).map_or(ReasonCode::SchedulerRejected, |plugin| plugin.codes[0])
+}
+
+/// Returns whether two codes are about the same plugin.
+pub fn is_same_plugin(a: ReasonCode, b: ReasonCode) -> bool {
+    a == b || Plugin::of(a).is_some_and(|plugin| plugin.codes.contains(&b))
 }
 
 #[cfg(test)]

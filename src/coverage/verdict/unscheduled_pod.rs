@@ -9,7 +9,7 @@ use super::daemon_set_context::Subject;
 use super::eligibility::taint_text;
 use super::finding::{Finding, delete_pod, describe_pod, edit};
 use super::fit::{Room, port_conflicts};
-use super::scheduler_message::{Preemption, SchedulerMessage, code_of};
+use super::scheduler_message::{Input, Plugin, Preemption, SchedulerMessage, code_of, is_same_plugin};
 use super::sentence::Sentence;
 use super::workload::full_name;
 use crate::model::daemon_set::DaemonSet;
@@ -53,7 +53,7 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let named: Vec<ReasonCode> =
         last.iter().flat_map(|last| last.message.reasons.iter().map(|reason| code_of(reason))).collect();
     let (confirmed, others): (Vec<Finding>, Vec<Finding>) =
-        recomputed.into_iter().partition(|finding| named.iter().any(|code| same_plugin(*code, finding.code)));
+        recomputed.into_iter().partition(|finding| named.iter().any(|code| is_same_plugin(*code, finding.code)));
     let reported = findings
         .split_off(findings.iter().take_while(|finding| finding.code == ReasonCode::WaitingForPreemption).count());
     findings.extend(confirmed.into_iter().chain(reported).chain(others));
@@ -80,18 +80,6 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         findings.extend(room.shortages(&pod_requests(pod)).into_iter().map(|(_, finding)| finding));
     }
     findings
-}
-
-/// Returns whether two codes are about the same plugin of the scheduler.
-pub fn same_plugin(a: ReasonCode, b: ReasonCode) -> bool {
-    use ReasonCode as R;
-    let plugin = |code| match code {
-        R::NeverFits => R::InsufficientResource,
-        R::SurgeHostPortDeadlock => R::HostPortConflict,
-        R::UntoleratedNoExecute => R::UntoleratedNoSchedule,
-        other => other,
-    };
-    plugin(a) == plugin(b)
 }
 
 /// Returns the scheduler's last report on a pod, or `None` if it has not tried it.
@@ -242,28 +230,23 @@ fn not_recomputed_here(
             "wait; if it persists, check that kube-scheduler sees the node",
         )];
     }
-    let known = subject.nodes_known && subject.index.snapshot.knows_all_pods_on(&node.metadata.name);
+    let is_read = |input: Input| {
+        subject.nodes_known && (input == Input::Node || subject.index.snapshot.knows_all_pods_on(&node.metadata.name))
+    };
     let mut findings: Vec<Finding> = Vec::new();
     for reason in &last.message.reasons {
         let code = code_of(reason);
-        if recomputed.iter().chain(&findings).any(|finding| same_plugin(finding.code, code)) {
+        if recomputed.iter().chain(&findings).any(|finding| is_same_plugin(finding.code, code)) {
             continue;
         }
-        let recomputable =
-            matches!(code, ReasonCode::InsufficientResource | ReasonCode::TooManyPods | ReasonCode::HostPortConflict);
-        findings.push(match code {
-            _ if recomputable && known => no_longer_true(subject, code, reason, last),
-            ReasonCode::UntoleratedNoSchedule | ReasonCode::InjectedNodeSelector if subject.nodes_known => {
-                no_longer_true(subject, code, reason, last)
-            }
-            ReasonCode::UntoleratedNoSchedule | ReasonCode::InjectedNodeSelector => {
-                not_recomputed(subject, code, reason, last)
-            }
-            _ if recomputable => not_recomputed(subject, code, reason, last),
-            ReasonCode::VolumeUnsatisfiable => volume_unsatisfiable(subject, reason),
-            ReasonCode::PodAffinityBlocked => pod_affinity_blocked(subject, reason),
-            ReasonCode::DeviceClaimUnsatisfied => device_claim_unsatisfied(pod, reason),
-            ReasonCode::NodeFeatureMissing => node_feature_missing(node, reason),
+        let plugin = Plugin::of(code).and_then(|plugin| Some((plugin.input?, plugin.advice)));
+        findings.push(match (plugin, code) {
+            (Some((input, _)), _) if is_read(input) => no_longer_true(subject, code, reason, last),
+            (Some((_, advice)), _) => not_recomputed(subject, code, reason, last, advice),
+            (_, ReasonCode::VolumeUnsatisfiable) => volume_unsatisfiable(subject, reason),
+            (_, ReasonCode::PodAffinityBlocked) => pod_affinity_blocked(subject, reason),
+            (_, ReasonCode::DeviceClaimUnsatisfied) => device_claim_unsatisfied(pod, reason),
+            (_, ReasonCode::NodeFeatureMissing) => node_feature_missing(node, reason),
             _ => scheduler_rejected(reason),
         });
     }
@@ -280,17 +263,10 @@ fn no_longer_true(subject: &Subject, code: ReasonCode, reason: &str, last: &Last
 }
 
 /// Finds what the scheduler reports, if the node or its other pods are not known.
-fn not_recomputed(subject: &Subject, code: ReasonCode, reason: &str, last: &LastReport) -> Finding {
+fn not_recomputed(subject: &Subject, code: ReasonCode, reason: &str, last: &LastReport, advice: &str) -> Finding {
     let hint = match last.message.preemption {
         Preemption::NoVictims => "; preemption would not help: no lower-priority pods on the node",
         _ => "",
-    };
-    let advice = match code {
-        ReasonCode::HostPortConflict => "change the port of one of the pods",
-        ReasonCode::TooManyPods => "raise maxPods in the kubelet configuration, or move pods to other nodes",
-        ReasonCode::UntoleratedNoSchedule => "check the node's taints",
-        ReasonCode::InjectedNodeSelector => "check the node's labels and the pod's nodeSelector",
-        _ => "lower the request, or free some on the node",
     };
     let unread = if subject.nodes_known { "the node's other pods" } else { "the node" };
     Finding::new(code, format!("the scheduler reports {reason:?}{hint} ({unread} could not be read)"), advice)

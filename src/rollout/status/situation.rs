@@ -18,7 +18,7 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
 use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passes, ReasonCode};
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 
@@ -269,16 +269,11 @@ impl<'a> Situation<'a> {
 
     /// Returns whether a reason is expected to pass by itself.
     pub(in crate::rollout) fn passes(&self, code: ReasonCode, since: Option<Timestamp>) -> bool {
-        use ReasonCode as R;
-        match code {
-            R::ContainersStarting | R::WaitingForPreemption => {
-                since.is_none() || self.is_recent(since, PROGRESS_DEADLINE)
-            }
-            R::OrphanedTarget | R::PodOnIneligibleNode => true,
-            R::ReadinessFailing | R::ReadinessGate | R::InitBlocked | R::SchedulerSilent | R::Unexplained => {
-                self.is_recent(since, STARTUP)
-            }
-            code => code.takes_time(),
+        match code.passes() {
+            Passes::Never => false,
+            Passes::AtStart => self.is_recent(since, STARTUP),
+            Passes::InTime => since.is_none() || self.is_recent(since, PROGRESS_DEADLINE),
+            Passes::Always => true,
         }
     }
 }

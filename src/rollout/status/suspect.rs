@@ -78,7 +78,7 @@ pub(super) fn not_by_their_node<'s>(
         _ if node.updated.is_none() && node.old.is_some() => true,
         Class::Room => node.excess.is_none(),
         Class::Revision | Class::Placement | Class::Admission | Class::Time => nodes_are_to_blame,
-        Class::Unknown => false,
+        Class::Surplus | Class::Unknown => false,
     };
     let waiting = situation.nodes.iter().filter(|node| node.eligible && !node.updated_is_available);
     let mut others: BTreeMap<ReasonCode, Vec<&str>> = BTreeMap::new();

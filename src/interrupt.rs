@@ -15,9 +15,6 @@ pub struct Interrupt(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     requested: watch::Sender<bool>,
-    /// Whether another program has or had the terminal, so that Ctrl-C is for that program to handle.
-    held: AtomicBool,
-    interrupted_while_held: AtomicBool,
     /// Whether the command may have changed something in the cluster, and has not reported it.
     has_changes: AtomicBool,
     /// Whether the command has to remove something from the cluster before it ends.
@@ -29,16 +26,6 @@ impl Interrupt {
     /// Asks the command to end.
     pub(crate) fn request(&self) {
         self.0.requested.send_replace(true);
-    }
-
-    /// Handles Ctrl-C, and returns whether the command has to end.
-    pub(crate) fn request_unless_held(&self) -> bool {
-        let held = self.0.held.load(Ordering::SeqCst);
-        match held {
-            true => self.0.interrupted_while_held.store(true, Ordering::SeqCst),
-            false => self.request(),
-        }
-        !held
     }
 
     /// Tells whether the command has to end.
@@ -57,18 +44,6 @@ impl Interrupt {
             false => notified.as_mut().poll(context).map(drop),
         })
         .await;
-    }
-
-    /// Leaves Ctrl-C to another program that has the terminal, such as a pager, and to what little is left to do
-    /// after it: a signal may be handled in this process only once that program has ended by it.
-    pub(crate) fn leave_to_other_program(&self) {
-        self.0.interrupted_while_held.store(false, Ordering::SeqCst);
-        self.0.held.store(true, Ordering::SeqCst);
-    }
-
-    /// Tells whether Ctrl-C was pressed since it was left to another program.
-    pub(crate) fn was_left_to_other_program(&self) -> bool {
-        self.0.interrupted_while_held.load(Ordering::SeqCst)
     }
 
     /// Notes that a change is about to be sent, so that the command is given the time to report what became of it.

@@ -50,13 +50,9 @@ pub fn run(command: impl AsyncFnOnce(Interrupt) -> Exit + Send + 'static) -> io:
         let _ = sender.send(handle.block_on(command(given)));
     })?;
     let exit = runtime.block_on(async {
-        loop {
-            tokio::select! {
-                exit = &mut ended => return Some(exit),
-                must_end = signals.next(&interrupt) => if must_end {
-                    return end(&mut ended, &interrupt).await;
-                },
-            }
+        tokio::select! {
+            exit = &mut ended => Some(exit),
+            () = signals.next(&interrupt) => end(&mut ended, &interrupt).await,
         }
     });
     // Name lookups block a thread of the runtime: they are not waited for.
@@ -119,8 +115,8 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal, passes it on, and returns whether the command has to end.
-    async fn next(&mut self, interrupt: &Interrupt) -> bool {
+    /// Waits for a signal, and passes it on.
+    async fn next(&mut self, interrupt: &Interrupt) {
         let hang_up = async {
             match &mut self.hang_up {
                 Some(hang_up) => hang_up.recv().await,
@@ -128,12 +124,11 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => return interrupt.request_unless_held(),
+            _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             _ = hang_up => {}
         }
         interrupt.request();
-        true
     }
 }
 
@@ -169,9 +164,9 @@ impl Signals {
         Ok(Signals)
     }
 
-    async fn next(&mut self, interrupt: &Interrupt) -> bool {
+    async fn next(&mut self, interrupt: &Interrupt) {
         match tokio::signal::ctrl_c().await {
-            Ok(()) => interrupt.request_unless_held(),
+            Ok(()) => interrupt.request(),
             Err(_) => std::future::pending().await,
         }
     }

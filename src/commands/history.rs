@@ -5,7 +5,6 @@ use std::io::Write;
 use clap::Args;
 
 use super::Failure;
-use super::external_diff;
 use super::output::{self, Output, OutputParser};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, Target};
@@ -266,12 +265,10 @@ async fn answer(
     };
     let (left, right) = (labeled(&from.0, from.1), labeled(&to.0, to.1));
     let mut report = diff(&revisions, from, to);
-    let external = io.variable(external_diff::VARIABLE).map(str::to_owned);
-    let differ = match (unified, external) {
+    let differ = match unified {
         _ if output::print_data(output.as_ref(), &mut report, &view, out)? => !report.changes.is_empty(),
-        (Some(context), _) => print_lines(&report, &left, &right, context, &view, out)?,
-        (None, Some(program)) => external_diff::run(&program, &left, &right, io, out).await?,
-        (None, None) => {
+        Some(context) => print_lines(&report, &left, &right, context, &view, out)?,
+        None => {
             render::history::diff(&report, &view, out)?;
             !report.changes.is_empty()
         }

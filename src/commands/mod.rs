@@ -12,7 +12,6 @@ mod completion;
 mod connection_args;
 mod coverage;
 mod explain;
-mod external_diff;
 mod gate;
 mod help;
 mod history;

@@ -7,7 +7,7 @@ use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use super::api_server::ApiServer;
-use super::child::{self, Streams};
+use super::child;
 use super::not_applied::{NotApplied, WHO_KEEPS, applied_or_not};
 use super::partition_progress::PAUSE;
 use super::partition_run::Run;
@@ -194,7 +194,7 @@ impl Run<'_> {
         command.env("REVISION", self.report.revision.unwrap_or_default().to_string());
         self.progress.clear(io)?;
         let not_started = |error| CommandError::new("cannot run the command of --verify with sh").because(error);
-        let problem = match timeout(self.limit(), child::run(command, Streams::StandardError, io, not_started)).await {
+        let problem = match timeout(self.limit(), child::run(command, io, not_started)).await {
             Ok(Err(Failure::Error(error))) if error.exit == Exit::Interrupted => return Err(self.interrupted().into()),
             Ok(status) => {
                 let status = status?;

@@ -102,27 +102,6 @@ fn what_stands_after_diff_need_not_belong_to_it() {
 }
 
 #[test]
-fn an_external_program_compares_two_files() {
-    let external = |program: &str, arguments: &[&str]| {
-        let mut command = kubectl_ds(&[arguments, &SOURCE].concat());
-        command.env("KUBECTL_EXTERNAL_DIFF", program).env("PATH", std::env::var_os("PATH").unwrap());
-        end(command, None)
-    };
-    let ended = external("diff -u", &["history", "agent", "--diff", "1", "--exit-code"]);
-    assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""));
-    let changed: Vec<_> = ended.out.lines().skip(2).filter(|line| line.starts_with(['+', '-'])).collect();
-    assert_eq!(changed, ["-    image: registry.example.com/agent:1.4", "+    image: registry.example.com/agent:1.5"]);
-    assert_eq!(external("diff -u", &["history", "upgraded", "--diff", "--exit-code"]).code, Some(0));
-    // What was asked for by flag goes before what the environment says.
-    assert!(
-        external("false", &["history", "agent", "--diff", "1", "--unified"]).out.starts_with("--- agent.revision-1\n")
-    );
-    let ended = external("no-such-program", &["history", "agent", "--diff"]);
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.err.starts_with("error: ") && ended.err.contains("no-such-program"), "{}", ended.err);
-}
-
-#[test]
 fn color_only_adds_to_the_words() {
     for arguments in [["history", "agent", "--color"].as_slice(), &["history", "agent", "--diff", "4..3", "--color"]] {
         let colored = printed(&[arguments, &["always"]].concat(), 80);

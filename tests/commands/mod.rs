@@ -7,7 +7,6 @@ mod completion;
 mod coverage;
 mod demo;
 #[cfg(unix)]
-mod external_diff;
 mod help;
 pub mod history;
 mod hostile;

@@ -54,7 +54,7 @@ pub fn program(kubeconfig: &Path, arguments: &[String]) -> Command {
     if !arguments.iter().any(|argument| argument == "--kubeconfig") {
         command.arg("--kubeconfig").arg(kubeconfig);
     }
-    command.args(arguments).env_remove("KUBECONFIG").env_remove("KUBECTL_EXTERNAL_DIFF").stdin(Stdio::null());
+    command.args(arguments).env_remove("KUBECONFIG").stdin(Stdio::null());
     command
 }
 

@@ -103,7 +103,7 @@ pub struct CoverageArgs {
     /// the nodes would lose theirs), with 5 if that could not be determined, and with 1 if there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
-    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
     #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
     /// Show the report again whenever it changes, until interrupted

@@ -60,7 +60,7 @@ pub struct HistoryArgs {
     /// Show one revision; with -o yaml or json a DaemonSet with its template, to be applied again
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     revision: Option<String>,
-    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
     #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
 }

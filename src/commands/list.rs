@@ -29,7 +29,7 @@ use crate::rollout::fleet;
 /// The flags of `list`, which a command line without a subcommand takes, too.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct ListArgs {
-    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
     #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
     /// Show healthy DaemonSets too, however many there are
@@ -144,7 +144,6 @@ pub async fn run(
     let mut report = fleet::fleet(&snapshot);
     let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
     choice.apply(&mut report);
-    let output = output.map(|output| output.with(heading));
     if !output::print_data(output.as_ref(), &mut report, &view, out)? {
         match output {
             Some(Output::Name) => render::list::names(&report, out)?,

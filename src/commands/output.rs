@@ -9,10 +9,9 @@ use clap::{Arg, Command};
 use serde_json::Value;
 
 use super::Failure;
-use crate::encode::json_path::{Path, Template, shown};
+use crate::encode::json_path::Template;
 use crate::encode::{json, yaml};
 use crate::error::CommandError;
-use crate::render::table::{self, Column, Heading};
 use crate::render::view::View;
 use crate::report::Report;
 
@@ -29,31 +28,12 @@ pub enum Output {
     Name,
     /// Values of the report in a text.
     JsonPath(Template),
-    /// Values of the report's rows in a table.
-    CustomColumns(CustomColumns),
-}
-
-/// The columns of a table that the user defines.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CustomColumns {
-    heading: Heading,
-    /// The heading and the path of each.
-    columns: Vec<(String, Path)>,
 }
 
 impl Output {
     /// Whether the report is printed as data, which is never truncated.
     pub fn is_data(&self) -> bool {
         !matches!(self, Output::Wide | Output::Name)
-    }
-
-    /// Returns the same output with or without the headings of custom columns.
-    #[must_use]
-    pub fn with(self, heading: Heading) -> Self {
-        match self {
-            Output::CustomColumns(columns) => Output::CustomColumns(CustomColumns { heading, ..columns }),
-            other => other,
-        }
     }
 }
 
@@ -67,7 +47,6 @@ impl TypedValueParser for OutputParser {
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<Output, Error> {
         let parsed = match value.to_str().and_then(|text| text.split_once('=')) {
             Some(("jsonpath", template)) => parse_template(template).map(Output::JsonPath),
-            Some(("custom-columns", columns)) => parse_columns(columns).map(Output::CustomColumns),
             _ => {
                 let known = PossibleValuesParser::new(self.possible_values().into_iter().flatten());
                 return known.parse_ref(command, argument, value).and_then(|name| match name.as_str() {
@@ -89,7 +68,6 @@ impl TypedValueParser for OutputParser {
             ("yaml", "The report as YAML"),
             ("name", "Names only"),
             ("jsonpath=", "Chosen values in a text"),
-            ("custom-columns=", "Chosen values in a table"),
         ];
         Some(Box::new(values.into_iter().map(|(name, help)| PossibleValue::new(name).help(help))))
     }
@@ -107,24 +85,14 @@ fn parse_template(text: &str) -> Result<Template, String> {
     }
 }
 
-fn parse_columns(text: &str) -> Result<CustomColumns, String> {
-    let column = |column: &str| {
-        let expected = || format!("expected HEADING:PATH instead of {column:?}");
-        let (heading, path) = column.split_once(':').ok_or_else(expected)?;
-        Ok((heading.to_owned(), Path::parse_relaxed(path)?))
-    };
-    let columns = text.split(',').map(column).collect::<Result<_, String>>()?;
-    Ok(CustomColumns { heading: Heading::Shown, columns })
-}
-
 /// Prints a report as data, if requested, and returns whether it did.
 ///
 /// # Errors
 ///
 /// Fails if a path cannot be followed, or the output cannot be written.
-pub fn print_data<R: Report>(
+pub fn print_data(
     output: Option<&Output>,
-    report: &mut R,
+    report: &mut impl Report,
     view: &View,
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
@@ -135,10 +103,11 @@ pub fn print_data<R: Report>(
         Some(Output::Json) => json::indented(report, out)?,
         Some(Output::Yaml) => yaml::write(report, out)?,
         Some(Output::JsonPath(template)) => {
-            let text = template.apply(&value_of(report)?).map_err(|why| not_applied("jsonpath", &why))?;
+            let text = template
+                .apply(&value_of(report)?)
+                .map_err(|why| CommandError::new(format!("cannot apply -o jsonpath: {why}")))?;
             out.write_all(text.as_bytes())?;
         }
-        Some(Output::CustomColumns(columns)) => columns.write(&value_of(report)?, R::ROWS, out)?,
         Some(Output::Wide | Output::Name) | None => return Ok(false),
     }
     Ok(true)
@@ -168,33 +137,4 @@ pub(super) fn print_json_line(report: &mut impl Report, view: &View, out: &mut d
 
 fn value_of(report: &impl Report) -> Result<Value, CommandError> {
     serde_json::to_value(report).map_err(|error| CommandError::new("cannot encode the report").because(error))
-}
-
-fn not_applied(format: &str, why: &str) -> CommandError {
-    CommandError::new(format!("cannot apply -o {format}: {why}"))
-}
-
-impl CustomColumns {
-    /// Writes a row for each element of the report's field, or for the report if no field is given.
-    fn write(&self, report: &Value, rows: Option<&str>, out: &mut dyn Write) -> Result<(), Failure> {
-        let rows = match rows.and_then(|field| report[field].as_array()) {
-            Some(rows) => rows.as_slice(),
-            None => std::slice::from_ref(report),
-        };
-        let cells = |row| self.columns.iter().map(|(_, path)| cell(path, row)).collect::<Result<Vec<String>, String>>();
-        let rows = rows.iter().map(cells).collect::<Result<Vec<_>, _>>();
-        let rows = rows.map_err(|why| not_applied("custom-columns", &why))?;
-        let headings = self.columns.iter().map(|(heading, _)| heading).enumerate();
-        let layout: Vec<_> = headings
-            .map(|(index, heading)| Column::text(heading, move |row: &Vec<String>| row[index].clone()))
-            .collect();
-        Ok(table::write_with(self.heading, &layout, &rows, &View::new(None, false), out)?)
-    }
-}
-
-/// Returns the values that a path leads to, as kubectl joins them.
-fn cell(path: &Path, row: &Value) -> Result<String, String> {
-    let found = path.find(row)?.into_iter().filter(|value| !value.is_null());
-    let texts: Vec<String> = found.map(|value| shown(value).replace('\n', "\\n")).collect();
-    Ok(if texts.is_empty() { "<none>".to_owned() } else { texts.join(",") })
 }

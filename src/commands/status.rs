@@ -42,7 +42,7 @@ pub struct StatusArgs {
     /// Check this revision: exit with 3 unless it is current and rolled out
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     to_revision: Option<i64>,
-    /// Output format. One of: (wide, json, yaml, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    /// Output format. One of: (wide, json, yaml, jsonpath=TEMPLATE)
     #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
     /// Show a map of the nodes: a glyph for each, grouped by the label of --by

@@ -28,7 +28,7 @@ pub struct VersionArgs {
     /// Print the version of kubectl-ds only
     #[arg(long)]
     client: bool,
-    /// Output format. One of: (json, yaml, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...)
+    /// Output format. One of: (json, yaml, jsonpath=TEMPLATE)
     #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
 }
@@ -43,9 +43,7 @@ struct Version {
     server_version: Option<String>,
 }
 
-impl Report for Version {
-    const ROWS: Option<&'static str> = None;
-}
+impl Report for Version {}
 
 /// Runs the subcommand.
 ///

@@ -32,8 +32,6 @@ pub struct CoverageReport {
 }
 
 impl super::Report for CoverageReport {
-    const ROWS: Option<&'static str> = Some("daemonSets");
-
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         for daemon_set in &mut self.daemon_sets {
             let DaemonSetCoverage { concerns, nodes, groups, not_eligible_groups, common_causes, .. } = daemon_set;

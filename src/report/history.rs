@@ -30,9 +30,7 @@ pub struct HistoryReport {
     pub revisions: Vec<RevisionRow>,
 }
 
-impl super::Report for HistoryReport {
-    const ROWS: Option<&'static str> = Some("revisions");
-}
+impl super::Report for HistoryReport {}
 
 /// The revisions of several DaemonSets.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -46,9 +44,7 @@ pub struct HistoryReportList {
     pub items: Vec<HistoryReport>,
 }
 
-impl super::Report for HistoryReportList {
-    const ROWS: Option<&'static str> = Some("items");
-}
+impl super::Report for HistoryReportList {}
 
 /// Names a DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -192,9 +188,7 @@ pub struct RevisionDiff {
     pub changes: Vec<Change>,
 }
 
-impl super::Report for RevisionDiff {
-    const ROWS: Option<&'static str> = Some("changes");
-}
+impl super::Report for RevisionDiff {}
 
 /// One of the two compared templates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

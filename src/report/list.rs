@@ -30,9 +30,7 @@ pub struct ListReport {
     pub daemon_sets: Vec<ListRow>,
 }
 
-impl super::Report for ListReport {
-    const ROWS: Option<&'static str> = Some("daemonSets");
-}
+impl super::Report for ListReport {}
 
 /// The status of a DaemonSet, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]

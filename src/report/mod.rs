@@ -22,13 +22,8 @@ pub mod what_if;
 
 /// A report, or an object of the API, that can be printed as data.
 pub trait Report: Serialize {
-    /// The field whose elements are the rows of a table that the user defines; `None` if the report is the only row.
-    const ROWS: Option<&'static str>;
-
     /// Calls a function with everything that the report suggests.
     fn suggestions(&mut self, _visit: &mut dyn FnMut(&mut Fix)) {}
 }
 
-impl Report for serde_json::Value {
-    const ROWS: Option<&'static str> = None;
-}
+impl Report for serde_json::Value {}

@@ -91,8 +91,6 @@ pub struct Prepull {
 }
 
 impl super::Report for PartitionReport {
-    const ROWS: Option<&'static str> = None;
-
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
         self.outcome.way_out.iter_mut().for_each(visit);

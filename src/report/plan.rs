@@ -61,8 +61,6 @@ pub struct ChangePlan {
 }
 
 impl super::Report for ChangePlan {
-    const ROWS: Option<&'static str> = None;
-
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
         let mut revert = Fix { advice: String::new(), command: self.revert.take() };

@@ -28,8 +28,6 @@ pub struct RolloutStatusReport {
 }
 
 impl super::Report for RolloutStatusReport {
-    const ROWS: Option<&'static str> = Some("daemonSets");
-
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         for RolloutStatus { causes, concerns, way_out, .. } in &mut self.daemon_sets {
             causes.iter_mut().for_each(|cause| visit(&mut cause.fix));

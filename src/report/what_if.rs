@@ -23,8 +23,6 @@ pub struct WhatIfReportList {
 }
 
 impl Report for WhatIfReportList {
-    const ROWS: Option<&'static str> = Some("items");
-
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.items.iter_mut().for_each(|report| report.suggestions(visit));
     }
@@ -93,8 +91,6 @@ impl WhatIfReport {
 }
 
 impl Report for WhatIfReport {
-    const ROWS: Option<&'static str> = None;
-
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         let WhatIfReport { warnings, loses, does_not_fit, not_eligible, nodes, .. } = self;
         warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);

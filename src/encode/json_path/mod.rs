@@ -28,7 +28,7 @@ enum Part {
 
 /// A path from a value to values below it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Path(Vec<Step>);
+struct Path(Vec<Step>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
@@ -108,7 +108,7 @@ fn apply(parts: &[Part], value: &Value, text: &mut String) -> Result<()> {
 }
 
 /// Returns a value as kubectl prints it: strings as they are, objects and arrays as compact JSON.
-pub fn shown(value: &Value) -> String {
+fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.split('\n').map(escape).collect::<Vec<_>>().join("\n"),
         other => other.to_string().chars().fold(String::new(), |mut text, c| {
@@ -123,11 +123,7 @@ pub fn shown(value: &Value) -> String {
 
 impl Path {
     /// Returns the values that the path leads to.
-    ///
-    /// # Errors
-    ///
-    /// Returns why it cannot be followed.
-    pub fn find<'a>(&'a self, value: &'a Value) -> Result<Vec<&'a Value>> {
+    fn find<'a>(&'a self, value: &'a Value) -> Result<Vec<&'a Value>> {
         self.0.iter().try_fold(vec![value], |values, step| step.find(values))
     }
 }

@@ -42,21 +42,6 @@ impl Template {
     }
 }
 
-impl Path {
-    /// Parses a path as `-o custom-columns` takes it, where braces and the first dot may be left out.
-    ///
-    /// # Errors
-    ///
-    /// Returns what is wrong with it.
-    pub fn parse_relaxed(text: &str) -> Result<Path> {
-        let inner = text.strip_prefix('{').map_or(Some(text), |inner| inner.strip_suffix('}'));
-        let inner = inner.map(|inner| inner.strip_prefix('.').unwrap_or(inner));
-        let inner = inner.filter(|inner| !inner.is_empty() && !inner.contains(['{', '}']));
-        let inner = inner.ok_or_else(|| format!("invalid path {text:?}, expected one such as .name or {{.name}}"))?;
-        Parser { rest: &format!(".{inner}}}") }.path()
-    }
-}
-
 /// What braces contain.
 enum Action {
     Print(Path),

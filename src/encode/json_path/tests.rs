@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Path, Template};
+use super::Template;
 
 fn apply(template: &str, value: &Value) -> Result<String, String> {
     Template::parse(template)?.apply(value)
@@ -97,14 +97,4 @@ fn values_cannot_control_a_terminal() {
     let value = json!({"a": "\u{1b}[31m\n\u{202e}b", "c": ["\u{1b}\u{e0001}", "é"]});
     let expected = "\\u{1b}[31m\n\\u{202e}b [\"\\u001b\\udb40\\udc01\",\"é\"]";
     assert_eq!(apply("{.a} {.c}", &value).as_deref(), Ok(expected));
-}
-
-#[test]
-fn paths_of_columns_need_no_braces() {
-    for path in ["name", ".name", "{name}", "{.name}"] {
-        assert_eq!(Path::parse_relaxed(path).unwrap().find(&store()), Ok(vec![&json!("jsonpath")]), "{path}");
-    }
-    for path in ["", "{", "{.a}{.b}", ".a}", "{}"] {
-        assert!(Path::parse_relaxed(path).is_err(), "{path}");
-    }
 }

@@ -82,23 +82,6 @@ pub struct GlobalArgs {
     /// As in kubectl, with no effect but one: from 1, the files of a dump that were skipped are counted
     #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL", default_value_t)]
     verbosity: i32,
-    #[command(flatten)]
-    _ignored: IgnoredArgs,
-}
-
-/// Flags of kubectl that scripts pass to every command and that have no effect here; docs/kubectl-differences.md says why.
-#[derive(Debug, Clone, Args)]
-struct IgnoredArgs {
-    #[arg(long = "cache-dir", global = true, hide = true, value_name = "DIR")]
-    _cache_dir: Option<String>,
-    #[arg(long = "disable-compression", global = true, hide = true, num_args = 0..=1, require_equals = true)]
-    _disable_compression: Option<Option<bool>>,
-    #[arg(long = "match-server-version", global = true, hide = true, num_args = 0..=1, require_equals = true)]
-    _match_server_version: Option<Option<bool>>,
-    #[arg(long = "profile", global = true, hide = true, value_name = "NAME")]
-    _profile: Option<String>,
-    #[arg(long = "profile-output", global = true, hide = true, value_name = "FILE")]
-    _profile_output: Option<String>,
 }
 
 /// Where to read from, and which DaemonSets.
@@ -166,7 +149,6 @@ impl GlobalArgs {
             warnings_as_errors: _,
             connection,
             verbosity,
-            _ignored: _,
         } = self;
         let scope = match namespace {
             _ if all_namespaces => Scope::All,

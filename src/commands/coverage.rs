@@ -10,7 +10,6 @@ use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{node_states, parse_names, parse_node, parse_selector, reason_codes};
 use super::session::{GlobalArgs, Target};
-use super::watch::{self, Follow, Progress, check_watch};
 use super::what_if::{self, WhatIf};
 use crate::cluster::manifest::Apply;
 use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
@@ -25,7 +24,6 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::selector::{LabelSelector, is_label_key};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
-use crate::render::change_lines::{Sentences, of_coverage};
 use crate::render::view::View;
 use crate::report::coverage::{Counts, CoverageReport, NodeState};
 use crate::report::node_map::ZONE;
@@ -106,12 +104,6 @@ pub struct CoverageArgs {
     /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
     #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
-    /// Show the report again whenever it changes, until interrupted
-    #[arg(short, long, conflicts_with_all = ["exit_code", "filename", "node"])]
-    watch: bool,
-    /// With --watch: how to show what changes
-    #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true, requires = "watch")]
-    progress: Progress,
 }
 
 struct Settings {
@@ -119,8 +111,6 @@ struct Settings {
     node_selector: NodeSelector,
     exit_code: bool,
     output: Option<Output>,
-    /// How to show what changes, if it is followed.
-    watch: Option<Progress>,
 }
 
 /// A selector of nodes, and how it was written.
@@ -174,12 +164,7 @@ impl CoverageArgs {
             replace,
             exit_code,
             output,
-            watch,
-            progress,
         } = self;
-        if watch {
-            check_watch(target, output.as_ref())?;
-        }
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
         if !names.is_empty() && !target.selector.is_empty() {
@@ -217,7 +202,7 @@ impl CoverageArgs {
                 filter: Filter { reasons: reason, states: state, problems },
             }),
         };
-        Ok(Settings { question, node_selector, exit_code, output, watch: watch.then_some(progress) })
+        Ok(Settings { question, node_selector, exit_code, output })
     }
 }
 
@@ -233,7 +218,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let Settings { question, node_selector, exit_code, output, watch } = arguments.resolve(&target)?;
+    let Settings { question, node_selector, exit_code, output } = arguments.resolve(&target)?;
     let answer = match question {
         Question::WhatIf(question) => what_if::run(question, &target, node_selector, output.as_ref(), io, out).await?,
         Question::Coverage(scope) => {
@@ -242,7 +227,7 @@ pub async fn run(
                 target.widen();
             }
             target.enter(scope.namespace.clone())?;
-            run_coverage(&target, scope, node_selector, output.as_ref(), watch, io, out).await?
+            run_coverage(&target, scope, node_selector, output.as_ref(), io, out).await?
         }
     };
     if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
@@ -259,7 +244,6 @@ async fn run_coverage(
     scope: Scope,
     node_selector: NodeSelector,
     output: Option<&Output>,
-    watch: Option<Progress>,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
@@ -280,12 +264,6 @@ async fn run_coverage(
     let session = target.open(io).await?;
     let view = view(output, target, io);
     let wide = output == Some(&Output::Wide);
-    let shown = Shown { wide, node: node.clone(), explains, nodes, details, by: by.is_some() };
-    if let Some(progress) = watch {
-        let display = progress.display(output, target.color, target.view(io.width()), io)?;
-        let followed = Followed { shown, detail, by, map, node_selector, filter };
-        return watch::follow(&followed, display, query, &view, &session, io, out).await.map(Ok);
-    }
     let needs_all_pods_on = |snapshot: &Snapshot| match &node {
         Some(node) => BTreeSet::from([node.clone()]),
         None => nodes_needing_all_pods(snapshot),
@@ -294,6 +272,7 @@ async fn run_coverage(
     check_selected(&snapshot, &node_selector)?;
     check_grouping(&snapshot, by.as_deref(), map.as_deref())?;
     let node_selector = node_selector.selector;
+    let is_broken_down = by.is_some();
     let mut report = coverage(&snapshot, &Options { detail, node: node.clone(), by, map, node_selector });
     tell_changes(&mut report, &snapshot);
     let counts: Vec<Counts> = report.daemon_sets.iter().map(|daemon_set| daemon_set.counts.clone()).collect();
@@ -301,7 +280,8 @@ async fn run_coverage(
     if !output::print_data(output, &mut report, &view, out)? {
         match output {
             Some(Output::Name) => render::coverage::names(&report, node.as_deref(), out)?,
-            _ => shown.write(&report, &view, out)?,
+            _ => Shown { wide, node: node.as_deref(), explains, nodes, details, is_broken_down }
+                .write(&report, &view, out)?,
         }
         if counts.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
@@ -314,66 +294,30 @@ async fn run_coverage(
 }
 
 /// How a report is shown as text.
-struct Shown {
+struct Shown<'a> {
     wide: bool,
-    node: Option<String>,
+    node: Option<&'a str>,
     /// Whether the node is explained in full.
     explains: bool,
     nodes: bool,
     details: bool,
     /// Whether the counts are broken down by a label.
-    by: bool,
+    is_broken_down: bool,
 }
 
-impl Shown {
+impl Shown<'_> {
     fn write(&self, report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-        match &self.node {
+        match self.node {
             Some(_) if self.explains => render::explanation::explanation(report, self.wide, view, out),
             Some(node) => render::node::table(report, node, self.wide, view, out),
             None if self.nodes => render::nodes::table(report, self.wide, view, out),
-            None if report.daemon_sets.len() > 1 && !self.details && !self.by => {
+            None if report.daemon_sets.len() > 1 && !self.details && !self.is_broken_down => {
                 render::overview::overview(report, view, out)
             }
             None => render::coverage::groups(report, self.details, view, out),
         }?;
         let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
         render::node_map::maps(maps, view, out)
-    }
-}
-
-/// Coverage that is followed.
-struct Followed {
-    shown: Shown,
-    detail: Detail,
-    by: Option<String>,
-    map: Option<String>,
-    node_selector: NodeSelector,
-    filter: Filter,
-}
-
-impl Follow for Followed {
-    type Report = CoverageReport;
-
-    fn check(&self, first: &Snapshot) -> Result<(), CommandError> {
-        check_grouping(first, self.by.as_deref(), self.map.as_deref())
-    }
-
-    fn report(&self, snapshot: &Snapshot) -> Result<CoverageReport, CommandError> {
-        check_selected(snapshot, &self.node_selector)?;
-        let (detail, by, map) = (self.detail, self.by.clone(), self.map.clone());
-        let options = Options { detail, node: None, by, map, node_selector: self.node_selector.selector.clone() };
-        let mut report = coverage(snapshot, &options);
-        tell_changes(&mut report, snapshot);
-        self.filter.apply(&mut report);
-        Ok(report)
-    }
-
-    fn write(&self, report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-        self.shown.write(report, view, out)
-    }
-
-    fn sentences(&self, report: &CoverageReport, view: &View) -> Sentences {
-        of_coverage(report, view)
     }
 }
 

@@ -2,16 +2,17 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io::Write;
 
 use clap::{Args, ValueEnum};
+use tokio::time::Instant;
 
-use super::Failure;
 use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{parse_names, reason_codes};
-use super::session::GlobalArgs;
-use super::watch::{self, Follow, Progress, check_watch};
+use super::session::{GlobalArgs, Session};
+use super::watch::{Display, Progress, Rejection, check_watch, notices, warn_once};
+use super::{Failure, interrupted};
 use crate::cluster::Query;
 use crate::coverage::filter::Filter;
 use crate::coverage::needed_pods::nodes_needing_all_pods;
@@ -19,7 +20,8 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::render;
-use crate::render::change_lines::{Sentences, of_list};
+use crate::render::change_lines::{ChangeLines, of_list};
+use crate::render::rollout_screen;
 use crate::render::table::Heading;
 use crate::render::view::View;
 use crate::report::list::{ListReport, ListRow};
@@ -134,7 +136,7 @@ pub async fn run(
     let choice = Choice { filter, sort_by, shown };
     if watch {
         let display = progress.display(output.as_ref(), target.color, view, io)?;
-        return watch::follow(&choice, display, query, &view, &session, io, out).await;
+        return follow(&choice, display, query, &view, &session, io, out).await;
     }
     let needs_all_pods_on = |snapshot: &Snapshot| match output {
         Some(Output::Name) if !problems && !exit_code && choice.filter.reasons.is_empty() => BTreeSet::new(),
@@ -167,7 +169,13 @@ struct Choice {
 }
 
 impl Choice {
-    /// Filters and sorts the rows.
+    /// Makes the report with the rows that are chosen, in the order that is.
+    fn report(&self, snapshot: &Snapshot) -> ListReport {
+        let mut report = fleet::fleet(snapshot);
+        self.apply(&mut report);
+        report
+    }
+
     fn apply(&self, report: &mut ListReport) {
         let Filter { reasons, problems, .. } = &self.filter;
         let has_reason = |row: &ListRow| row.troubles.iter().any(|trouble| reasons.contains(&trouble.code));
@@ -181,20 +189,62 @@ impl Choice {
     }
 }
 
-impl Follow for Choice {
-    type Report = ListReport;
-
-    fn report(&self, snapshot: &Snapshot) -> Result<ListReport, CommandError> {
-        let mut report = fleet::fleet(snapshot);
-        self.apply(&mut report);
-        Ok(report)
+/// Shows the list again whenever it changes, until the command is interrupted.
+async fn follow(
+    choice: &Choice,
+    mut display: Display,
+    query: Query,
+    view: &View,
+    session: &Session,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let mut watch = session.watch(query).await?;
+    session.check_unknown_names(watch.snapshot().await)?;
+    let mut rejection = Rejection::default();
+    let mut lines = ChangeLines::default();
+    let mut warned = Vec::new();
+    let report = loop {
+        let looked = Instant::now();
+        watch.snapshot().await;
+        rejection.check(&watch)?;
+        let snapshot = watch.snapshot().await;
+        let now = snapshot.now;
+        let mut report = choice.report(snapshot);
+        let notices = notices(&watch);
+        if !matches!(display, Display::Screen(_)) {
+            warn_once(&notices, &mut warned, io)?;
+        }
+        match &mut display {
+            Display::Screen(screen) => screen.draw(io, |view, rows| {
+                let mut text = Vec::new();
+                // Writing to a vector does not fail.
+                let _ = render::list::table(&report, choice.shown, view, &mut text);
+                let text = String::from_utf8_lossy(&text);
+                let shown = notices.iter().cloned().chain(text.lines().map(str::to_owned));
+                rollout_screen::clip(shown.collect(), rows)
+            })?,
+            Display::Lines => lines.update(of_list(&report), now, view, out)?,
+            Display::Json => {
+                // Ages change all the time: only what happened counts.
+                if lines.note(&of_list(&report)) {
+                    output::print_json_line(&mut report, view, out)?;
+                }
+            }
+            Display::None => {}
+        }
+        tokio::select! {
+            biased;
+            () = io.interrupt.requested() => break report,
+            () = display.next_look(&mut watch, looked) => {}
+        }
+    };
+    if let Display::Screen(screen) = &mut display {
+        screen.clear(io)?;
     }
-
-    fn write(&self, report: &ListReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-        render::list::table(report, self.shown, view, out)
+    if matches!(display, Display::Screen(_) | Display::None) {
+        render::list::table(&report, choice.shown, view, out)?;
     }
-
-    fn sentences(&self, report: &ListReport, _: &View) -> Sentences {
-        of_list(report)
-    }
+    out.flush()?;
+    Err(interrupted().into())
 }

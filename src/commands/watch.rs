@@ -1,27 +1,22 @@
-//! What the commands with `--watch` have in common: how to show what changes, and when to look again.
+//! What following has in common: how to show what changes, and when to look again.
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::output::{self, Output};
-use super::session::{Color, Session, Target, is_colored};
-use super::{Failure, interrupted};
-use crate::cluster::Query;
+use super::output::Output;
+use super::session::{Color, Target, is_colored};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
 use crate::encode::sanitize::sanitize;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::daemon_set::Flavor;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
-use crate::render::change_lines::{ChangeLines, Sentences};
 use crate::render::region::{Region, Size};
-use crate::render::rollout_screen;
 use crate::render::view::View;
-use crate::report::Report;
 
 /// The longest time between two looks at the cluster: time alone can make a pod available, and ages grow.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -182,106 +177,6 @@ impl Display {
             () = resized => {}
         }
     }
-}
-
-/// What a command follows until it is interrupted.
-pub(super) trait Follow {
-    /// What is shown of a moment.
-    type Report: Report;
-
-    /// Checks, before anything is shown, that what is asked for can be answered.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it cannot.
-    fn check(&self, _first: &Snapshot) -> Result<(), CommandError> {
-        Ok(())
-    }
-
-    /// Makes the report of a moment.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there is nothing to report on.
-    fn report(&self, snapshot: &Snapshot) -> Result<Self::Report, CommandError>;
-
-    /// Writes the report as text.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output cannot be written.
-    fn write(&self, report: &Self::Report, view: &View, out: &mut dyn Write) -> io::Result<()>;
-
-    /// Returns a sentence about each DaemonSet of the report.
-    fn sentences(&self, report: &Self::Report, view: &View) -> Sentences;
-}
-
-/// Follows a report until the command is interrupted.
-///
-/// # Errors
-///
-/// Fails if the server cannot be read or the output cannot be written, and at the end, because of the interruption.
-pub(super) async fn follow(
-    followed: &impl Follow,
-    mut display: Display,
-    query: Query,
-    view: &View,
-    session: &Session,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let mut watch = session.watch(query).await?;
-    let first = watch.snapshot().await;
-    session.check_unknown_names(first)?;
-    followed.check(first)?;
-    let mut rejection = Rejection::default();
-    let mut lines = ChangeLines::default();
-    let mut warned = Vec::new();
-    let report = loop {
-        let looked = Instant::now();
-        watch.snapshot().await;
-        rejection.check(&watch)?;
-        let snapshot = watch.snapshot().await;
-        let now = snapshot.now;
-        let mut report = followed.report(snapshot)?;
-        let notices = notices(&watch);
-        if !matches!(display, Display::Screen(_)) {
-            warn_once(&notices, &mut warned, io)?;
-        }
-        match &mut display {
-            Display::Screen(screen) => screen.draw(io, |view, rows| {
-                let mut text = Vec::new();
-                // Writing to a vector does not fail.
-                let _ = followed.write(&report, view, &mut text);
-                let text = String::from_utf8_lossy(&text);
-                let shown = notices.iter().cloned().chain(text.lines().map(str::to_owned));
-                rollout_screen::clip(shown.collect(), rows)
-            })?,
-            Display::Lines => lines.update(followed.sentences(&report, view), now, view, out)?,
-            Display::Json => {
-                // Ages change all the time: only what happened counts.
-                if lines.note(&followed.sentences(&report, view)) {
-                    output::print_json_line(&mut report, view, out)?;
-                }
-            }
-            Display::None => {}
-        }
-        tokio::select! {
-            biased;
-            () = io.interrupt.requested() => break report,
-            () = display.next_look(&mut watch, looked) => {}
-        }
-    };
-    match &mut display {
-        Display::Screen(screen) => {
-            screen.clear(io)?;
-            followed.write(&report, view, out)?;
-        }
-        Display::None => followed.write(&report, view, out)?,
-        Display::Lines | Display::Json => {}
-    }
-    out.flush()?;
-    Err(interrupted().into())
 }
 
 /// Since when the server has rejected the credentials.

@@ -5,19 +5,14 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 
-use super::coverage;
 use super::list;
-use super::text::{count, some_of};
+use super::text::count;
 use super::view::View;
 use crate::report::age::seconds_between;
-use crate::report::coverage::CoverageReport;
 use crate::report::list::ListReport;
 
 /// After how many seconds without a change a line shows that the cluster is still followed.
 const HEARTBEAT: i64 = 60;
-
-/// The width of a list of nodes on a line.
-const NAMES: usize = 120;
 
 /// A sentence about each DaemonSet, by its title. Sentences have no ages, so that only changes change them.
 pub(crate) type Sentences = BTreeMap<String, String>;
@@ -92,19 +87,6 @@ pub(crate) fn of_list(report: &ListReport) -> Sentences {
         (format!("{}/{}", row.namespace, row.name), sentence)
     });
     rows.collect()
-}
-
-/// Returns the sentences of a coverage report.
-pub(crate) fn of_coverage(report: &CoverageReport, view: &View) -> Sentences {
-    let daemon_sets = report.daemon_sets.iter().map(|daemon_set| {
-        let title = format!("{}/{}", daemon_set.namespace, daemon_set.name);
-        let headline = coverage::headline(daemon_set, view);
-        let headline = headline.strip_prefix(&format!("{}: ", view.show(&title))).unwrap_or(&headline).to_owned();
-        let groups =
-            daemon_set.groups.iter().map(|group| format!("{} on {}", group.code, some_of(&group.nodes, NAMES)));
-        (title, std::iter::once(headline).chain(groups).collect::<Vec<_>>().join("; "))
-    });
-    daemon_sets.collect()
 }
 
 #[cfg(test)]

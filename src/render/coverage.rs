@@ -114,7 +114,7 @@ pub fn sentence(
 }
 
 /// Returns the summary.
-pub(super) fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
+fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
     let counts = &daemon_set.counts;
     let name = view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
     if counts.from_status {

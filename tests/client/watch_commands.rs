@@ -1,4 +1,4 @@
-//! `list --watch` and `coverage --watch`: what is written while the cluster changes.
+//! `list --watch`: what is written while the cluster changes.
 
 use serde_json::{Value, json};
 
@@ -20,19 +20,6 @@ fn a_list_is_followed_line_by_line() {
     );
     assert!(lines[1].starts_with("team/agent: Healthy: 1 desired, 1 updated, 1 available"), "{lines:#?}");
     assert_eq!(err, "error: interrupted\n");
-}
-
-#[test]
-fn coverage_is_followed_line_by_line_and_names_failing_nodes() {
-    let following = Following::of("coverage", &["team/agent"]);
-    let mut running = following.start(&[]);
-    running.read_line();
-    following.send(PODS, "MODIFIED", &ready_pod());
-    running.read_line();
-    let (code, lines, _) = running.interrupt();
-    assert_eq!(code, Some(130), "{lines:#?}");
-    assert!(lines[0].ends_with("; Unexplained on n1"), "{lines:#?}");
-    assert_eq!(lines[1], "team/agent: the one eligible node has an available pod");
 }
 
 #[test]
@@ -62,19 +49,15 @@ fn a_daemon_set_that_is_gone_is_reported() {
 
 #[test]
 fn a_label_that_no_node_has_ends_a_watch_before_anything_is_shown() {
-    for (command, flags) in
-        [("status", &["--by", "zome"][..]), ("coverage", &["--by", "zome"]), ("coverage", &["--map", "--by", "zome"])]
-    {
-        let following = Following::with(command, &["team/agent"], |asked| {
-            let mut node = node("n1");
-            node.metadata.labels.insert("zone".to_owned(), "a".to_owned());
-            let is_list = asked.path() == "/api/v1/nodes" && !asked.target.contains("watch=true");
-            is_list.then(|| protobuf_list("NodeList", &[node], ""))
-        });
-        let mut running = following.start(flags);
-        assert!(!running.read_line(), "{command} {flags:?}");
-        let (code, _, err) = running.end();
-        assert_eq!(code, Some(1), "{command} {flags:?}: {err}");
-        assert!(err.starts_with("error: no node has label \"zome\"\n"), "{command} {flags:?}: {err}");
-    }
+    let following = Following::with("status", &["team/agent"], |asked| {
+        let mut node = node("n1");
+        node.metadata.labels.insert("zone".to_owned(), "a".to_owned());
+        let is_list = asked.path() == "/api/v1/nodes" && !asked.target.contains("watch=true");
+        is_list.then(|| protobuf_list("NodeList", &[node], ""))
+    });
+    let mut running = following.start(&["--by", "zome"]);
+    assert!(!running.read_line());
+    let (code, _, err) = running.end();
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.starts_with("error: no node has label \"zome\"\n"), "{err}");
 }

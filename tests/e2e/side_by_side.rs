@@ -390,9 +390,7 @@ fn rows() -> Vec<Row> {
             setup.cluster("server", format!("https://{}/redirecting", place.server.address))
         }),
         same("an invalid `--request-timeout`", |_, setup| setup.flags(&["--request-timeout", "soon"])),
-        same("a flag without an effect here", |_, setup| {
-            setup.flags(&["-v=0"])
-        }),
+        same("a flag without an effect here", |_, setup| setup.flags(&["-v=0"])),
         same("`--warnings-as-errors` with a warning", |place, setup| {
             setup
                 .cluster("server", format!("https://{}/warning", place.server.address))

@@ -199,7 +199,7 @@ const COMMANDS: [&[&str]; 12] = [
     &["list", "-A"],
     &["coverage", "-A"],
     &["coverage", "-A", "--nodes", "-o", "wide"],
-    &["coverage", "-A", "--details", "--by", "pool"],
+    &["coverage", "-A", "-o", "wide", "--by", "pool"],
     &["coverage", "-A", "-o", "json"],
     &["history", "-A"],
     &["history", "-A", "-o", "yaml"],
@@ -250,7 +250,7 @@ fn messages_of_the_scheduler_and_of_admission_never_break_coverage() {
             }
         }
         let text = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-        run(text.as_bytes(), &["coverage", "-A", "--details", "--from", "-"]);
+        run(text.as_bytes(), &["coverage", "-A", "-o", "wide", "--from", "-"]);
     });
 }
 

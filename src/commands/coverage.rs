@@ -63,14 +63,11 @@ pub struct CoverageArgs {
     /// Show a row per node, those in trouble first
     #[arg(long)]
     nodes: bool,
-    /// Show each DaemonSet in full, however many there are
-    #[arg(long, conflicts_with_all = ["nodes", "node"])]
-    details: bool,
     /// Only nodes with this primary reason, such as CrashLooping, and DaemonSets with such nodes; may be repeated
     #[arg(long, value_name = "CODE", ignore_case = true, value_parser = reason_codes(), hide_possible_values = true)]
     reason: Vec<ReasonCode>,
     /// Only nodes in this state, such as Pending, in a row each; may be repeated
-    #[arg(long, value_name = "STATE", ignore_case = true, value_parser = node_states(), conflicts_with_all = ["details", "by"])]
+    #[arg(long, value_name = "STATE", ignore_case = true, value_parser = node_states(), conflicts_with = "by")]
     state: Vec<NodeState>,
     /// Only nodes and DaemonSets that need attention
     #[arg(long)]
@@ -86,7 +83,7 @@ pub struct CoverageArgs {
     map: bool,
     /// Preview a manifest: what would change if its DaemonSets were applied; a file, a directory, or - for standard
     /// input; may be repeated
-    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "details", "reason", "state", "problems"])]
+    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "reason", "state", "problems"])]
     filename: Vec<String>,
     /// With -f: preview `kubectl apply --server-side`; by default what was used last, and else a client-side apply
     #[arg(long, requires = "filename", conflicts_with = "replace")]
@@ -101,7 +98,8 @@ pub struct CoverageArgs {
     /// the nodes would lose theirs), with 5 if that could not be determined, and with 1 if there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
-    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
+    /// Output format; wide shows each DaemonSet in full, however many there are, and with --nodes or --node more columns.
+    /// One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
     #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
     output: Option<Output>,
 }
@@ -139,8 +137,6 @@ struct Scope {
     map: Option<String>,
     /// Whether every node has a row.
     nodes: bool,
-    /// Whether several DaemonSets are shown in full.
-    details: bool,
     /// What of the report is shown.
     filter: Filter,
 }
@@ -151,7 +147,6 @@ impl CoverageArgs {
             names,
             node,
             nodes,
-            details,
             reason,
             state,
             problems,
@@ -197,8 +192,7 @@ impl CoverageArgs {
                 node,
                 map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
                 by: by.filter(|_| !map),
-                nodes: nodes || output == Some(Output::Wide) || !state.is_empty(),
-                details,
+                nodes: nodes || !state.is_empty(),
                 filter: Filter { reasons: reason, states: state, problems },
             }),
         };
@@ -247,7 +241,7 @@ async fn run_coverage(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let Scope { namespace: _, names, node, by, map, nodes, details, filter } = scope;
+    let Scope { namespace: _, names, node, by, map, nodes, filter } = scope;
     let is_data = output.is_some_and(Output::is_data);
     let explains = node.is_some() && (names.len() == 1 || is_data);
     let detail = match &node {
@@ -280,8 +274,7 @@ async fn run_coverage(
     if !output::print_data(output, &mut report, &view, out)? {
         match output {
             Some(Output::Name) => render::coverage::names(&report, node.as_deref(), out)?,
-            _ => Shown { wide, node: node.as_deref(), explains, nodes, details, is_broken_down }
-                .write(&report, &view, out)?,
+            _ => Shown { wide, node: node.as_deref(), explains, nodes, is_broken_down }.write(&report, &view, out)?,
         }
         if counts.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
@@ -295,12 +288,12 @@ async fn run_coverage(
 
 /// How a report is shown as text.
 struct Shown<'a> {
+    /// Whether tables have more columns, and several DaemonSets are shown in full.
     wide: bool,
     node: Option<&'a str>,
     /// Whether the node is explained in full.
     explains: bool,
     nodes: bool,
-    details: bool,
     /// Whether the counts are broken down by a label.
     is_broken_down: bool,
 }
@@ -311,10 +304,10 @@ impl Shown<'_> {
             Some(_) if self.explains => render::explanation::explanation(report, self.wide, view, out),
             Some(node) => render::node::table(report, node, self.wide, view, out),
             None if self.nodes => render::nodes::table(report, self.wide, view, out),
-            None if report.daemon_sets.len() > 1 && !self.details && !self.is_broken_down => {
+            None if report.daemon_sets.len() > 1 && !self.wide && !self.is_broken_down => {
                 render::overview::overview(report, view, out)
             }
-            None => render::coverage::groups(report, self.details, view, out),
+            None => render::coverage::groups(report, self.wide, view, out),
         }?;
         let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
         render::node_map::maps(maps, view, out)

@@ -19,13 +19,13 @@ use crate::report::fix::Fix;
 const CODE_WIDTH: usize = 28;
 const COUNT_WIDTH: usize = 9;
 
-/// Writes the coverage of each DaemonSet; a healthy one takes one line. Unless `details` are shown, nodes that are not
+/// Writes the coverage of each DaemonSet; a healthy one takes one line. Unless it is `wide`, nodes that are not
 /// eligible are only counted while others are.
 ///
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub fn groups(report: &CoverageReport, details: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn groups(report: &CoverageReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let is_alone = report.daemon_sets.len() == 1;
     let (fine, troubled): (Vec<_>, Vec<_>) =
         report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, is_alone));
@@ -38,7 +38,7 @@ pub fn groups(report: &CoverageReport, details: bool, view: &View, out: &mut dyn
         if index > 0 {
             writeln!(out)?;
         }
-        daemon_set_groups(daemon_set, (is_alone, details), report.now, view, out)?;
+        daemon_set_groups(daemon_set, (is_alone, wide), report.now, view, out)?;
     }
     if !troubled.is_empty() && !fine.is_empty() {
         writeln!(out)?;
@@ -180,7 +180,7 @@ fn count_with_pods(nodes: usize) -> String {
 
 fn daemon_set_groups(
     daemon_set: &DaemonSetCoverage,
-    (is_alone, details): (bool, bool),
+    (is_alone, wide): (bool, bool),
     now: Timestamp,
     view: &View,
     out: &mut dyn Write,
@@ -210,7 +210,7 @@ fn daemon_set_groups(
         writeln!(out)?;
         counts_by(by, view, out)?;
     }
-    if details || daemon_set.counts.eligible == Some(0) {
+    if wide || daemon_set.counts.eligible == Some(0) {
         not_eligible(daemon_set, is_alone, view, out)?;
     } else {
         not_eligible_summary(daemon_set, view, out)?;
@@ -285,7 +285,7 @@ fn not_eligible_summary(daemon_set: &DaemonSetCoverage, view: &View, out: &mut d
     };
     let codes = troubles(&codes(&daemon_set.not_eligible_groups), usize::MAX);
     let verb = if number == 1 { "is" } else { "are" };
-    let text = format!("{} {verb} not eligible: {codes}{with_pod} (--details shows why)", count(number, "node"));
+    let text = format!("{} {verb} not eligible: {codes}{with_pod} (-o wide shows why)", count(number, "node"));
     writeln!(out)?;
     wrap(&text, view.width).into_iter().try_for_each(|line| writeln!(out, "{}", style::context(line)))
 }

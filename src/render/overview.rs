@@ -36,7 +36,7 @@ pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io
         table::write(&layout(view), rows, view, out)?;
         let hidden = report.reasons.len() - rows.len();
         if hidden > 0 {
-            writeln!(out, "{}", style::context(format!("+{} (--details)", count(hidden, "more reason"))))?;
+            writeln!(out, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more reason"))))?;
         }
     }
     named("have no eligible node", &names(report, DaemonSetCoverage::has_no_eligible_node), view, out)?;
@@ -46,7 +46,7 @@ pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io
     named("have a stale status", &stale, view, out)?;
     if !report.reasons.is_empty() {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace("NAMESPACE").name("NAME");
-        let details = Fix { advice: "Details (--details shows all)".to_owned(), command: Some(coverage) };
+        let details = Fix { advice: "Details (-o wide shows all)".to_owned(), command: Some(coverage) };
         wrap_fix(&details, view, view.width)
             .into_iter()
             .try_for_each(|line| writeln!(out, "{}", style::context(line)))?;
@@ -85,7 +85,7 @@ fn likely_causes(report: &CoverageReport, view: &View, out: &mut dyn Write) -> i
     }
     let hidden = causes.len().saturating_sub(most);
     if hidden > 0 {
-        writeln!(out, "{}", style::context(format!("+{} (--details)", count(hidden, "more likely cause"))))?;
+        writeln!(out, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more likely cause"))))?;
     }
     Ok(())
 }

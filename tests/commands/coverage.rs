@@ -76,7 +76,6 @@ fn no_line_of_a_pipe_has_thousands_of_names() {
     };
     for arguments in [
         ["coverage", "-A"].as_slice(),
-        &["coverage", "-A", "--details"],
         &["coverage", "-n", "monitoring", "agent-0"],
         &["status", "-A"],
         &["status", "-n", "monitoring", "agent-0"],

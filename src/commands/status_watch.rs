@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Failure;
@@ -41,9 +41,6 @@ pub(super) struct WatchArgs {
     /// With --watch: exit with 4 if the rollouts are not done after this time, such as 30s or 5m; 0 means no limit
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "watch")]
     timeout: Option<Duration>,
-    /// With --watch: when a rollout is done
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, requires = "watch")]
-    until: Until,
     /// With --watch: exit with 3 as soon as a rollout has been blocked for the time of --blocked-for
     #[arg(long, requires = "watch")]
     fail_fast: bool,
@@ -55,23 +52,12 @@ pub(super) struct WatchArgs {
     pub(super) progress: Progress,
 }
 
-/// When a rollout is done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Until {
-    /// All nodes are updated and available
-    #[default]
-    Available,
-    /// All nodes are updated
-    Updated,
-}
-
 impl WatchArgs {
     /// Returns the flags of a watch that ends once the new revision is available everywhere.
     pub(super) fn until_available() -> Self {
         WatchArgs {
             watch: true,
             timeout: None,
-            until: Until::Available,
             fail_fast: false,
             blocked_for: Duration::ZERO,
             progress: Progress::Auto,
@@ -167,7 +153,6 @@ pub(super) async fn run(
         };
         Accept::mark(&accept, &mut report);
         events.update(&report);
-        let is_done = |rollout: &RolloutStatus| is_done(rollout, settings.until);
         let is_over = is_current && report.daemon_sets.iter().all(is_done);
         let notices = notices(&watch);
         match &mut display {
@@ -319,12 +304,7 @@ fn check_identities(
     Ok(())
 }
 
-fn is_done(rollout: &RolloutStatus, until: Until) -> bool {
-    if rollout.requested.is_some_and(|requested| requested.current != Some(true)) {
-        return false;
-    }
-    let is_observed = !matches!(rollout.verdict, Verdict::NotObserved | Verdict::Deleting | Verdict::Unknown);
-    let counts = &rollout.counts;
-    let is_updated = is_observed && counts.updated == counts.desired && counts.outdated == Some(0);
-    rollout.verdict == Verdict::Complete || (until == Until::Updated && is_updated)
+fn is_done(rollout: &RolloutStatus) -> bool {
+    let is_requested = rollout.requested.is_none_or(|requested| requested.current == Some(true));
+    is_requested && rollout.verdict == Verdict::Complete
 }

@@ -11,10 +11,9 @@ use clap::{Arg, Command};
 use super::explain::statuses;
 use crate::cluster::Flavors;
 use crate::error::CommandError;
-use crate::model::selector::{LabelSelector, is_label_key, is_label_value};
+use crate::model::selector::LabelSelector;
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
-use crate::rollout::partition::NodeLabel;
 
 /// Other kinds that people name before a slash, which are no namespaces.
 const OTHER_KINDS: [&str; 22] = [
@@ -79,16 +78,6 @@ pub(super) fn flavor_of_type(text: &str) -> Option<Flavors> {
             Some(Flavors::Advanced)
         }
         _ => None,
-    }
-}
-
-/// Parses a label of a node, such as `KEY=VALUE`.
-pub(super) fn parse_label(text: &str) -> Result<NodeLabel, String> {
-    match text.split_once('=') {
-        Some((key, value)) if is_label_key(key) && is_label_value(value) => {
-            Ok(NodeLabel { key: key.to_owned(), value: value.to_owned() })
-        }
-        _ => Err("give the key and the value of a label, such as example.com/ready=true".to_owned()),
     }
 }
 

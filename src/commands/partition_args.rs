@@ -5,15 +5,15 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
-use super::parse::{Named, parse_duration, parse_label, parse_name, parse_selector};
+use super::parse::{Named, parse_duration, parse_name, parse_selector};
 use super::watch;
 use crate::cluster::Flavors;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
+use crate::rollout::partition::Gates;
 use crate::rollout::partition::plan::{Amount, Request};
 use crate::rollout::partition::template::NewTemplate;
-use crate::rollout::partition::{Gates, NodeLabel};
 
 /// Update some of the nodes of a DaemonSet, and keep the others on older revisions
 ///
@@ -93,9 +93,6 @@ pub struct PartitionArgs {
     /// Run this command with `sh -c` for each updated node, and stop if it fails; NODE, POD, NAMESPACE and REVISION are set
     #[arg(long, value_name = "COMMAND")]
     verify: Option<String>,
-    /// Wait until each updated node has this label
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
-    wait_for_label: Option<NodeLabel>,
     /// What to do after a gate has stopped a stage
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_failure: OnFailure,
@@ -187,7 +184,6 @@ impl PartitionArgs {
             soak,
             progress_deadline,
             verify,
-            wait_for_label,
             on_failure,
             prepull,
             evict,
@@ -250,7 +246,6 @@ impl PartitionArgs {
             ("--spread-by", spread_by.is_some()),
             ("--max-unavailable", max_unavailable.is_some()),
             ("--verify", verify.is_some()),
-            ("--wait-for-label", wait_for_label.is_some()),
             ("--stages", stages.len() > 1),
             ("--soak", !soak.is_zero()),
             ("--prepull", prepull),
@@ -264,7 +259,6 @@ impl PartitionArgs {
             soak: signed(soak),
             progress_deadline: signed(progress_deadline),
             verifies: verify.is_some(),
-            wait_for_label,
         };
         let run = format!("{} {}", (io.clock)(), std::process::id());
         let request = Request {

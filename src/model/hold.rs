@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use super::int_or_percent::IntOrPercent;
-use super::selector::{LabelSelector, is_label_key, is_label_value};
+use super::selector::{LabelSelector, is_label_key};
 
 /// The annotation that keeps the update strategy as it was before the hold, in JSON.
 pub const ORIGINAL_STRATEGY_ANNOTATION: &str = "kubectl-ds/original-update-strategy";
@@ -113,9 +113,6 @@ pub struct StageFlags {
     /// Whether a command had to succeed for each updated node.
     #[serde(default, skip_serializing_if = "is_false")]
     pub verifies: bool,
-    /// The label that each updated node must have, as `key=value`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait_for_label: Option<String>,
     /// Whether updated nodes are rolled back after a gate has failed.
     #[serde(default, skip_serializing_if = "is_false")]
     pub undoes_on_failure: bool,
@@ -162,16 +159,13 @@ impl StageFlags {
         let flags = StageFlags::deserialize(flags).ok()?;
         let is_node =
             |name: &String| !name.is_empty() && !name.contains(['/', '_']) && is_label_key(&format!("{name}/n"));
-        let is_label =
-            |text: &String| text.split_once('=').is_some_and(|(key, value)| is_label_key(key) && is_label_value(value));
         let is_usable = flags.nodes.iter().all(is_node)
             && flags.node_selector.parse::<LabelSelector>().is_ok()
             && flags.spread_by.as_deref().is_none_or(is_label_key)
             && flags.max_unavailable.is_none_or(|amount| amount.value() >= 0)
             && flags.max_restarts >= 0
             && flags.soak_seconds >= 0
-            && flags.progress_deadline_seconds > 0
-            && flags.wait_for_label.as_ref().is_none_or(is_label);
+            && flags.progress_deadline_seconds > 0;
         is_usable.then_some(flags)
     }
 }
@@ -211,7 +205,6 @@ mod tests {
             soak_seconds: 90,
             progress_deadline_seconds: 5,
             verifies: true,
-            wait_for_label: Some("ready=2".to_owned()),
             undoes_on_failure: true,
             prepull: true,
             evict: true,

@@ -111,9 +111,6 @@ fn gates(report: &PartitionReport) -> String {
     if gates.verify.is_some() {
         parts.push("and pass --verify".to_owned());
     }
-    if let Some(label) = &gates.wait_for_label {
-        parts.push(format!("and the node must get the label {label}"));
-    }
     let soak = match gates.soak_seconds {
         0 => String::new(),
         seconds => format!("; the stage ends once all of them have been available for {}", format_age(seconds)),

@@ -119,9 +119,6 @@ pub struct Gates {
     /// The command that each updated node has to pass; absent if none was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
-    /// The label that each updated node must have, as `KEY=VALUE`; absent if none was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait_for_label: Option<String>,
 }
 
 /// The outcome of a stage.
@@ -199,6 +196,4 @@ pub enum Gate {
     OldPodsReady,
     /// The command of `--verify` succeeds.
     Verify,
-    /// Updated nodes get the label of `--wait-for-label`.
-    NodeLabel,
 }

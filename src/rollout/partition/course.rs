@@ -9,8 +9,8 @@ use super::next_step::Counts;
 /// What is remembered of the looks at the cluster so far.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
-    /// The most nodes that have passed their gates, or have an available pod, so far.
-    passed: Option<usize>,
+    /// The most nodes with an available pod so far.
+    available: Option<usize>,
     /// The nodes whose new pod is no surprise; `None` before the first look, at which all that are there are known.
     known: Option<BTreeSet<String>>,
     /// The nodes whose new pod is awaited, and since when.
@@ -40,11 +40,10 @@ impl Course {
         self.starting.retain(|(starting, _)| starting != node);
     }
 
-    /// Returns whether more nodes have passed than ever before: a pod that is ready now and then does not progress.
+    /// Returns whether more nodes have an available pod than ever before: a pod that is ready now and then does not progress.
     pub(crate) fn progresses(&mut self, counts: &Counts) -> bool {
-        let now = counts.available + counts.passed;
-        let has_more = self.passed.is_some_and(|most| most < now);
-        self.passed = self.passed.max(Some(now));
+        let has_more = self.available.is_some_and(|most| most < counts.available);
+        self.available = self.available.max(Some(counts.available));
         has_more
     }
 
@@ -119,7 +118,5 @@ mod tests {
         let mut course = Course::default();
         let mut progresses = |available| course.progresses(&Counts { available, ..Counts::default() });
         assert_eq!([2, 3, 2, 3, 4].map(&mut progresses), [false, true, false, false, true]);
-        let passed = Counts { available: 4, passed: 1, ..Counts::default() };
-        assert!(course.progresses(&passed));
     }
 }

@@ -17,7 +17,6 @@ pub(crate) mod template;
 pub(crate) mod way_out;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -96,21 +95,6 @@ pub(crate) struct Gates {
     pub(crate) progress_deadline: SignedDuration,
     /// Whether a command has to succeed for each updated node.
     pub(crate) verifies: bool,
-    /// The label that each updated node must have.
-    pub(crate) wait_for_label: Option<NodeLabel>,
-}
-
-/// A label of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NodeLabel {
-    pub(crate) key: String,
-    pub(crate) value: String,
-}
-
-impl fmt::Display for NodeLabel {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}={}", self.key, self.value)
-    }
 }
 
 /// Returns how many nodes may be without an available pod; as the controller has it, at least one.

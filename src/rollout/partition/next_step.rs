@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{NodeLabel, Stage, allowed, is_node_ready, is_skipped, kept, outage, restarts};
+use super::{Stage, allowed, is_node_ready, is_skipped, kept, outage, restarts};
 use crate::coverage::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION};
@@ -42,8 +42,6 @@ pub(crate) enum Waiting {
     Server,
     /// New pods are not available on these nodes.
     Pods(Vec<String>),
-    /// The new pods are available, and these nodes do not have the label that they must have.
-    Label(Vec<String>),
     /// As many nodes as allowed have no available pod: these.
     Budget { nodes: Vec<String>, allowed: usize },
     /// New pods have not been available for long enough; until then.
@@ -56,10 +54,6 @@ impl Waiting {
         match self {
             Waiting::Controller => Some("waiting for the controller".to_owned()),
             Waiting::Server | Waiting::Pods(_) => None,
-            Waiting::Label(nodes) => {
-                let verb = if nodes.len() == 1 { "does" } else { "do" };
-                Some(format!("waiting: {} {verb} not have the label yet", first(nodes)))
-            }
             Waiting::Budget { nodes, allowed } => {
                 let have = if nodes.len() == 1 { "1 node has" } else { &format!("{} nodes have", nodes.len()) };
                 Some(format!("waiting: {have} no available pod (at most {allowed} allowed): {}", first(nodes)))
@@ -108,15 +102,13 @@ pub(crate) struct Counts {
     pub(crate) updated: Vec<String>,
     /// On how many of them it is available.
     pub(crate) available: usize,
-    /// How many of them have passed the gates of a node.
-    pub(crate) passed: usize,
     /// How many nodes have a pod of an older revision.
     pub(crate) old: usize,
     /// Those of them that are ready or skipped: until they are updated, the update strategy stays suspended.
     pub(crate) held: usize,
     /// The nodes with a pod of an older revision that are skipped.
     pub(crate) skipped: Vec<String>,
-    /// The nodes that have not passed the gates yet.
+    /// The nodes whose new pod is not available yet.
     pub(crate) in_flight: Vec<String>,
 }
 
@@ -172,24 +164,13 @@ impl<'v, 'a> View<'v, 'a> {
         node.old.is_some_and(|old| !self.stage.deleted.contains(&old.metadata.uid))
     }
 
-    /// Returns whether the new pod of a node is available, and the node has the label that it must have.
-    fn has_passed(&self, node: &RolloutNode<'_>) -> bool {
-        node.updated_is_available
-            && self.stage.gates.wait_for_label.as_ref().is_none_or(|label| self.has_label(node, label))
-    }
-
-    fn has_label(&self, node: &RolloutNode<'_>, label: &NodeLabel) -> bool {
-        let labels = self.situation.index.node(node.name).map(|node| &node.metadata.labels);
-        labels.and_then(|labels| labels.get(&label.key)).is_some_and(|value| *value == label.value)
-    }
-
     fn is_available(&self, node: &RolloutNode<'_>) -> bool {
-        self.has_passed(node) || (node.old_is_available && self.is_old(node))
+        node.updated_is_available || (node.old_is_available && self.is_old(node))
     }
 
-    /// Returns whether a node has not passed the gates yet.
+    /// Returns whether a node has neither an old pod nor a new one that is available.
     fn is_in_flight(&self, node: &RolloutNode<'_>) -> bool {
-        !self.is_old(node) && !self.has_passed(node)
+        !self.is_old(node) && !node.updated_is_available
     }
 
     fn counts(&self) -> Counts {
@@ -201,7 +182,6 @@ impl<'v, 'a> View<'v, 'a> {
         Counts {
             updated: updated.map(|node| node.name.to_owned()).collect(),
             available: count(&|node| node.updated_is_available),
-            passed: count(&|node| self.has_passed(node)),
             old: count(&|node| self.is_old(node)),
             held: count(&|node| self.is_old(node) && (is_node_ready(self.situation, node) || is_skipped(node))),
             skipped: skipped.map(|node| node.name.to_owned()).collect(),
@@ -221,7 +201,7 @@ impl<'v, 'a> View<'v, 'a> {
             return Step::Stop(vec![failure]);
         }
         let unverified = |node: &&RolloutNode<'_>| {
-            self.has_passed(node)
+            node.updated_is_available
                 && node.updated.is_some_and(|pod| !stage.verified.contains(&pod.metadata.uid))
                 && is_node_ready(self.situation, node)
         };
@@ -261,15 +241,10 @@ impl<'v, 'a> View<'v, 'a> {
             |node: &&RolloutNode<'_>| is_node_ready(self.situation, node) || stage.replaced_at.contains_key(node.name);
         let starting: Vec<&RolloutNode<'_>> = starting.filter(is_awaited).collect();
         if !waiting.is_empty() || !starting.is_empty() {
-            let (unlabeled, starting): (Vec<_>, Vec<_>) =
-                starting.into_iter().partition(|node| node.updated_is_available && !is_pair(node));
             let names = |nodes: &[&RolloutNode<'_>]| nodes.iter().map(|node| node.name.to_owned()).collect();
             let what = match starting.is_empty() {
                 false => Waiting::Pods(names(&starting)),
-                true if !unlabeled.is_empty() => Waiting::Label(names(&unlabeled)),
-                true => {
-                    Waiting::Budget { nodes: unavailable.iter().map(|node| node.name.to_owned()).collect(), allowed }
-                }
+                true => Waiting::Budget { nodes: names(&unavailable), allowed },
             };
             return match is_late(stage, now) {
                 true => Step::Stop(vec![self.late(&what)]),
@@ -401,15 +376,6 @@ impl<'v, 'a> View<'v, 'a> {
                     ..late(&message, self.stage)
                 }
             }
-            Waiting::Label(nodes) => {
-                let label = self.stage.gates.wait_for_label.as_ref().map(ToString::to_string).unwrap_or_default();
-                let node = nodes.first().cloned();
-                GateFailure {
-                    gate: Gate::NodeLabel,
-                    node,
-                    ..late(&format!("the node does not have the label {label}"), self.stage)
-                }
-            }
             Waiting::Budget { nodes, allowed } => {
                 let unavailable =
                     if nodes.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", nodes.len()) };
@@ -448,7 +414,6 @@ mod tests {
             (Waiting::Controller, true, false),
             (Waiting::Server, false, false),
             (Waiting::Pods(nodes()), false, false),
-            (Waiting::Label(nodes()), true, true),
             (Waiting::Budget { nodes: nodes(), allowed: 2 }, true, true),
             (soak(1), true, false),
             (soak(0), false, false),

@@ -73,7 +73,6 @@ impl Request {
             soak: SignedDuration::ZERO,
             progress_deadline: PROGRESS_DEADLINE,
             verifies: false,
-            wait_for_label: None,
         };
         Request {
             amount,
@@ -106,7 +105,6 @@ impl Request {
             soak_seconds: seconds(self.gates.soak),
             progress_deadline_seconds: seconds(self.gates.progress_deadline),
             verifies: self.verify.is_some(),
-            wait_for_label: self.gates.wait_for_label.as_ref().map(ToString::to_string),
             undoes_on_failure: self.rolls_back,
             prepull: self.prepull,
             evict: self.evict,
@@ -345,7 +343,6 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             soak_seconds: gates.soak.as_secs(),
             progress_deadline_seconds: gates.progress_deadline.as_secs(),
             verify: request.verify.clone(),
-            wait_for_label: gates.wait_for_label.as_ref().map(ToString::to_string),
         },
         original_strategy: strategy(&original),
         restores_strategy,

@@ -114,7 +114,6 @@ fn command(name: &DaemonSetName, flags: &StageFlags, verify: Option<&str>, keep:
         None if flags.verifies => command.variable("--verify", "VERIFY"),
         None => command,
     };
-    command = add(command, ("--wait-for-label", flags.wait_for_label.clone()));
     command = add(command, ("--on-failure", flags.undoes_on_failure.then(|| "undo".to_owned())));
     for (switch, given) in [("--prepull", flags.prepull), ("--evict", flags.evict)] {
         command = if given { command.switch(switch) } else { command };
@@ -135,7 +134,6 @@ mod tests {
     use crate::model::int_or_percent::IntOrPercent;
     use crate::report::history::DaemonSetName;
     use crate::report::partition::{Gate, GateFailure, PartitionStage};
-    use crate::rollout::partition::NodeLabel;
     use crate::rollout::partition::plan::{Amount, Request, plan};
     use crate::rollout::partition::template::NewTemplate;
 
@@ -152,11 +150,10 @@ mod tests {
         request.gates.max_restarts = 2;
         request.gates.soak = SignedDuration::from_secs(90);
         request.gates.progress_deadline = SignedDuration::from_secs(60);
-        request.gates.wait_for_label = Some(NodeLabel { key: "ready".to_owned(), value: "2".to_owned() });
         assert_eq!(
             again(&name, &request, "3").to_string(),
             "kubectl ds partition -n team --nodes 'a,b' --max-unavailable '10%' --max-restarts 2 --soak 90s --progress-deadline 60s \
-             --verify 'curl $NODE' --wait-for-label 'ready=2' --on-failure undo --prepull --evict agent 3"
+             --verify 'curl $NODE' --on-failure undo --prepull --evict agent 3"
         );
         // Another run does not know the command of --verify, and a shell does not run this without one.
         let commands = |annotation: &str, updates| {

@@ -644,23 +644,37 @@ fn pods_of(workload: &Workload, hash: &str) -> usize {
 }
 
 #[test]
-fn skipped_nodes_stay_old_and_a_label_can_be_waited_for() {
+fn skipped_nodes_stay_old() {
     add_nodes("example.com/skip", &["skip-1"]);
     let workload = create_on(NODES + 1, Api::Apps, &tolerating("example.com/skip"));
     let kubectl = |arguments: &[&str]| workload.cluster.control_plane.kubectl(arguments);
     kubectl(&["label", "node", "skip-1", "kubectl-ds/skip=true"]);
-    let wait = "--wait-for-label=example.com/agent=2";
     workload.run(&["partition", "100%", "--image=agent=agent:2"]).expect(0);
-    let run = workload.run(&["partition", "0", wait, "--progress-deadline=20s"]).expect(3);
-    run.must_say("the node does not have the label example.com/agent=2");
-    assert_eq!(pods(&workload).1, 2, "{run}");
-    kubectl(&["label", "nodes", "--all", "example.com/agent=2"]);
-    let run = workload.run(&["partition", "0", wait]).expect(0);
+    let run = workload.run(&["partition", "0"]).expect(0);
     run.must_say("skipped because of the label kubectl-ds/skip: skip-1").must_say("kubectl-ds/skip-");
     assert_eq!((pods(&workload).1, strategy(&workload)["type"].as_str()), (NODES, Some("OnDelete")), "{run}");
     kubectl(&["label", "node", "skip-1", "kubectl-ds/skip-"]);
     let run = workload.run(&["partition", "0"]).expect(0);
     assert_eq!((pods(&workload).1, annotations(&workload).len()), (NODES + 1, 0), "{run}");
+}
+
+/// As docs/partition.md shows it.
+#[test]
+fn a_command_of_verify_can_wait_for_a_label_of_the_node() {
+    let workload = create(Api::Apps, &json!(1));
+    let kubectl = workload.cluster.control_plane.kubectl_command();
+    let wait = format!(
+        "'{}' kubectl --kubeconfig '{}' wait \"node/$NODE\" --for=jsonpath=\"{{.metadata.labels.agent-checked}}\"=2 --timeout=2s",
+        kubectl.get_program().to_str().unwrap(),
+        workload.cluster.control_plane.kubeconfig().display()
+    );
+    let arguments = ["partition", "--update=2", "--verify", &wait];
+    let run = workload.run(&[&arguments[..], &["--image=agent=agent:2"]].concat()).expect(3);
+    run.must_say("the --verify command failed");
+    assert_eq!(pods(&workload).1, 1, "{run}");
+    workload.cluster.control_plane.kubectl(&["label", "nodes", "--all", "agent-checked=2"]);
+    let run = workload.run(&arguments).expect(0);
+    assert_eq!(pods(&workload).1, 2, "{run}");
 }
 
 #[test]

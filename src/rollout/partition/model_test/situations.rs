@@ -10,7 +10,6 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{Gap, GapCause, Kind};
 use crate::report::partition::{Gate, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
-use crate::rollout::partition::NodeLabel;
 use crate::rollout::partition::next_step::{Look, Loss, Step, Waiting, loss, next_step};
 
 /// Gives every node an available pod of the old revision.
@@ -43,36 +42,6 @@ fn a_node_with_the_label_for_it_is_skipped_even_if_it_gets_the_label_during_the_
     let counts = next_step(&model.snapshot(), &client.stage).counts;
     assert_eq!((counts.updated.len(), counts.held), (4, 2));
     assert_eq!(counts.skipped, [model.nodes[1].name.clone(), model.nodes[3].name.clone()]);
-}
-
-#[test]
-fn a_node_without_the_label_that_is_waited_for_takes_up_the_budget_until_the_deadline() {
-    let label = NodeLabel { key: "ready".to_owned(), value: "2".to_owned() };
-    let mut model = Model::new(5, 4, &json!(1), Faults::default());
-    all_old(&mut model);
-    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
-    client.stage.gates.wait_for_label = Some(label);
-    let updated = |model: &Model| model.nodes.len() - model.old();
-    for expected in 1..=3 {
-        // The last value is that of another version.
-        if let Some(node) = model.nodes.iter_mut().find(|node| node.pods[0].hash == NEW && node.labels.is_empty()) {
-            node.labels.push(("ready", "1"));
-            node.labels.push(("ready", "2"));
-        }
-        for _ in 0..10 {
-            assert_eq!(client.act(&mut model, 0).unwrap().0, None);
-            model.tick();
-        }
-        assert_eq!(updated(&model), expected);
-        let Look { step, .. } = next_step(&model.snapshot(), &client.stage);
-        assert!(matches!(step, Step::Wait(Waiting::Label(nodes)) if nodes.len() == 1));
-    }
-    (0..40).for_each(|_| model.tick());
-    let Look { step: Step::Stop(failures), .. } = next_step(&model.snapshot(), &client.stage) else {
-        panic!("not stopped")
-    };
-    assert_eq!((failures.len(), failures[0].gate), (1, Gate::NodeLabel));
-    assert!(failures[0].message.contains("ready=2"), "{failures:?}");
 }
 
 /// On an old DaemonSet, no event tells that the pod is about to be created.

@@ -20,7 +20,7 @@ use crate::model::template::Template;
 use crate::render;
 use crate::render::unified::{self, Labeled};
 use crate::render::view::View;
-use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, RevisionDiff, TemplateSource};
+use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, TemplateSource};
 use crate::rollout::history::{diff, histories, manifest_with, side};
 
 /// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
@@ -43,17 +43,15 @@ kubectl ds history fluent-bit -n logging --revision 1 -o yaml")]
 pub struct HistoryArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all in the namespace
     name: Option<String>,
-    /// With --diff: the templates to compare; a range that begins with a minus is given as --diff=-2..-1
+    /// Compare two templates: A with the current one, A with B, or the previous with the current one; a range that begins
+    /// with a minus is given as --diff=-2..-1
     // Not allow_hyphen_values: it takes `-ojson` for a range.
-    #[arg(value_name = "A[..B]", allow_negative_numbers = true)]
-    range: Option<String>,
-    /// Compare two templates: A with the current one, A with B, or the previous with the current one
-    #[arg(long, value_name = "A[..B]", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "A[..B]", num_args = 0..=1, default_missing_value = "", allow_negative_numbers = true)]
     #[arg(conflicts_with = "revision")]
     diff: Option<String>,
-    /// Show the differences as lines of YAML, with this many lines of context
-    #[arg(long, value_name = "LINES", num_args = 0..=1, default_missing_value = "3", requires = "diff")]
-    unified: Option<usize>,
+    /// Show the differences as lines of YAML
+    #[arg(long, requires = "diff", conflicts_with = "output")]
+    unified: bool,
     /// Exit with 1 if there is a difference, and with 2 if something went wrong, as diff does
     #[arg(long, requires = "diff")]
     exit_code: bool,
@@ -74,14 +72,17 @@ struct Settings {
     output: Option<Output>,
 }
 
+/// How many equal lines are shown around those that differ.
+const CONTEXT: usize = 3;
+
 /// What is asked.
 enum Question {
     /// The revisions.
     Table,
     /// One revision's template.
     Template(Address),
-    /// How two templates differ; as a unified diff with this number of context lines, if requested.
-    Diff { sides: Sides, unified: Option<usize> },
+    /// How two templates differ; as a unified diff, if requested.
+    Diff { sides: Sides, unified: bool },
 }
 
 /// The templates to compare.
@@ -97,22 +98,7 @@ enum Sides {
 
 impl HistoryArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
-        let HistoryArgs { name, range, diff, unified, exit_code, revision, output } = self;
-        let (name, range) = match (name, range) {
-            // The DaemonSet may come after the range, or be left out.
-            (Some(first), second) if diff.is_some() && is_range(&first) && !second.as_deref().is_some_and(is_range) => {
-                (second, Some(first))
-            }
-            given => given,
-        };
-        let diff = match (diff, range) {
-            (Some(diff), Some(range)) if diff.is_empty() => Some(range),
-            (_, Some(range)) => {
-                return Err(CommandError::usage(format!("unexpected argument {range:?}"))
-                    .hint("templates are compared with --diff A..B"));
-            }
-            (diff, None) => diff,
-        };
+        let HistoryArgs { name, diff, unified, exit_code, revision, output } = self;
         let (flavors, namespace, name) = match name {
             Some(name) => {
                 let Named { flavors, namespace, name } = parse_name(&name)?;
@@ -135,9 +121,6 @@ impl HistoryArgs {
         if !takes_output {
             return Err(CommandError::usage("-o wide and -o name are for the table of revisions"));
         }
-        if unified.is_some() && output.is_some() {
-            return Err(CommandError::usage("--unified and -o cannot be given together"));
-        }
         Ok(Settings { flavors, namespace, name, question, exit_code, output })
     }
 }
@@ -147,7 +130,7 @@ fn sides(text: &str) -> Result<Sides, CommandError> {
     let of = |text: &str| address(text).ok_or_else(|| unknown_address(text));
     match text.split_once("..") {
         None if text.is_empty() => Ok(Sides::Newest),
-        None => Ok(Sides::Two(of(text)?, Address::Live)),
+        None => Ok(Sides::Two(of(text).map_err(|error| error.hint("the name goes before --diff"))?, Address::Live)),
         Some((_, "")) => Err(CommandError::usage(format!("nothing to compare with after {text:?}"))
             .hint("write A..B, such as 2..4, 2..live or 2..agent.yaml; A alone is compared with the current one")),
         // As in git, three dots mean the same.
@@ -170,10 +153,6 @@ fn address(text: &str) -> Option<Address> {
 fn unknown_address(text: &str) -> CommandError {
     CommandError::usage(format!("invalid revision {text:?}"))
         .hint("give a number such as 3, a step back such as -1, or live")
-}
-
-fn is_range(text: &str) -> bool {
-    sides(text).is_ok()
 }
 
 /// Runs the subcommand.
@@ -267,10 +246,10 @@ async fn answer(
     let mut report = diff(&revisions, from, to);
     let differ = match unified {
         _ if output::print_data(output.as_ref(), &mut report, &view, out)? => !report.changes.is_empty(),
-        Some(context) => print_lines(&report, &left, &right, context, &view, out)?,
-        None => {
+        true if unified::write(&left, &right, CONTEXT, &view, out)? => true,
+        is_unified => {
             render::history::diff(&report, &view, out)?;
-            !report.changes.is_empty()
+            !is_unified && !report.changes.is_empty()
         }
     };
     Ok(if exit_code && differ { Exit::Error } else { Exit::Success })
@@ -432,21 +411,6 @@ fn print_template(
     let line = format!("# {name}: {}", render::history::label(&side));
     writeln!(out, "{}", view.show(&line))?;
     Ok(yaml::write(template.value(), out)?)
-}
-
-fn print_lines(
-    report: &RevisionDiff,
-    from: &Labeled,
-    to: &Labeled,
-    context: usize,
-    view: &View,
-    out: &mut dyn Write,
-) -> Result<bool, Failure> {
-    let differ = unified::write(from, to, context, view, out)?;
-    if !differ {
-        render::history::diff(report, view, out)?;
-    }
-    Ok(differ)
 }
 
 #[cfg(test)]

@@ -80,8 +80,9 @@ fn a_diff_is_data_too() {
 }
 
 #[test]
-fn what_stands_after_diff_need_not_belong_to_it() {
-    assert_eq!(printed(&["history", "--diff", "agent"], 80), printed(&["history", "agent", "--diff"], 80));
+fn what_stands_after_diff_is_a_range() {
+    let ended = on_revisions(&["history", "--diff", "agent"], 80);
+    assert!(ended.code == Some(2) && ended.err.contains("hint: the name goes before --diff"), "{}", ended.err);
     let range = printed(&["history", "agent", "--diff", "3..4"], 80);
     for arguments in [["history", "--diff", "3..4", "agent"], ["history", "agent", "--diff", "3...4"]] {
         assert_eq!(printed(&arguments, 80), range, "{arguments:?}");

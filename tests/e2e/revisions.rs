@@ -17,7 +17,7 @@ use crate::support::say;
 
 const FIXTURE: &str = "tests/fixtures/commands/revisions.json";
 
-/// Nodes, and a namespace for the DaemonSets; not in braces alone, which kubectl 1.30 takes for JSON.
+/// Nodes, and a namespace for the DaemonSets.
 const OBJECTS: &str = r#"
 apiVersion: v1
 kind: Node

@@ -108,7 +108,6 @@ pub const EXPECTATIONS: &[Expectation] = &[
     ),
     expect("storage/claims-nothing", VolumeUnsatisfiable, EDGE, "persistentvolumeclaim \"absent\" not found"),
     expect("storage/claims-unbound", VolumeUnsatisfiable, EDGE, "unbound immediate PersistentVolumeClaims"),
-    // Kubernetes 1.30 calls it a "volume node affinity conflict".
     expect("storage/zonal-cache", VolumeUnsatisfiable, Are(&["gpu-b1"]), "node affinity"),
     expect("storage/storage-node", WaitingForPreemption, Are(&["worker-c1"]), "worker-c1"),
     // eligibility.yaml

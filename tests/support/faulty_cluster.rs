@@ -20,34 +20,28 @@ use super::say;
 /// A trouble that only some releases can have.
 struct Since {
     minor: u32,
-    /// The manifest that only those releases take, where it is not the trouble alone that is missing.
-    file: Option<&'static str>,
+    /// The manifest that only those releases take.
+    file: &'static str,
     daemon_set: &'static str,
     why: &'static str,
 }
 
 const SINCE: &[Since] = &[
     Since {
-        minor: 33,
-        file: None,
-        daemon_set: STALE,
-        why: "the controller of 1.30 looks at every change of a node's labels, so that no status is stale",
-    },
-    Since {
         minor: 34,
-        file: Some("devices.yaml"),
+        file: "devices.yaml",
         daemon_set: "networking/smartnic-agent",
         why: "resource.k8s.io/v1 is there since 1.34",
     },
     Since {
         minor: 35,
-        file: Some("comparisons.yaml"),
+        file: "comparisons.yaml",
         daemon_set: "lab/reliability-probe",
         why: "tolerations compare numbers since 1.35",
     },
     Since {
         minor: 36,
-        file: Some("features.yaml"),
+        file: "features.yaml",
         daemon_set: "lab/restarts-together",
         why: "the scheduler looks at declared features since 1.36",
     },
@@ -212,7 +206,7 @@ fn create_objects(cluster: &ControlPlane) {
     }
     for since in SINCE {
         if kubernetes_is_at_least(since.minor) {
-            since.file.iter().for_each(|file| cluster.create(&manifest(file)));
+            cluster.create(&manifest(since.file));
         } else {
             say(&format!("left out {} on Kubernetes {}: {}", since.daemon_set, kubernetes(), since.why));
         }

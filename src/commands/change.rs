@@ -19,7 +19,6 @@ use crate::coverage::revisions::Revisions;
 use crate::difference::difference;
 use crate::difference::object::changes;
 use crate::encode::sanitize::sanitize;
-use crate::encode::{json, yaml};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
@@ -257,10 +256,9 @@ impl Change<'_> {
         }
         self.report.outcome.changed_by_others = changes;
         self.report.outcome.stage = stage;
-        if self.settings.output == Some(Output::Plan) {
+        if let Some(output @ (Output::Json | Output::Yaml)) = self.settings.output {
             // The error is more important than that nobody reads the plan.
-            let view = self.view(io);
-            let _ = output::print_json(&mut self.report, &view, out).and_then(|()| out.flush());
+            let _ = self.print_as(output, None, io, out).and_then(|()| out.flush());
         }
         Err(error.into())
     }
@@ -313,7 +311,7 @@ impl Change<'_> {
         format!("{} {verb}", sanitize(&self.report.daemon_set.full()))
     }
 
-    /// Prints the object or the plan, or the sentence that the change was made.
+    /// Prints the plan with the object, or the sentence that the change was made.
     fn print_result(&self, object: &Value, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
         let dry_run = match self.settings.dry_run {
             DryRun::Off => "",
@@ -322,14 +320,29 @@ impl Change<'_> {
         };
         match self.settings.output {
             None => writeln!(out, "{}{dry_run}", self.view(io).show(&self.applied())),
-            Some(output) => print_object(output, &self.report, object, &self.view(io), out),
+            Some(output) => self.print_as(output, Some(object), io, out),
         }
     }
 
     fn print_not_needed(&self, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
         match self.settings.output {
             None => render::change::not_needed(&self.report, &self.view(io), out),
-            Some(output) => print_object(output, &self.report, &self.before.daemon_set.object, &self.view(io), out),
+            Some(output) => self.print_as(output, Some(&self.before.daemon_set.object), io, out),
+        }
+    }
+
+    /// Prints the plan with its outcome and the object, or only a name.
+    fn print_as(&self, output: Output, object: Option<&Value>, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
+        let mut object = object.cloned();
+        if let Some(metadata) = object.iter_mut().find_map(|object| object.get_mut("metadata")?.as_object_mut()) {
+            // As kubectl does.
+            metadata.remove("managedFields");
+        }
+        let mut report = ChangePlan { object, ..self.report.clone() };
+        match output {
+            Output::Name => writeln!(out, "{}", sanitize(&report.daemon_set.full())),
+            Output::Json => output::print_json(&mut report, &self.view(io), out),
+            Output::Yaml => output::print_yaml(&mut report, &self.view(io), out),
         }
     }
 
@@ -464,22 +477,5 @@ impl Change<'_> {
             outcome = self.session.poll_until(&query, patience, outcome) => Ok(outcome?),
             () = io.interrupt.requested() => Err(interrupted()),
         }
-    }
-}
-
-fn print_object(output: Output, plan: &ChangePlan, object: &Value, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let shown = || {
-        let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            // As kubectl does.
-            metadata.remove("managedFields");
-        }
-        object
-    };
-    match output {
-        Output::Name => writeln!(out, "{}", sanitize(&plan.daemon_set.full())),
-        Output::Json => json::indented(&shown(), out),
-        Output::Yaml => yaml::write(&shown(), out),
-        Output::Plan => output::print_json(&mut plan.clone(), view, out),
     }
 }

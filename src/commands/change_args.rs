@@ -18,8 +18,8 @@ pub struct ChangeArgs {
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
     dry_run: DryRun,
-    /// Output format: name, json or yaml for the changed DaemonSet, as soon as the API server has answered; plan for the
-    /// plan and its outcome in JSON
+    /// Output format: json or yaml for the plan, its outcome and the changed DaemonSet; name for its name, as soon as the API
+    /// server has answered
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Output>,
     /// Do not wait until the controller has observed the change
@@ -49,7 +49,6 @@ pub(super) enum Output {
     Name,
     Json,
     Yaml,
-    Plan,
 }
 
 /// What the flags mean.
@@ -88,7 +87,7 @@ impl ChangeArgs {
             return Err(CommandError::usage("--watch and --dry-run cannot be given together: nothing is rolled out"));
         }
         // The server's answer has the object already.
-        let waits = !no_wait && dry_run == DryRun::Off && matches!(output, None | Some(Output::Plan));
+        let waits = !no_wait && dry_run == DryRun::Off && output != Some(Output::Name);
         let timeout = if timeout.is_zero() { NO_LIMIT } else { timeout };
         Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout), no_wait, watch })
     }

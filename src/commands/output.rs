@@ -123,6 +123,16 @@ pub(super) fn print_json(report: &mut impl Report, view: &View, out: &mut dyn Wr
     json::indented(report, out)
 }
 
+/// Prints a report as YAML.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn print_yaml(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    report.suggestions(&mut |fix| view.complete(fix));
+    yaml::write(report, out)
+}
+
 /// Prints a report as JSON on one line.
 ///
 /// # Errors

@@ -58,6 +58,10 @@ pub struct ChangePlan {
     pub pods_left: Vec<PodLeft>,
     /// The outcome.
     pub outcome: Outcome,
+    /// The DaemonSet as it became, or with `--dry-run` would become, without its managed fields; absent if the change was not
+    /// applied, or that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<Value>,
 }
 
 impl super::Report for ChangePlan {

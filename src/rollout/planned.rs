@@ -53,6 +53,7 @@ pub(super) fn report_of(kind: PlanKind, plan: &Plan, revisions: &Revisions<'_>, 
         incomplete: Vec::new(),
         pods_left: Vec::new(),
         outcome: Outcome { stage: if needed { Stage::Planned } else { Stage::NotNeeded }, ..Outcome::default() },
+        object: None,
     }
 }
 

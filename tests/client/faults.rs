@@ -18,7 +18,7 @@ use super::writing::Store;
 use super::{JSON, cluster, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
 
-/// The command lines; those with `-o plan` change something.
+/// The command lines.
 const COMMANDS: &[&[&str]] = &[
     &["coverage", "agent", "-n", "team", "-o", "json"],
     &["coverage", "-A", "-o", "json"],
@@ -27,12 +27,12 @@ const COMMANDS: &[&[&str]] = &[
     &["history", "agent", "-n", "team", "-o", "json"],
     &["snapshot", "-A"],
     &["version", "-o", "json"],
-    &["undo", "agent", "-n", "team", "--to-revision=1", "--dry-run=server", "-o", "plan"],
-    &["undo", "agent", "-n", "team", "--to-revision=1", "-o", "plan", "--timeout=2s"],
-    &["restart", "agent", "-n", "team", "-o", "plan", "--timeout=2s"],
-    &["set", "agent", "-n", "team", "--max-unavailable=3", "-o", "plan", "--timeout=2s"],
-    &["pause", "agent", "-n", "team", "-o", "plan", "--timeout=2s"],
-    &["resume", "agent", "-n", "team", "-o", "plan", "--timeout=2s"],
+    &["undo", "agent", "-n", "team", "--to-revision=1", "--dry-run=server", "-o", "json"],
+    &["undo", "agent", "-n", "team", "--to-revision=1", "-o", "json", "--timeout=2s"],
+    &["restart", "agent", "-n", "team", "-o", "json", "--timeout=2s"],
+    &["set", "agent", "-n", "team", "--max-unavailable=3", "-o", "json", "--timeout=2s"],
+    &["pause", "agent", "-n", "team", "-o", "json", "--timeout=2s"],
+    &["resume", "agent", "-n", "team", "-o", "json", "--timeout=2s"],
 ];
 
 /// Cells that fail today: a command's prefix, the end of the request's path, the fault's prefix, and why.
@@ -356,7 +356,7 @@ fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option
     if failed && ended.err.is_empty() {
         return says("it fails silently");
     }
-    if cell.command.contains(&"plan") {
+    if ["undo", "restart", "set", "pause", "resume"].contains(&cell.command[0]) {
         let stage = found.as_ref().and_then(|plan| plan["outcome"]["stage"].as_str());
         let claims_change = matches!(stage, Some("Applied" | "Observed"));
         if cell.command.contains(&"--dry-run=server") {

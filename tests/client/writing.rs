@@ -215,7 +215,7 @@ fn a_busy_server_is_sent_the_change_again() {
 fn a_server_that_says_to_send_the_change_too_late_is_not_waited_for() {
     let store = store();
     let server = serve(store, |_| Some(Reply::of(429, JSON, "{}").with("retry-after", "99999")));
-    let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan", "--request-timeout=3s"]);
+    let (code, out, err) = run(&server, &["undo", "agent", "-o", "json", "--request-timeout=3s"]);
     assert_eq!((code, patches(&server).len()), (Some(1), 1), "{out}");
     assert!(err.contains("status 429, \"{}\"; it asks to wait 99999 s before the request is repeated\n"), "{err}");
     assert_ne!(stage(&out), "Unknown");
@@ -263,8 +263,8 @@ fn a_change_whose_answer_was_lost_is_found_by_reading_again() {
 fn a_change_whose_answer_was_lost_and_that_cannot_be_read_again_is_unknown() {
     for (what, reply) in lost_answers() {
         for (arguments, hint) in [
-            (["undo", "agent", "-o", "plan"], "kubectl ds undo --to-revision 1 -n team"),
-            (["restart", "agent", "-o", "plan"], "kubectl ds history --diff -n team"),
+            (["undo", "agent", "-o", "json"], "kubectl ds undo --to-revision 1 -n team"),
+            (["restart", "agent", "-o", "json"], "kubectl ds history --diff -n team"),
         ] {
             let (store, reply, is_down) = (store(), reply.clone(), AtomicBool::new(false));
             let server = Server::start(move |asked| match asked.method.as_str() {
@@ -358,7 +358,7 @@ fn a_change_that_was_applied_is_reported_whatever_becomes_of_the_wait() {
         store.has_controller.store(true, Ordering::SeqCst);
         let answer = reply.clone();
         let server = serve_after_change(store, move |_| Some(answer.clone()));
-        let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan", "--timeout=1"]);
+        let (code, out, err) = run(&server, &["undo", "agent", "-o", "json", "--timeout=1"]);
         assert_eq!((code, stage(&out).as_str()), (Some(6), "Applied"), "{what}: {err}");
         assert!(err.starts_with("error: the change was applied, and waiting for the controller failed: "), "{err}");
 
@@ -382,7 +382,7 @@ fn a_transient_error_does_not_end_the_wait() {
         let store = store();
         store.has_controller.store(true, Ordering::SeqCst);
         let server = serve_after_change(store, move |reads| (reads < 2).then(|| reply.clone()));
-        let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan"]);
+        let (code, out, err) = run(&server, &["undo", "agent", "-o", "json"]);
         assert_eq!((code, stage(&out).as_str(), err.as_str()), (Some(0), "Observed", ""), "{what}");
     }
 }
@@ -393,7 +393,7 @@ fn the_time_to_wait_is_bounded_although_the_server_stalls() {
         thread::sleep(Duration::from_secs(600));
         None
     });
-    let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan", "--timeout=1"]);
+    let (code, out, err) = run(&server, &["undo", "agent", "-o", "json", "--timeout=1"]);
     assert_eq!((code, stage(&out).as_str()), (Some(6), "Applied"), "{err}");
     assert!(err.contains("the server did not answer in time"), "{err}");
 }
@@ -416,7 +416,7 @@ fn a_signal_while_waiting_does_not_hide_the_change() {
             }
             store.read(asked.path()).unwrap_or_else(|| Reply::of(404, JSON, "{}"))
         });
-        let mut command = command(&server, &["undo", "agent", "-o", "plan"]);
+        let mut command = command(&server, &["undo", "agent", "-o", "json"]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         while !stalled.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(5));

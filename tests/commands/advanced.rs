@@ -27,7 +27,7 @@ fn undo_keeps_the_api_version() {
         let ended =
             run_with_input(&["undo", "gpu", "--to-revision=1", DRY, "-o", "json", "--from", "-"], dump.as_bytes());
         assert_eq!(ended.code, Some(0), "{}", ended.err);
-        let object: Value = serde_json::from_str(&ended.out).unwrap();
+        let object = &serde_json::from_str::<Value>(&ended.out).unwrap()["object"];
         assert_eq!(object["apiVersion"], format!("apps.kruise.io/{version}"));
         let template = &object["spec"]["template"];
         assert_eq!(template["spec"]["tolerations"], serde_json::json!([{"operator": "Exists"}]));

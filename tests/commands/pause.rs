@@ -6,9 +6,13 @@ use super::{NOW, ROLLOUTS, run, run_with_input};
 
 const DRY: [&str; 5] = ["-n", "infra", "--dry-run=client", "-o", "json"];
 
-fn object(ended: &crate::screens::Ended) -> Value {
+fn plan(ended: &crate::screens::Ended) -> Value {
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     serde_json::from_str(&ended.out).unwrap()
+}
+
+fn object(ended: &crate::screens::Ended) -> Value {
+    plan(ended)["object"].take()
 }
 
 /// Runs a command on a dump of one DaemonSet.
@@ -37,8 +41,8 @@ fn the_command_that_reverts_a_change_restores_the_values() {
     let changed = on_rollouts(&arguments);
     let strategy = &changed["spec"]["updateStrategy"]["rollingUpdate"];
     assert_eq!((&strategy["maxSurge"], &strategy["maxUnavailable"]), (&json!(2), &json!(0)));
-    let plan = run(&[&arguments[..], &["-n", "infra", "--dry-run=client", "-o", "plan", "--from", ROLLOUTS]].concat());
-    let revert = object(&plan)["revert"].as_str().unwrap().to_owned();
+    let revert =
+        plan(&run(&[&arguments[..], &DRY, &["--from", ROLLOUTS]].concat()))["revert"].as_str().unwrap().to_owned();
     let words = shlex::split(revert.strip_prefix("kubectl ds ").unwrap()).unwrap();
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !["-n", "infra"].contains(word)).collect();
     let reverted = on_object(&words, &changed);

@@ -8,14 +8,14 @@ const DRY: &str = "--dry-run=client";
 
 #[test]
 fn the_time_of_the_restart_goes_into_the_template() {
-    let object: Value = serde_json::from_str(&printed(&["restart", "agent", DRY, "-o", "json"], 80)).unwrap();
-    let annotations = &object["spec"]["template"]["metadata"]["annotations"];
+    let plan: Value = serde_json::from_str(&printed(&["restart", "agent", DRY, "-o", "json"], 80)).unwrap();
+    let annotations = &plan["object"]["spec"]["template"]["metadata"]["annotations"];
     assert_eq!(annotations["kubectl.kubernetes.io/restartedAt"], "2026-11-21T07:00:00Z");
 }
 
 #[test]
 fn on_delete_leaves_pods_on_their_revision() {
-    let plan: Value = serde_json::from_str(&on_revisions(&["restart", "logs", DRY, "-o", "plan"], 80).out).unwrap();
+    let plan: Value = serde_json::from_str(&on_revisions(&["restart", "logs", DRY, "-o", "json"], 80).out).unwrap();
     assert_eq!(plan["kind"], "RestartPlan");
     let left: Vec<_> = plan["podsLeft"].as_array().unwrap().iter().map(|pod| &pod["revision"]).collect();
     assert_eq!(left, [1, 1, 1]);

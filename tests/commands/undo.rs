@@ -8,7 +8,7 @@ use super::run_with_input;
 const DRY: &str = "--dry-run=client";
 
 fn plan(arguments: &[&str]) -> Value {
-    serde_json::from_str(&on_revisions(&[arguments, &[DRY, "-o", "plan"]].concat(), 80).out).unwrap()
+    serde_json::from_str(&on_revisions(&[arguments, &[DRY, "-o", "json"]].concat(), 80).out).unwrap()
 }
 
 /// Returns the recording with a DaemonSet changed.
@@ -49,10 +49,10 @@ fn the_object_comes_out_as_it_would_become() {
     let yaml: Value =
         serde_saphyr::from_str(&printed(&["undo", "agent", "--to-revision=1", DRY, "-o", "yaml"], 80)).unwrap();
     assert_eq!(yaml, json);
-    assert!(json["metadata"].get("managedFields").is_none());
-    let mut expected = before.clone();
+    assert!(json["object"]["metadata"].get("managedFields").is_none());
+    let mut expected = before["object"].clone();
     expected["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example.com/agent:1.4".into();
-    assert_eq!(json, expected);
+    assert_eq!(json["object"], expected);
     assert_eq!(printed(&["undo", "agent", DRY, "-o", "name"], 80), "daemonset.apps/agent\n");
 }
 
@@ -68,7 +68,7 @@ fn a_template_of_the_same_meaning_needs_no_change() {
         container["resources"]["requests"]["cpu"] = "0.1".into();
         container["env"].as_array_mut().unwrap().reverse();
     });
-    let ended = run_with_input(&["undo", "agent", "--to-revision=5", DRY, "-o", "plan", "--from", "-"], &dump);
+    let ended = run_with_input(&["undo", "agent", "--to-revision=5", DRY, "-o", "json", "--from", "-"], &dump);
     let plan: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(plan["outcome"]["stage"], "NotNeeded");
 }

@@ -75,13 +75,13 @@ fn real_histories_and_plans_fit_their_schemas() {
         ("history-report-list.json", &["history", "-l", "no=such", "-o", "json"]),
         ("revision-diff.json", &["history", "agent", "--diff", "-o", "json"]),
         ("revision-diff.json", &["history", "agent", "--diff", "live..1", "-o", "json"]),
-        ("change-plan.json", &["undo", "agent", client, "-o", "plan"]),
-        ("change-plan.json", &["undo", "agent", "--to-revision=5", client, "-o", "plan"]),
-        ("change-plan.json", &["undo", "logs", client, "-o", "plan"]),
-        ("change-plan.json", &["restart", "logs", client, "-o", "plan"]),
-        ("change-plan.json", &["set", "agent", "--max-unavailable=1", client, "-o", "plan"]),
-        ("change-plan.json", &["pause", "agent", client, "-o", "plan"]),
-        ("change-plan.json", &["resume", "agent", client, "-o", "plan"]),
+        ("change-plan.json", &["undo", "agent", client, "-o", "json"]),
+        ("change-plan.json", &["undo", "agent", "--to-revision=5", client, "-o", "json"]),
+        ("change-plan.json", &["undo", "logs", client, "-o", "json"]),
+        ("change-plan.json", &["restart", "logs", client, "-o", "json"]),
+        ("change-plan.json", &["set", "agent", "--max-unavailable=1", client, "-o", "json"]),
+        ("change-plan.json", &["pause", "agent", client, "-o", "json"]),
+        ("change-plan.json", &["resume", "agent", client, "-o", "json"]),
     ];
     for (name, question) in questions {
         let report: Value = serde_json::from_str(&on_revisions(question, 80).out).unwrap();

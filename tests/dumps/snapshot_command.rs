@@ -138,7 +138,7 @@ fn a_redacted_snapshot_has_the_same_history() {
     assert_eq!(history(&redacted), history(&live));
     assert!(history(&live).iter().filter(|(_, _, ops)| !ops.is_empty()).count() > 2, "{:?}", history(&live));
     let undo = |input: &str| {
-        let (_, plan, err) = run(&["undo", "agent", "--dry-run=client", "-o", "plan", "--from", "-"], input);
+        let (_, plan, err) = run(&["undo", "agent", "--dry-run=client", "-o", "json", "--from", "-"], input);
         let plan: Value = serde_json::from_str(&plan).unwrap_or_else(|error| panic!("{error}: {err}"));
         (plan["toRevision"].clone(), ops(&plan["changes"]), plan["warnings"].clone())
     };

@@ -373,7 +373,7 @@ fn a_server_dry_run_changes_nothing() {
     }
     nothing_is_sent(&workload, &["undo", "--dry-run=server"], 0).must_say("agent:1");
     let run = nothing_is_sent(&workload, &["undo", "--dry-run=server", "-o", "json"], 0);
-    assert_eq!(run.json()["spec"]["template"]["spec"]["containers"][0]["image"], "agent:1", "{run}");
+    assert_eq!(run.json()["object"]["spec"]["template"]["spec"]["containers"][0]["image"], "agent:1", "{run}");
 }
 
 #[test]
@@ -425,7 +425,7 @@ spec: {policyName: "mirror-${NAMESPACE}"}
 #[test]
 fn a_client_dry_run_sends_nothing() {
     let workload = with_images(&["agent:1", "agent:2"]);
-    for arguments in [&["undo"] as &[&str], &["undo", "--to-revision=1"], &["restart"], &["undo", "-o", "plan"]] {
+    for arguments in [&["undo"] as &[&str], &["undo", "--to-revision=1"], &["restart"], &["undo", "-o", "json"]] {
         let interceptor = intercept(&workload, |_, _| {});
         let before = workload.live();
         let arguments = [arguments, &["--dry-run=client"]].concat();

@@ -253,7 +253,7 @@ fn the_command_of_status_keeps_the_target_and_the_gates_of_a_stage() {
     }
     let words = |text: &str| shlex::split(text).unwrap();
     assert_eq!(words(&after(&stopped.stdout, "to continue:")), words(&command), "{stopped}");
-    let reverts = workload.run(&["resume", "--dry-run", "-o", "plan"]).expect(0).json()["revert"].take();
+    let reverts = workload.run(&["resume", "--dry-run", "-o", "json"]).expect(0).json()["revert"].take();
     assert_eq!(words(reverts.as_str().unwrap()), words(&command));
     let run = |command: &str| {
         let words = shlex::split(command).unwrap();
@@ -750,7 +750,7 @@ fn a_manifest_keeps_the_strategy_suspended_if_it_says_so_and_not_if_it_leaves_it
     };
     apply(Some(json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}})), "agent:1");
     let before = pods(&workload).0;
-    let plan = workload.run(&["pause", "-o", "plan"]).expect(0).json();
+    let plan = workload.run(&["pause", "-o", "json"]).expect(0).json();
     assert!(
         plan["warnings"].to_string().contains("set spec.updateStrategy.type to OnDelete in the manifest"),
         "{plan}"

@@ -68,7 +68,7 @@ fn after_an_upgrade_undo_goes_to_another_template_where_kubectl_stays() {
 
     assert!(control_plane.kubectl(&["rollout", "undo", "daemonset/kubectls"]).contains("rolled back"));
     assert_eq!(image(&control_plane, "kubectls"), "agent:2", "kubectl went somewhere after all");
-    let undone = run_on(&control_plane, &["undo", "ours", "-o", "plan"]).expect(0).json();
+    let undone = run_on(&control_plane, &["undo", "ours", "-o", "json"]).expect(0).json();
     assert_eq!(image(&control_plane, "ours"), "agent:1");
     assert_eq!((&undone["toRevision"], &undone["outcome"]["revision"]), (&json!(1), &json!(4)), "{undone}");
     settle(&control_plane, "ours");

@@ -311,7 +311,7 @@ fn credentials_that_stay_rejected_end_the_watch() {
     let rejected = |asked: &Asked| {
         (asked.path() == PODS && asked.target.contains("watch=true")).then(|| refusal(401, "Unauthorized", "expired"))
     };
-    for command in ["status", "coverage"] {
+    for command in ["status", "list"] {
         let (code, lines, err) = Following::with(command, &["team/agent"], rejected).start(&[]).end();
         assert_eq!(code, Some(1), "{lines:#?} {err}");
         assert!(err.contains("\nerror: You must be logged in"), "{err}");

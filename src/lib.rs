@@ -3,12 +3,12 @@
 //! Data flows one way:
 //!
 //! ```text
-//! args → settings → source → Snapshot → coverage or rollout → report or plan → render or write
+//! args → settings → source → Snapshot → facts → coverage or rollout → report or plan → render or write
 //! ```
 //!
 //! [`commands`] turns arguments into settings and runs the rest; [`cluster`] reads a live cluster
 //! or a dump into a [`model::snapshot::Snapshot`]; [`scheduling`] holds the rules of the DaemonSet
-//! controller and the scheduler; [`coverage`] and [`rollout`] make a [`report`] of both; [`render`] shows it.
+//! controller and the scheduler; [`facts`] has what is known of a DaemonSet; [`coverage`] and [`rollout`] make a [`report`] of both; [`render`] shows it.
 
 // clippy.toml lists them: only the edge asks for the time and the environment.
 #![deny(clippy::disallowed_methods)]
@@ -23,6 +23,7 @@ pub mod coverage;
 pub mod difference;
 pub mod encode;
 pub mod error;
+pub mod facts;
 #[cfg(feature = "live")]
 pub mod interrupt;
 #[cfg(feature = "live")]

@@ -1,8 +1,8 @@
 //! Errors of commands that suspend or restore the update strategy, if that is refused or somebody else interferes.
 
 use super::history::existing;
-use crate::coverage::revisions::{Revisions, name_of};
 use crate::error::CommandError;
+use crate::facts::revisions::{Revisions, name_of};
 use crate::render::text::{count, some_of};
 use crate::render::view::View;
 use crate::report::history::{DaemonSetName, Subcommand};

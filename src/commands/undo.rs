@@ -10,8 +10,8 @@ use super::change_args::{self, ChangeArgs};
 use super::history::{existing, revisions_unknown};
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
-use crate::coverage::revisions::{Revisions, name_of};
 use crate::error::{CommandError, Exit};
+use crate::facts::revisions::{Revisions, name_of};
 use crate::io::Io;
 use crate::rollout::undo::{NoTarget, undo};
 

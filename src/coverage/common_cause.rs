@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::fisher::{LogFactorials, as_float};
-use super::revisions::Revision;
 use super::verdict::daemon_set_context::Subject;
+use crate::facts::revisions::Revision;
 use crate::model::node::Node;
 use crate::report::age::seconds_between;
 use crate::report::common_cause::{CommonCause, FailingRevision, Feature, FeatureValue, Split};
@@ -67,9 +67,9 @@ pub(super) struct Observation<'a> {
 }
 
 /// Returns the common causes of a DaemonSet's failures, with what to do about a revision.
-pub(super) fn of(subject: &Subject<'_>, observations: &[Observation<'_>]) -> Vec<CommonCause> {
+pub(super) fn of(subject: &Subject, observations: &[Observation<'_>]) -> Vec<CommonCause> {
     let mut causes = common_causes(observations, subject.index.now());
-    let revisions = subject.index.revisions(subject.daemon_set);
+    let revisions = &subject.revisions;
     for cause in causes.iter_mut().filter(|cause| cause.shared.feature == Feature::Revision) {
         let hash = std::mem::take(&mut cause.shared.value);
         let failing = revisions.all.iter().find(|revision| revision.object.hash() == hash);
@@ -88,7 +88,7 @@ pub(super) fn of(subject: &Subject<'_>, observations: &[Observation<'_>]) -> Vec
     causes
 }
 
-fn fixes(subject: &Subject<'_>, revision: &FailingRevision) -> Vec<Fix> {
+fn fixes(subject: &Subject, revision: &FailingRevision) -> Vec<Fix> {
     let (Some(from), Some(to)) = (revision.available_revision, revision.number) else { return Vec::new() };
     let metadata = &subject.daemon_set.metadata;
     let command = |verb: &str, flag: &str, value: String| {

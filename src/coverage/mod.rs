@@ -1,7 +1,7 @@
 //! Why nodes have no available pod: a snapshot in, a coverage report out.
 //!
-//! [`walk`] visits DaemonSets and nodes. It looks the snapshot up through an [`index`], asks [`verdict`] about every
-//! node that is not plainly fine, and puts findings with the same cause into one [`group`].
+//! [`walk`] visits the nodes of a DaemonSet's [facts](crate::facts), asks [`verdict`] about every node that is not plainly
+//! fine, and puts findings with the same cause into one [`group`].
 
 #[cfg(test)]
 mod cases;
@@ -10,14 +10,12 @@ pub(crate) mod filter;
 mod fisher;
 pub(crate) mod gaps;
 pub(crate) mod group;
-pub(crate) mod index;
 mod mistakes;
 pub mod needed_pods;
 mod node_class;
 mod node_map;
 pub mod options;
 mod removed_nodes;
-pub mod revisions;
 mod status_counters;
 mod tally;
 #[cfg(test)]
@@ -28,7 +26,6 @@ pub(crate) mod what_if;
 
 pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::containers::is_image_pull_failure;
-pub(crate) use verdict::create_events::{creation_is_refused, creation_refusal, is_accepted, retry};
+pub(crate) use verdict::create_events::{creation_refusal, retry};
 pub(crate) use verdict::daemon_set_context::strategy;
-pub(crate) use verdict::daemon_set_findings::expired_lease;
 pub(crate) use verdict::fit::{excess, fits_without_terminating};

@@ -3,11 +3,11 @@
 
 use std::cmp::Reverse;
 
-use super::index::Index;
-use super::revisions::{Revision, Revisions, name_of};
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
-use crate::model::daemon_set::{DaemonSet, PodTemplate};
+use crate::facts::Facts;
+use crate::facts::revisions::{Revision, name_of};
+use crate::model::daemon_set::PodTemplate;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::report::age::seconds_between;
@@ -26,11 +26,11 @@ const DECIDING: [&str; 5] = ["affinity", "hostNetwork", "nodeName", "nodeSelecto
 /// revisions those of the one that has removed the most.
 ///
 /// The templates are compared on the nodes as they are now, so that taints and labels that have changed count for both.
-pub(super) fn removed_nodes<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Option<RemovedNodes> {
+pub(super) fn removed_nodes(facts: &Facts<'_>) -> Option<RemovedNodes> {
+    let Facts { index, daemon_set, revisions, .. } = facts;
     if daemon_set.metadata.is_terminating() || !index.knows(Kind::Nodes, "") {
         return None;
     }
-    let revisions = index.revisions(daemon_set);
     let current = revisions.all.iter().position(|revision| revision.is_current)?;
     let is_recent = |revision: &&Revision<'_>| {
         let began = revision.object.rollout_began_at();
@@ -38,30 +38,24 @@ pub(super) fn removed_nodes<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) ->
     };
     let recent = revisions.all[current..].iter().take_while(is_recent);
     let steps = recent.zip(&revisions.all[current + 1..]);
-    let removed = steps.filter_map(|(revision, before)| removed_by(index, &revisions, revision, before));
+    let removed = steps.filter_map(|(revision, before)| removed_by(facts, revision, before));
     // Of those alike, the newest.
     removed.min_by_key(|removed| Reverse(removed.nodes.len()))
 }
 
-fn removed_by(
-    index: &Index<'_>,
-    revisions: &Revisions<'_>,
-    revision: &Revision<'_>,
-    before: &Revision<'_>,
-) -> Option<RemovedNodes> {
-    let daemon_set = revisions.daemon_set;
+fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>) -> Option<RemovedNodes> {
+    let daemon_set = facts.daemon_set;
     let (template, template_before) = (revision.template.as_ref().ok()?, before.template.as_ref().ok()?);
     let changes = deciding(difference(template_before, template));
     if changes.is_empty() {
         return None;
     }
     let (pod, pod_before) = (pod_of(template)?, pod_of(template_before)?);
-    let live = DaemonPod::new(&daemon_set.spec.template);
-    let eligible_before = index.nodes.iter().filter(|node| pod_before.decide(node).should_run);
+    let eligible_before = facts.index.nodes.iter().filter(|node| pod_before.decide(node).should_run);
     let eligible_before: Vec<_> = eligible_before.collect();
     let is_removed = |pod: &DaemonPod, number: usize| !pod.decide(eligible_before[number]).should_run;
     let nodes: Vec<String> = (0..eligible_before.len())
-        .filter(|number| is_removed(&pod, *number) && is_removed(&live, *number))
+        .filter(|number| is_removed(&pod, *number) && is_removed(&facts.daemon_pod, *number))
         .map(|number| eligible_before[number].metadata.name.clone())
         .collect();
     if nodes.is_empty() {

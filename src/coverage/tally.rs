@@ -33,8 +33,8 @@ pub(crate) struct Tally {
 /// What a node adds to the numbers.
 pub(crate) struct Counted<'p> {
     pub(crate) decision: Decision,
-    /// Its pods in the controller's order, with their indices in the snapshot.
-    pub(crate) pods: &'p [(usize, &'p Pod)],
+    /// Its pods in the controller's order.
+    pub(crate) pods: &'p [&'p Pod],
     pub(crate) is_available: bool,
     pub(crate) trouble: Option<ReasonCode>,
 }
@@ -54,7 +54,7 @@ impl Tally {
             return;
         }
         self.eligible += 1;
-        let Some((_, first)) = node.pods.first() else { return };
+        let Some(first) = node.pods.first() else { return };
         self.current += 1;
         self.ready += usize::from(first.is_ready());
         self.available += usize::from(node.is_available);
@@ -64,12 +64,9 @@ impl Tally {
             return;
         };
         self.updated_to_controller += usize::from(updated);
-        let has = |updated: bool| {
-            let mut live = node.pods.iter().filter(|(_, pod)| !pod.metadata.is_terminating());
-            live.any(|(_, pod)| subject.is_updated(pod) == Some(updated))
-        };
-        self.updated += usize::from(has(true));
-        self.outdated += usize::from(has(false));
+        let pods = subject.by_revision(node.pods);
+        self.updated += usize::from(pods.updated.is_some());
+        self.outdated += usize::from(pods.old.is_some_and(|old| subject.is_updated(old) == Some(false)));
     }
 
     /// Returns the numbers if nodes and pods were read.

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, HashMap};
 use super::common_cause::{self, Observation};
 use super::gaps;
 use super::group::{Groups, summarize};
-use super::index::Index;
 use super::mistakes::{self, Mistake};
 use super::node_class::NodeClasses;
 use super::node_map::node_map;
@@ -28,7 +27,8 @@ use super::verdict::missing_pod;
 use super::verdict::node_health::not_ready;
 use super::verdict::terminating;
 use super::verdict::{self, Verdict};
-use crate::model::daemon_set::DaemonSet;
+use crate::facts::Facts;
+use crate::facts::index::Index;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
@@ -36,14 +36,16 @@ use crate::report::coverage::{
     Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview, NodeState, PodSummary,
 };
 use crate::report::reason::ReasonCode;
+use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::Decision;
 
 /// Says for each DaemonSet of the snapshot which nodes should have a pod, which have one, and why the
 /// others have none.
 pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
     let index = Index::new(snapshot);
+    let daemon_sets = index.daemon_sets().into_iter();
     let daemon_sets: Vec<DaemonSetCoverage> =
-        index.daemon_sets().into_iter().map(|daemon_set| daemon_set_coverage(&index, daemon_set, options)).collect();
+        daemon_sets.map(|daemon_set| daemon_set_coverage(&Facts::new(&index, daemon_set), options)).collect();
     CoverageReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "CoverageReport".to_owned(),
@@ -70,28 +72,24 @@ fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage
     }
 }
 
-/// Looks at one DaemonSet of the snapshot.
-pub fn daemon_set_coverage<'a>(
-    index: &'a Index<'a>,
-    daemon_set: &'a DaemonSet,
-    options: &Options,
-) -> DaemonSetCoverage {
-    let subject = Subject::new(index, daemon_set);
+/// Looks at one DaemonSet.
+pub fn daemon_set_coverage(facts: &Facts<'_>, options: &Options) -> DaemonSetCoverage {
+    let subject = Subject::new(facts);
     let mut walk = Walk::new(&subject, options);
-    let mut cursor = subject.pods.cursor();
-    for (number, node) in index.nodes.iter().enumerate() {
-        let pods = cursor.pods_on(number);
-        if options.selects(node) {
-            walk.visit(node, pods);
+    for (node, NodePods { node: name, decision, pods, .. }) in facts.nodes() {
+        match (node, decision) {
+            (Some(node), Some(decision)) if options.selects(node) => walk.visit(node, *decision, pods),
+            (None, _) if options.selects_name(name) => walk.visit_node_not_in_snapshot(name, pods),
+            _ => {}
         }
     }
-    walk.visit_nodes_not_in_snapshot();
+    walk.nodes.sort_by(|a, b| a.name.cmp(&b.name));
     walk.into_report()
 }
 
 /// The walk over the nodes of one DaemonSet.
 struct Walk<'s, 'a> {
-    subject: &'s Subject<'a>,
+    subject: &'s Subject<'s, 'a>,
     options: &'s Options,
     tally: Tally,
     by: BTreeMap<Option<&'s str>, Tally>,
@@ -116,7 +114,7 @@ enum Alike {
 }
 
 impl<'s, 'a> Walk<'s, 'a> {
-    fn new(subject: &'s Subject<'a>, options: &'s Options) -> Self {
+    fn new(subject: &'s Subject<'s, 'a>, options: &'s Options) -> Self {
         Walk {
             subject,
             options,
@@ -133,12 +131,11 @@ impl<'s, 'a> Walk<'s, 'a> {
     }
 
     /// Counts a node, and judges it unless its only pod is available.
-    fn visit(&mut self, node: &'s Node, on_node: &[(usize, &'a Pod)]) {
+    fn visit(&mut self, node: &'s Node, decision: Decision, on_node: &[&'a Pod]) {
         let subject = self.subject;
-        let decision = subject.daemon_pod.decide(node);
         let is_plain = decision.should_run && verdict::is_plainly_available(subject, on_node);
         let (is_available, trouble) = if is_plain {
-            self.visit_plain(node, decision, on_node);
+            self.push_row(node, on_node, &Verdict { decision, state: NodeState::Available, findings: Vec::new() });
             (true, None)
         } else {
             self.visit_in_trouble(node, decision, on_node)
@@ -147,7 +144,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         self.tally.add(subject, &counted);
         let failing = trouble.filter(|_| !is_available);
         if decision.should_run && (is_available || failing.is_some_and(|code| !code.takes_time())) {
-            let revision = on_node.first().map(|(_, pod)| pod.revision_hash()).filter(|hash| !hash.is_empty());
+            let revision = on_node.first().map(|pod| pod.revision_hash()).filter(|hash| !hash.is_empty());
             self.observations.push(Observation { node, revision, failing });
         }
         if let Some(label) = &self.options.by {
@@ -156,23 +153,11 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
     }
 
-    fn visit_plain(&mut self, node: &Node, decision: Decision, on_node: &[(usize, &'a Pod)]) {
-        if self.options.detail != Detail::Groups {
-            let pods: Vec<&Pod> = on_node.iter().map(|(_, pod)| *pod).collect();
-            self.push_row(node, &pods, &Verdict { decision, state: NodeState::Available, findings: Vec::new() });
-        }
-    }
-
     /// Judges a node, unless one like it was judged before. Returns whether its state is `Available`, and the code of
     /// its trouble.
-    fn visit_in_trouble(
-        &mut self,
-        node: &Node,
-        decision: Decision,
-        on_node: &[(usize, &'a Pod)],
-    ) -> (bool, Option<ReasonCode>) {
+    fn visit_in_trouble(&mut self, node: &Node, decision: Decision, pods: &[&Pod]) -> (bool, Option<ReasonCode>) {
         let name = &node.metadata.name;
-        let alike = self.alike(node, decision, on_node.is_empty());
+        let alike = self.alike(node, decision, pods.is_empty());
         if let Some((alike, number)) = alike.as_ref().and_then(|alike| Some((alike, *self.judged.get(alike)?))) {
             let trouble = match alike {
                 Alike::NotEligible(_) => {
@@ -183,13 +168,12 @@ impl<'s, 'a> Walk<'s, 'a> {
             };
             return (false, trouble);
         }
-        let pods: Vec<&Pod> = on_node.iter().map(|(_, pod)| *pod).collect();
-        let verdict = verdict::judge(self.subject, node, decision, &pods);
+        let verdict = verdict::judge(self.subject, node, decision, pods);
         let group = self.group(name, &verdict);
         if let Some((alike, (number, _))) = alike.zip(group) {
             self.judged.insert(alike, number);
         }
-        self.push_row(node, &pods, &verdict);
+        self.push_row(node, pods, &verdict);
         (verdict.state == NodeState::Available, group.and_then(|(_, trouble)| trouble))
     }
 
@@ -229,30 +213,26 @@ impl<'s, 'a> Walk<'s, 'a> {
         Some((self.groups.add(name, primary), Some(primary.code)))
     }
 
-    /// Visits pods whose node is not in the snapshot: it is gone, or the nodes could not be read.
-    fn visit_nodes_not_in_snapshot(&mut self) {
+    /// Visits the pods of a node that is not in the snapshot: it is gone, or the nodes could not be read.
+    fn visit_node_not_in_snapshot(&mut self, name: &str, pods: &[&Pod]) {
         let subject = self.subject;
-        let elsewhere = subject.pods.elsewhere.iter().filter(|(name, _)| self.options.selects_name(name));
-        for (name, pods) in elsewhere {
-            let verdict = if subject.nodes_known {
-                let findings = pods.iter().map(|pod| terminating::orphaned_target(pod)).take(1).collect();
-                let decision = Decision { should_run: false, should_continue_running: false };
-                Verdict { decision, state: NodeState::ToBeDeleted, findings }
-            } else {
-                // Only the node's name is known; assume that its pod should run there.
-                let mut node = Node::default();
-                (*name).clone_into(&mut node.metadata.name);
-                let decision = Decision { should_run: true, should_continue_running: true };
-                let (state, findings) = verdict::eligible(subject, &node, pods);
-                Verdict { decision, state, findings }
-            };
-            self.group(name, &verdict);
-            if self.options.detail != Detail::Groups {
-                let row = row(subject, name, pods, &verdict);
-                self.nodes.push(NodeCoverage { eligibility_unknown: !subject.nodes_known, ..row });
-            }
+        let verdict = if subject.nodes_known {
+            let findings = pods.iter().map(|pod| terminating::orphaned_target(pod)).take(1).collect();
+            let decision = Decision { should_run: false, should_continue_running: false };
+            Verdict { decision, state: NodeState::ToBeDeleted, findings }
+        } else {
+            // Only the node's name is known; assume that its pod should run there.
+            let mut node = Node::default();
+            name.clone_into(&mut node.metadata.name);
+            let decision = Decision { should_run: true, should_continue_running: true };
+            let (state, findings) = verdict::eligible(subject, &node, pods);
+            Verdict { decision, state, findings }
+        };
+        self.group(name, &verdict);
+        if self.options.detail != Detail::Groups {
+            let row = row(subject, name, pods, &verdict);
+            self.nodes.push(NodeCoverage { eligibility_unknown: !subject.nodes_known, ..row });
         }
-        self.nodes.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
     /// Returns the numbers, from the status if nodes or pods could not be read and every node was asked for.
@@ -295,7 +275,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         // Some nodes may be known while others are not.
         let every = options.is_every_node() && subject.index.knows(Kind::Nodes, "") && subject.pods_known;
         let status = if every {
-            status_counters::check(&daemon_set.status, &tally, subject.current_hash.is_some())
+            status_counters::check(&daemon_set.status, &tally, subject.current.is_some())
         } else {
             status_counters::unchecked(&daemon_set.status)
         };
@@ -321,7 +301,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             name: daemon_set.metadata.name.clone(),
             counts,
             every_node: options.is_every_node(),
-            current_revision: subject.current_hash.map(str::to_owned),
+            current_revision: subject.current_hash().map(str::to_owned),
             strategy: strategy(&daemon_set.spec.update_strategy),
             status,
             concerns: subject
@@ -331,7 +311,7 @@ impl<'s, 'a> Walk<'s, 'a> {
                 .map(Finding::reason)
                 .chain(warnings)
                 .collect(),
-            removed_nodes: options.is_every_node().then(|| removed_nodes(subject.index, daemon_set)).flatten(),
+            removed_nodes: options.is_every_node().then(|| removed_nodes(subject)).flatten(),
             common_causes: common_cause::of(subject, &observations),
             groups: groups.into_report(),
             not_eligible_groups,
@@ -355,7 +335,6 @@ fn row(subject: &Subject, name: &str, pods: &[&Pod], verdict: &Verdict) -> NodeC
 }
 
 fn summary(subject: &Subject, pod: &Pod) -> PodSummary {
-    let statuses = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
     PodSummary {
         name: pod.metadata.name.clone(),
         revision: pod.revision_hash().to_owned(),
@@ -365,7 +344,7 @@ fn summary(subject: &Subject, pod: &Pod) -> PodSummary {
         ready: pod.is_ready(),
         available: subject.is_available(pod) && !terminating::is_overdue(subject, pod),
         terminating: pod.metadata.is_terminating(),
-        restarts: statuses.map(|status| i64::from(status.restart_count)).sum(),
+        restarts: pod.restarts(),
         created_at: pod.metadata.creation_timestamp.get(),
     }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use super::gaps;
 use super::group::Groups;
-use super::index::Index;
 use super::verdict::admission;
 use super::verdict::create_failure;
 use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
 use super::verdict::fit::{Room, port_conflicts};
 use super::verdict::unscheduled_pod;
+use crate::facts::Facts;
+use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -74,13 +75,12 @@ pub fn what_if(
     let mut rows: BTreeMap<Option<&str>, ChangesByRow> = BTreeMap::new();
     let (mut loses, mut does_not_fit, mut does_not_start) = (Groups::default(), Groups::default(), Groups::default());
     let mut room_unknown = 0;
-    let pods = proposal.live.map(|live| index.pods_of(live)).unwrap_or_default();
-    let mut cursor = pods.cursor();
     let knows_pods = index.knows(Kind::Pods, &proposed.metadata.namespace);
     for (number, node) in index.nodes.iter().enumerate() {
         let name = &node.metadata.name;
-        let has_pod = !cursor.pods_on(number).is_empty();
-        let now = proposal.live_pod.as_ref().map(|pod| pod.decide(node));
+        let live = proposal.live.as_ref().map(|live| &live.node_pods[number]);
+        let has_pod = live.is_some_and(|live| !live.pods.is_empty());
+        let now = live.and_then(|live| live.decision);
         let runs_now = now.is_some_and(|now| now.should_run);
         let then = proposal.pod.decide(node);
         report.eligible_now += usize::from(runs_now);
@@ -187,8 +187,7 @@ struct Proposal<'a> {
     pod: DaemonPod,
     new_pod: Pod,
     requests: Amounts,
-    live: Option<&'a DaemonSet>,
-    live_pod: Option<DaemonPod>,
+    live: Option<Facts<'a>>,
     /// Whether pods are replaced. The order of lists counts: the controller compares templates byte by byte.
     template_changes: Option<bool>,
     /// Why no pod would start on any node.
@@ -210,8 +209,7 @@ impl<'a> Proposal<'a> {
             refused: refused(index.snapshot, proposed, live.is_some(), admission)
                 .map(|refused| for_manifest(refused, proposed)),
             new_pod,
-            live,
-            live_pod: live.map(|live| DaemonPod::new(&live.spec.template)),
+            live: live.map(|live| Facts::new(index, live)),
             template_changes: live.map(|live| live.template().normal() != proposed.template().normal()),
         }
     }
@@ -237,7 +235,8 @@ impl<'a> Proposal<'a> {
         if injected.is_some() {
             return Ok(injected);
         }
-        let own = |pod: &Pod| self.live.is_some_and(|live| daemon_pods::claim(live, pod).is_claimed());
+        let own =
+            |pod: &Pod| self.live.as_ref().is_some_and(|live| daemon_pods::claim(live.daemon_set, pod).is_claimed());
         // While surging, the old pod keeps its resources and ports until the new one is available.
         let beside = allows_surge(self.proposed) && self.template_changes == Some(true) && runs_now;
         let room = Room::without(self.index, node, &self.new_pod, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;

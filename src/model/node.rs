@@ -84,4 +84,9 @@ impl Node {
     pub fn condition(&self, type_: &str) -> Option<&NodeCondition> {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
+
+    /// Returns whether the `Ready` condition is `True`: a kubelet that has never posted one is not ready.
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|condition| condition.status == "True")
+    }
 }

@@ -263,6 +263,12 @@ impl Pod {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
+    /// Returns how often its containers have restarted.
+    pub fn restarts(&self) -> i64 {
+        let statuses = self.status.init_container_statuses.iter().chain(&self.status.container_statuses);
+        statuses.map(|status| i64::from(status.restart_count)).sum()
+    }
+
     /// Returns whether the `Ready` condition is `True`.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::coverage::revisions::controller_of;
+use crate::facts::revisions::controller_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;

@@ -3,12 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-
 use super::status::verdict_of;
-use crate::coverage::creation_is_refused;
-use crate::coverage::index::Index;
-use crate::coverage::revisions::{Revision, Revisions};
+use crate::facts::Facts;
+use crate::facts::index::Index;
+use crate::facts::revisions::{Revision, Revisions};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -25,8 +23,14 @@ use crate::scheduling::should_run::DaemonPod;
 pub(super) fn effect(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Snapshot) -> Effect {
     let before = revisions.daemon_set;
     let revisions_deleted = revisions_deleted(revisions, after, snapshot);
-    let effect = match Observation::of(before, snapshot) {
-        Some(observation) => observation.effect(before, after),
+    let index = Index::new(snapshot);
+    let facts = Facts::new(&index, before);
+    let is_simulated = before.flavor() == Flavor::Apps && is_read(before, snapshot);
+    let effect = match facts.current_hash().filter(|_| is_simulated) {
+        Some(hash) => {
+            Observation { facts: &facts, hash, creation_is_refused: facts.creation_is_refused() }.effect(after)
+        }
+        // Something that the controller sees could not be read, or it is another controller.
         None => effect_by_status(before, after),
     };
     Effect { revisions_deleted, ..effect }
@@ -44,14 +48,12 @@ pub(super) fn template_effect(
     if after.flavor() == Flavor::Advanced {
         return None;
     }
-    let namespace = &after.metadata.namespace;
-    let effect = match KINDS.iter().any(|kind| snapshot.gap(*kind, namespace).is_some()) {
-        true => effect_by_status(after, after),
-        false => {
+    let effect = match is_read(after, snapshot) {
+        false => effect_by_status(after, after),
+        true => {
             let index = Index::new(snapshot);
-            let nodes = index.nodes_with_pods(after);
-            let creation_is_refused = is_same_template && creation_is_refused(&index, before);
-            Observation { nodes, current_hash: hash, creation_is_refused, now: snapshot.now }.effect(after, after)
+            let creation_is_refused = is_same_template && Facts::new(&index, before).creation_is_refused();
+            Observation { facts: &Facts::new(&index, after), hash, creation_is_refused }.effect(after)
         }
     };
     let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, after, snapshot);
@@ -94,46 +96,35 @@ impl SurgePods {
     }
 }
 
-/// What the controller sees.
-const KINDS: [Kind; 3] = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions];
-
-/// What the controller sees of a DaemonSet.
-struct Observation<'a> {
-    nodes: Vec<NodePods<'a>>,
-    current_hash: &'a str,
-    /// Whether the API server refuses new pods.
-    creation_is_refused: bool,
-    now: Timestamp,
+/// Returns whether all that the controller sees could be read.
+fn is_read(daemon_set: &DaemonSet, snapshot: &Snapshot) -> bool {
+    let kinds = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions];
+    kinds.iter().all(|kind| snapshot.gap(*kind, &daemon_set.metadata.namespace).is_none())
 }
 
-impl<'a> Observation<'a> {
-    /// Returns `None` if anything that the controller sees could not be read, or if it is not Kubernetes' own controller.
-    fn of(daemon_set: &'a DaemonSet, snapshot: &'a Snapshot) -> Option<Self> {
-        let namespace = &daemon_set.metadata.namespace;
-        if daemon_set.flavor() == Flavor::Advanced || KINDS.iter().any(|kind| snapshot.gap(*kind, namespace).is_some())
-        {
-            return None;
-        }
-        let index = Index::new(snapshot);
-        let current_hash = index.current_revision(daemon_set)?.hash();
-        let creation_is_refused = creation_is_refused(&index, daemon_set);
-        let nodes = index.nodes_with_pods(daemon_set);
-        Some(Observation { nodes, current_hash, creation_is_refused, now: snapshot.now })
-    }
+/// What the controller sees of a DaemonSet.
+struct Observation<'f, 'a> {
+    facts: &'f Facts<'a>,
+    /// The hash of the revision that pods are replaced by; empty if there is none yet.
+    hash: &'f str,
+    /// Whether the API server refuses new pods.
+    creation_is_refused: bool,
+}
 
-    fn effect(&self, before: &DaemonSet, after: &DaemonSet) -> Effect {
-        let should_run = |node: &&NodePods<'_>| node.decision.is_some_and(|decision| decision.should_run);
-        let desired = count(self.nodes.iter().filter(should_run).count());
-        let is_updated = |pod: &Pod| daemon_pods::is_updated(before, Some(self.current_hash), pod);
+impl<'a> Observation<'_, 'a> {
+    fn effect(&self, after: &DaemonSet) -> Effect {
+        let (before, nodes) = (self.facts.daemon_set, &self.facts.node_pods);
+        let desired = count(nodes.iter().filter(|node| node.should_run()).count());
+        let is_updated = |pod: &Pod| daemon_pods::is_updated(before, Some(self.hash), pod);
         let live = |node: &NodePods<'a>| {
             let live = node.pods.iter().filter(|pod| !pod.metadata.is_terminating());
             let (updated, outdated): (Vec<&Pod>, Vec<&Pod>) = live.copied().partition(|pod| is_updated(pod));
             (updated.len(), outdated.len())
         };
         let (mut outdated, mut not_replaced) = (0, 0);
-        for node in &self.nodes {
+        for node in nodes {
             let (of_node, replaced) = match live(node) {
-                (0, of_node) if should_run(&node) => (of_node, of_node.min(1)),
+                (0, of_node) if node.should_run() => (of_node, of_node.min(1)),
                 (_, of_node) => (of_node, 0),
             };
             outdated += of_node;
@@ -155,13 +146,12 @@ impl<'a> Observation<'a> {
     fn pace(&self, daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
         let pace = pace_of(daemon_set, desired)?;
         // A pod on a node that does not exist stops the update.
-        let Ok(step) = rolling_update(daemon_set, self.current_hash, &self.nodes, self.now) else {
+        let Ok(step) = rolling_update(daemon_set, self.hash, &self.facts.node_pods, self.facts.now()) else {
             return Some(Pace { replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         };
         // As long as the controller fails to create pods, it does not get to the rolling update.
-        let is_missing =
-            |node: &NodePods<'_>| node.pods.is_empty() && node.decision.is_some_and(|decision| decision.should_run);
-        if self.creation_is_refused && self.nodes.iter().any(is_missing) {
+        let is_missing = |node: &NodePods<'_>| node.pods.is_empty() && node.should_run();
+        if self.creation_is_refused && self.facts.node_pods.iter().any(is_missing) {
             let in_use = Some(count(step.used_by.len()));
             return Some(Pace { in_use, replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         }
@@ -181,7 +171,8 @@ impl<'a> Observation<'a> {
             return Vec::new();
         }
         let deleted = |daemon_set| {
-            let upkeep = daemon_pods::manage(daemon_set, self.current_hash, &self.nodes, |_| false, self.now);
+            let (nodes, now) = (&self.facts.node_pods, self.facts.now());
+            let upkeep = daemon_pods::manage(daemon_set, self.hash, nodes, |_| false, now);
             upkeep.delete.into_iter().map(|pod| (daemon_pods::target_node(pod), &pod.metadata.name))
         };
         let anyway: BTreeSet<_> = deleted(before).collect();
@@ -261,8 +252,8 @@ fn count(number: usize) -> i64 {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{CURRENT, World, at, world};
+    use crate::facts::revisions::Revisions;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::plan::SpecFields;
     use crate::report::plan::Effect;

@@ -3,12 +3,15 @@
 use std::cmp::Reverse;
 
 use super::status;
+use super::status::situation::Situation;
 use crate::coverage::gaps;
 use crate::coverage::group::count_codes;
-use crate::coverage::index::Index;
 use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
+use crate::facts::Facts;
+use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::Hold;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{Counts, RemovedNodes, Trouble};
 use crate::report::list::{FleetStatus, ListReport, ListRow};
@@ -23,8 +26,7 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
     // The sort is stable: equals stay in the order of namespace and name.
     rows.sort_by_key(|(severity, _)| *severity);
     let nodes_known = !index.nodes.is_empty() || index.knows(Kind::Nodes, "");
-    let not_ready =
-        || index.nodes.iter().filter(|node| node.condition("Ready").is_none_or(|ready| ready.status != "True")).count();
+    let not_ready = || index.nodes.iter().filter(|node| !node.is_ready()).count();
     ListReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "ListReport".to_owned(),
@@ -41,18 +43,22 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
 type Severity = (FleetStatus, bool, bool, Reverse<usize>);
 
 fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRow) {
-    let coverage = daemon_set_coverage(index, daemon_set, &Options::default());
+    let facts = Facts::new(index, daemon_set);
+    let coverage = daemon_set_coverage(&facts, &Options::default());
     let template = &daemon_set.spec.template.spec;
     // What concerns the whole DaemonSet is a trouble even while every pod is still available.
     let concerns = coverage.concerns.iter().map(|concern| (concern.code, 0));
     let groups = coverage.groups.iter().map(|group| (group.code, group.count));
     let troubles = count_codes(groups.chain(concerns));
-    // The verdict takes another walk, which most DaemonSets do not need.
-    let verdict = match troubles.is_empty() && is_rolled_out(index, daemon_set, &coverage.counts) {
-        true => Verdict::Complete,
-        false => status::verdict_of(index, daemon_set),
+    let is_plain = troubles.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
+    let (coverage, verdict, hold) = match is_plain {
+        true => (coverage, Verdict::Complete, None),
+        false => {
+            let situation = Situation::of(facts, coverage);
+            let (verdict, hold) = (status::verdict_in(&situation), status::held::hold(&situation));
+            (situation.coverage, verdict, hold)
+        }
     };
-    let hold = status::hold_of(index, daemon_set);
     let has_lost_most = coverage.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
     let status = match fleet_status(verdict, &coverage.counts, &troubles) {
         FleetStatus::Healthy | FleetStatus::NoNodes if has_lost_most => FleetStatus::Degraded,
@@ -100,11 +106,11 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
 
 /// Returns whether every eligible node has exactly one pod, which is of the current revision and available, and no other
 /// node has one.
-fn is_rolled_out<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, counts: &Counts) -> bool {
+fn is_rolled_out(facts: &Facts<'_>, counts: &Counts) -> bool {
     let Counts { eligible, available, updated, outdated, .. } = *counts;
     counts.all_available() == Some(true)
         && (updated, outdated) == (eligible, Some(0))
-        && Some(index.pods_of(daemon_set).iter().count()) == available
+        && Some(facts.pods().count()) == available
 }
 
 /// Returns how a DaemonSet is doing: the verdict on its rollout, or how its nodes are doing if the rollout is complete.

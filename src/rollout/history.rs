@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::coverage::gaps;
-use crate::coverage::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
+use crate::facts::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
@@ -189,8 +189,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{changes_between, histories, manifest_with};
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, world};
+    use crate::facts::revisions::Revisions;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::history::HistoryReport;
 

@@ -9,9 +9,9 @@ use super::partition::way_out::continuation;
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
-use crate::coverage::revisions::Revisions;
 use crate::coverage::strategy;
 use crate::difference::object;
+use crate::facts::revisions::Revisions;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
@@ -186,8 +186,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Refusal, SurgePods, pause, resume};
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, world};
+    use crate::facts::revisions::Revisions;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
 

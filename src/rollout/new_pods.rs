@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use crate::coverage::creation_is_refused;
-use crate::coverage::index::Index;
-use crate::coverage::revisions::Revision;
+use crate::facts::Facts;
+use crate::facts::index::Index;
+use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::Snapshot;
@@ -30,11 +30,9 @@ pub(crate) struct Trial {
 /// Returns the pods whose creation tells what has become of the refusals in a snapshot.
 pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
     let index = Index::new(snapshot);
-    let daemon_sets = index.daemon_sets_of_any_flavor().into_iter();
-    let refused = daemon_sets.filter(|daemon_set| creation_is_refused(&index, daemon_set)).take(MOST_DAEMON_SETS);
+    let facts = index.daemon_sets_of_any_flavor().into_iter().map(|daemon_set| Facts::new(&index, daemon_set));
     let mut trials = Vec::new();
-    for daemon_set in refused {
-        let revisions = index.revisions(daemon_set);
+    for Facts { daemon_set, revisions, .. } in facts.filter(Facts::creation_is_refused).take(MOST_DAEMON_SETS) {
         let current = revisions.current().map(|current| (current, &revisions.live));
         for (revision, template) in current.into_iter().chain(revisions.target()) {
             trials.extend(trial(&index, daemon_set, revision, template));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::coverage::revisions::Revisions;
+use crate::facts::revisions::Revisions;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::report::plan::{ChangePlan, Outcome, Stage};
@@ -65,8 +65,8 @@ mod tests {
     use serde_json::json;
 
     use super::AppliedChange;
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{CURRENT, World, world};
+    use crate::facts::revisions::Revisions;
     use crate::model::snapshot::Snapshot;
     use crate::plan::{SpecFields, StrategyType};
     use crate::report::plan::{Outcome, Stage};

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
-use crate::coverage::revisions::{Revision, Revisions, name_of};
+use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
@@ -120,8 +120,8 @@ pub(super) fn left_on_delete(
 mod tests {
     use serde_json::json;
 
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{CURRENT, World, world};
+    use crate::facts::revisions::Revisions;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::ChangePlan;
     use crate::rollout::restart::restart;

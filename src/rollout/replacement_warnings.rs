@@ -4,8 +4,8 @@
 use super::status;
 use super::status::situation::Situation;
 use crate::coverage::creation_refusal;
-use crate::coverage::index::Index;
-use crate::coverage::revisions::{Revisions, name_of};
+use crate::facts::index::Index;
+use crate::facts::revisions::{Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
@@ -71,7 +71,7 @@ pub(crate) fn replacement_warnings(
     }
     let not_by_nodes = not_by_nodes(&situation, replacement);
     let failing = replacement.is_same_template.then(|| failing_revision(&situation, revisions)).flatten();
-    let refusal = creation_refusal(&index, revisions.daemon_set);
+    let refusal = creation_refusal(&situation);
     let refused = refusal.map(|refusal| refused(&situation, replacement, refusal));
     let lost = replacement.includes_ineligible.then(|| not_recreated(&index, replacement, &replaced)).flatten();
     removed.into_iter().chain(failing).chain(refused).chain(not_by_nodes).chain(lost).collect()
@@ -186,8 +186,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Replacement, replacement_warnings};
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, at, world};
+    use crate::facts::revisions::Revisions;
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::restart::restart;
     use crate::rollout::undo::undo;

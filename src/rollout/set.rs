@@ -8,9 +8,9 @@ use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::status::verdict_of;
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
-use crate::coverage::index::Index;
-use crate::coverage::revisions::{Revisions, name_of};
 use crate::difference::object;
+use crate::facts::index::Index;
+use crate::facts::revisions::{Revisions, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -259,8 +259,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Refusal, Request, SurgePods, set};
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, world};
+    use crate::facts::revisions::Revisions;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Gap, GapCause, Kind};

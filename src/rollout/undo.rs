@@ -5,8 +5,8 @@ use super::effect::template_effect;
 use super::pace_warnings::template_at_once;
 use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use crate::coverage::revisions::{Revision, Revisions};
 use crate::difference::difference;
+use crate::facts::revisions::{Revision, Revisions};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::Plan;
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
@@ -111,8 +111,8 @@ mod tests {
     use serde_json::json;
 
     use super::{NoTarget, undo};
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{CURRENT, World, world};
+    use crate::facts::revisions::Revisions;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
 

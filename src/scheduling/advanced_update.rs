@@ -20,7 +20,7 @@ pub fn rolling_update<'a>(
     nodes: &[NodePods<'a>],
     now: Timestamp,
 ) -> UpdateStep<'a> {
-    let desired = nodes.iter().filter(|node| should_run(node)).count();
+    let desired = nodes.iter().filter(|node| node.should_run()).count();
     let Pace { max_unavailable, max_surge } = pace(daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
     let available = |pod: &Pod| daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now);
     let surges = max_surge > 0;
@@ -47,10 +47,6 @@ pub fn rolling_update<'a>(
     step
 }
 
-fn should_run(node: &NodePods<'_>) -> bool {
-    node.decision.is_some_and(|decision| decision.should_run)
-}
-
 /// Returns the nodes that the update may reach with their pods, and those whose old pods are retained.
 ///
 /// Ported from `filterDaemonPodsNodeToUpdate`, pkg/controller/daemonset/daemonset_update.go of OpenKruise: first nodes
@@ -63,7 +59,7 @@ fn nodes_to_update<'a>(
     nodes: &[NodePods<'a>],
 ) -> (Vec<(&'a str, UpdatedPods<'a>)>, Vec<&'a str>) {
     let existing = nodes.iter().filter(|node| node.decision.is_some());
-    let mut all: Vec<&NodePods<'a>> = existing.filter(|node| should_run(node) || !node.pods.is_empty()).collect();
+    let mut all: Vec<&NodePods<'a>> = existing.filter(|node| node.should_run() || !node.pods.is_empty()).collect();
     all.sort_by(|one, other| other.node.cmp(one.node));
     let (mut updated, mut updating, mut selected, mut retained) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for node in &all {

@@ -117,15 +117,21 @@ pub fn is_available(pod: &Pod, min_ready_seconds: i64, now: Timestamp) -> bool {
         || ready_since.is_some_and(|since| now.duration_since(since) >= SignedDuration::from_secs(min_ready_seconds))
 }
 
+/// Returns since when a pod that is ready counts as available, if that is known.
+pub fn available_since(pod: &Pod, min_ready_seconds: i64) -> Option<Timestamp> {
+    let ready = pod.condition("Ready")?.last_transition_time.get()?;
+    ready.checked_add(SignedDuration::from_secs(min_ready_seconds)).ok()
+}
+
 /// Returns whether a pod has the current template, by its hash or its template generation.
 ///
 /// Ported from `IsPodUpdated`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
 pub fn is_updated(daemon_set: &DaemonSet, current_hash: Option<&str>, pod: &Pod) -> bool {
     let hash_matches = current_hash.is_some_and(|hash| !hash.is_empty() && pod.revision_hash() == hash);
-    let generation_matches = daemon_set.template_generation().is_some_and(|generation| {
+    let generation_matches = |generation: i64| {
         pod.metadata.labels.get(POD_TEMPLATE_GENERATION_LABEL).is_some_and(|label| *label == generation.to_string())
-    });
-    hash_matches || generation_matches
+    };
+    hash_matches || daemon_set.template_generation().is_some_and(generation_matches)
 }
 
 /// How many failed pods on a node are a pile: that many do not go away by themselves soon.
@@ -183,6 +189,13 @@ pub struct NodePods<'a> {
     pub pods: Vec<&'a Pod>,
     /// Whether the selector of the update strategy matches the node; only Advanced DaemonSets have one.
     pub selected: bool,
+}
+
+impl NodePods<'_> {
+    /// Returns whether the node should have a pod.
+    pub fn should_run(&self) -> bool {
+        self.decision.is_some_and(|decision| decision.should_run)
+    }
 }
 
 /// Decides what happens to a DaemonSet's pods on a node.

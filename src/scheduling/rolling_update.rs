@@ -114,9 +114,8 @@ pub fn rolling_update<'a>(
     nodes: &[NodePods<'a>],
     now: Timestamp,
 ) -> Result<UpdateStep<'a>, NodeNotFound<'a>> {
-    let should_run = |node: &NodePods<'_>| node.decision.is_some_and(|decision| decision.should_run);
-    let desired = nodes.iter().filter(|node| should_run(node)).count();
-    let visited = nodes.iter().filter(|node| should_run(node) || !node.pods.is_empty());
+    let desired = nodes.iter().filter(|node| node.should_run()).count();
+    let visited = nodes.iter().filter(|node| node.should_run() || !node.pods.is_empty());
     let desired = i64::try_from(desired).unwrap_or(i64::MAX);
     let Pace { max_unavailable, max_surge } = pace(daemon_set, desired);
     let available = |pod: &Pod| daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now);

@@ -1,6 +1,6 @@
 //! Undo on random templates: it gets to the template of the revision, and a second undo gets back.
 
-use kubectl_ds::coverage::revisions::Revisions;
+use kubectl_ds::facts::revisions::Revisions;
 use kubectl_ds::model::controller_revision::ControllerRevision;
 use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::snapshot::Snapshot;

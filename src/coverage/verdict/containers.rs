@@ -3,7 +3,7 @@
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, describe_pod, edit, logs};
 use super::sentence::Sentence;
-use crate::coverage::revisions::name_of;
+use crate::facts::revisions::name_of;
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
 use crate::model::template::Template;
@@ -172,7 +172,7 @@ fn image_pull_failed(
 
 /// Returns the current revision if it has brought an image, and the one that works without it.
 fn image_of_revision(subject: &Subject, image: &str) -> Option<(i64, i64)> {
-    let revisions = subject.index.revisions(subject.daemon_set);
+    let revisions = &subject.revisions;
     let has_it = |template: &Template| {
         let lists =
             ["containers", "initContainers"].into_iter().filter_map(|list| template.value()["spec"][list].as_array());

@@ -5,10 +5,9 @@ use jiff::Timestamp;
 use super::create_failure;
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
-use crate::coverage::index::Index;
-use crate::model::controller_revision::ControllerRevision;
+use crate::facts::Facts;
+use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::event::Event;
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::{Reason, ReasonCode};
@@ -35,44 +34,24 @@ pub struct Creations {
 
 impl Creations {
     /// Reads the events about a DaemonSet.
-    pub fn new<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Self {
-        let events = index.events_about("DaemonSet", &daemon_set.metadata);
-        let last =
-            |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
-        let (created, deleted) = (last("SuccessfulCreate"), last("SuccessfulDelete"));
-        Creations { refusals: refusals(index, daemon_set, &events, created), created, deleted }
+    pub fn new(facts: &Facts<'_>) -> Self {
+        let (created, deleted) = (facts.last_event("SuccessfulCreate"), facts.last_event("SuccessfulDelete"));
+        Creations { refusals: refusals(facts, created), created, deleted }
     }
 }
 
-/// Returns whether the API server refuses a DaemonSet's pods: it refused one after the last one was created and after the
-/// revision was rolled out.
-///
-/// On many nodes client-go's spam filter drops events about created pods, so the pods count, too.
-pub(crate) fn creation_is_refused<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> bool {
-    let events = index.events_about("DaemonSet", &daemon_set.metadata);
-    let last = |reason: &str| events.iter().find(|event| event.reason == reason).and_then(|event| event.last_seen());
-    let began = index.current_revision(daemon_set).and_then(ControllerRevision::rollout_began_at);
-    let pods = index.pods_of(daemon_set);
-    let newest_pod = pods.iter().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
-    let created = last("SuccessfulCreate").max(newest_pod);
-    last("FailedCreate").is_some_and(|refused| Some(refused) > created && Some(refused) >= began)
-}
-
 /// Returns why the API server refuses a DaemonSet's pods at present.
-pub(crate) fn creation_refusal<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Option<Reason> {
-    let refusal = || Some(Creations::new(index, daemon_set).refusals.first()?.reason());
-    creation_is_refused(index, daemon_set).then(refusal).flatten()
+pub(crate) fn creation_refusal(facts: &Facts<'_>) -> Option<Reason> {
+    let refusal = || Some(Creations::new(facts).refusals.first()?.reason());
+    facts.creation_is_refused().then(refusal).flatten()
 }
 
 /// Finds why the API server refused pods, newest refusal first.
-fn refusals<'a>(
-    index: &Index<'a>,
-    daemon_set: &'a DaemonSet,
-    events: &[&Event],
-    created: Option<Timestamp>,
-) -> Vec<Finding> {
-    let changed = index.current_revision(daemon_set).and_then(|revision| revision.metadata.creation_timestamp.get());
+fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
+    let Facts { index, daemon_set, .. } = *facts;
+    let changed = facts.current.and_then(|revision| revision.metadata.creation_timestamp.get());
     let mut findings: Vec<Finding> = Vec::new();
+    let events = index.events_about("DaemonSet", &daemon_set.metadata);
     for event in events.iter().filter(|event| event.reason == "FailedCreate") {
         let mut finding = create_failure::classify(index.snapshot, daemon_set, &event.message);
         if findings.iter().any(|known| known.code == finding.code) {
@@ -84,7 +63,7 @@ fn refusals<'a>(
             finding.message =
                 Sentence::from("likely ").then(finding.message).words(" (a pod was created or the spec changed since)");
         }
-        if is_accepted(index, daemon_set) == Some(true) {
+        if facts.is_accepted() == Some(true) {
             finding = no_longer_refused(index, daemon_set, finding.message.seen(event, index.now()), finding.code);
         } else {
             finding.message = finding.message.seen(event, index.now());
@@ -95,11 +74,6 @@ fn refusals<'a>(
         }
     }
     findings
-}
-
-/// Returns whether the API server would create a pod of the current revision now; `None` if it was not asked.
-pub(crate) fn is_accepted<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Option<bool> {
-    index.snapshot.would_admit(daemon_set, index.current_revision(daemon_set)?.hash())
 }
 
 /// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each
@@ -123,14 +97,15 @@ pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Command {
 mod tests {
     use serde_json::json;
 
-    use super::{Creations, creation_is_refused};
-    use crate::coverage::index::Index;
+    use super::Creations;
     use crate::coverage::test_support::{World, at, world};
+    use crate::facts::Facts;
+    use crate::facts::index::Index;
     use crate::report::reason::ReasonCode;
 
     fn creations(world: World) -> Creations {
         let snapshot = world.finish();
-        Creations::new(&Index::new(&snapshot), &snapshot.daemon_sets[0])
+        Creations::new(&Facts::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]))
     }
 
     #[test]
@@ -141,7 +116,7 @@ mod tests {
                 .pod("agent-n", "n", json!({"metadata": {"creationTimestamp": at(created)}}))
                 .event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", "11:40:00")
                 .finish();
-            creation_is_refused(&Index::new(&snapshot), &snapshot.daemon_sets[0])
+            Facts::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]).creation_is_refused()
         };
         assert_eq!((refused("11:30:00"), refused("11:40:00"), refused("11:50:00")), (true, false, false));
     }
@@ -151,7 +126,7 @@ mod tests {
         let refused = |time: &str| {
             let snapshot =
                 world().event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", time).finish();
-            creation_is_refused(&Index::new(&snapshot), &snapshot.daemon_sets[0])
+            Facts::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]).creation_is_refused()
         };
         assert_eq!((refused("10:59:59"), refused("11:00:00")), (false, true));
     }

@@ -1,18 +1,14 @@
 //! Findings about a DaemonSet as a whole: what keeps the controller from acting on it.
 
-use jiff::Timestamp;
-
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
-use crate::coverage::index::Index;
+use crate::facts::index::Index;
+use crate::facts::{Facts, expired_lease};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
-
-/// How many seconds past its duration a lease may be before its holder counts as down.
-const LEASE_SLACK: i64 = 45;
 
 /// Creates the finding that the controller does not act.
 fn not_observed(message: Sentence) -> Finding {
@@ -22,19 +18,19 @@ fn not_observed(message: Sentence) -> Finding {
 }
 
 /// Finds what keeps the controller from acting on a DaemonSet.
-pub fn concerns<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Vec<Finding> {
-    [daemon_set_deleting(index, daemon_set), selecting_all(daemon_set), controller_not_observed(index, daemon_set)]
+pub fn concerns(facts: &Facts<'_>) -> Vec<Finding> {
+    [daemon_set_deleting(facts), selecting_all(facts.daemon_set), controller_not_observed(facts)]
         .into_iter()
         .flatten()
         .collect()
 }
 
 /// Finds that the DaemonSet is being deleted, so that the controller no longer reconciles it.
-fn daemon_set_deleting(index: &Index, daemon_set: &DaemonSet) -> Option<Finding> {
-    let metadata = &daemon_set.metadata;
+fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
+    let metadata = &facts.daemon_set.metadata;
     let since = metadata.deletion_timestamp.get()?;
     let message =
-        Sentence::from("deletion of the DaemonSet began ").age(seconds_between(since, index.now())).words(" ago");
+        Sentence::from("deletion of the DaemonSet began ").age(seconds_between(since, facts.now())).words(" ago");
     let message = match metadata.finalizers.as_slice() {
         [] => message,
         finalizers => message.words(format!("; finalizer {}", finalizers.join(", "))),
@@ -50,7 +46,7 @@ fn daemon_set_deleting(index: &Index, daemon_set: &DaemonSet) -> Option<Finding>
     } else {
         format!("check the controller that owns finalizer {}: it removes the finalizer when it is done", own.join(", "))
     };
-    let get = Command::kubectl(&["get", resource(daemon_set), "-o", "yaml"])
+    let get = Command::kubectl(&["get", resource(facts.daemon_set), "-o", "yaml"])
         .namespace(&metadata.namespace)
         .name(&metadata.name);
     Some(Finding::new(ReasonCode::DaemonSetDeleting, message, advice).with_command(get))
@@ -91,14 +87,15 @@ pub fn selector_overlap(index: &Index, daemon_set: &DaemonSet) -> Option<Finding
 }
 
 /// Finds that the controller has not observed the current spec.
-fn controller_not_observed<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Option<Finding> {
+fn controller_not_observed(facts: &Facts<'_>) -> Option<Finding> {
+    let Facts { index, daemon_set, .. } = *facts;
     let snapshot = index.snapshot;
     if daemon_set.metadata.is_terminating() {
         // It is no longer reconciled.
         return None;
     }
     let (generation, observed) = (daemon_set.metadata.generation, daemon_set.status.observed_generation);
-    if index.awaits_revision(daemon_set) {
+    if facts.awaits_revision() {
         let message = format!("none of the revisions that were read has the template of generation {generation}");
         return Some(not_observed(Sentence::from(message)));
     }
@@ -126,40 +123,11 @@ pub fn controller_seems_down(snapshot: &Snapshot) -> Option<Finding> {
     Some(not_observed(message))
 }
 
-/// Returns when the controller manager last renewed its lease, if that is too long ago.
-pub(crate) fn expired_lease(snapshot: &Snapshot) -> Option<Timestamp> {
-    let lease = snapshot
-        .leases
-        .iter()
-        .find(|lease| lease.metadata.namespace == "kube-system" && lease.metadata.name == "kube-controller-manager")?;
-    let renewed = lease.spec.renew_time.get()?;
-    let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
-    (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{from_value, json};
+    use serde_json::json;
 
-    use super::expired_lease;
     use crate::coverage::test_support::{at, world};
-
-    #[test]
-    fn a_lease_has_expired_a_while_after_its_duration() {
-        let expired = |renewed: &str| {
-            let mut snapshot = world().finish();
-            // That of the scheduler does not count.
-            for (name, renewed) in [("kube-scheduler", "11:00:00"), ("kube-controller-manager", renewed)] {
-                let lease = json!({
-                    "metadata": {"name": name, "namespace": "kube-system"},
-                    "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15},
-                });
-                snapshot.leases.push(from_value(lease).unwrap());
-            }
-            expired_lease(&snapshot).is_some()
-        };
-        assert_eq!((expired("11:59:00"), expired("11:58:59")), (false, true));
-    }
 
     #[test]
     fn a_finalizer_is_told_only_if_there_is_one() {

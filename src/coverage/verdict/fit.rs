@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::finding::{Finding, describe_pod};
 use super::sentence::Sentence;
 use super::workload::{full_name, workload};
-use crate::coverage::index::Index;
+use crate::facts::index::Index;
 use crate::model::daemon_set::ADVANCED_GROUP;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerPort, Pod, PodSpec};

@@ -63,9 +63,9 @@ pub fn judge(subject: &Subject, node: &Node, decision: Decision, pods: &[&Pod]) 
 }
 
 /// Returns whether a node needs no second look: it has one pod, which is available and not being deleted.
-pub fn is_plainly_available(subject: &Subject, pods: &[(usize, &Pod)]) -> bool {
+pub fn is_plainly_available(subject: &Subject, pods: &[&Pod]) -> bool {
     match pods {
-        [(_, pod)] => !pod.metadata.is_terminating() && subject.is_available(pod),
+        [pod] => !pod.metadata.is_terminating() && subject.is_available(pod),
         _ => false,
     }
 }
@@ -199,7 +199,7 @@ fn eligible_by_its_pods(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeS
         return (state, findings);
     }
     // Where pods fail as fast as they are created, the newest is about to fail, too.
-    let keeps_failing = keeps_failing(subject.daemon_set, subject.current_hash, &live);
+    let keeps_failing = keeps_failing(subject.daemon_set, subject.current_hash(), &live);
     let current = live.iter().copied().find(|pod| !pod.is_terminal() && !keeps_failing).unwrap_or(live[0]);
     let (state, mut findings) = of_pod(subject, node, current);
     let others = pods.iter().filter(|pod| !std::ptr::eq(**pod, current));
@@ -273,7 +273,7 @@ fn duplicate_pod(subject: &Subject, pods: &[&Pod]) -> Option<Finding> {
     let running = |pod: &&&Pod| !pod.metadata.is_terminating() && !pod.is_terminal();
     let live: Vec<&Pod> = pods.iter().filter(running).copied().collect();
     let surplus = if allows_surge(subject.daemon_set) {
-        let current = subject.current_hash.unwrap_or_default();
+        let current = subject.current_hash().unwrap_or_default();
         let of = |new: bool| live.iter().copied().filter(move |pod| (pod.revision_hash() == current) == new).skip(1);
         of(true).chain(of(false)).last()
     } else {

@@ -20,10 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::status::situation::{RolloutNode, Situation};
+use super::status::situation::RolloutNode;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::node::Node;
-use crate::model::pod::{ContainerStatus, Pod};
+use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::report::partition::SKIP_LABEL;
 use crate::scheduling::daemon_pods::target_node;
@@ -107,22 +106,7 @@ pub(crate) fn kept(keep: IntOrPercent, desired: usize) -> usize {
     usize::try_from(keep.scaled_down(i64::try_from(desired).unwrap_or(i64::MAX))).unwrap_or(0).min(desired)
 }
 
-/// Returns whether a node is ready.
-fn is_ready(node: &Node) -> bool {
-    node.condition("Ready").is_none_or(|ready| ready.status == "True")
-}
-
-fn is_node_ready(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    situation.index.node(node.name).is_some_and(is_ready)
-}
-
 /// Returns whether the pod of a node is never replaced, because of a label of the node.
-fn is_skipped(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    situation.index.node(node.name).is_some_and(|node| node.metadata.labels.contains_key(SKIP_LABEL))
-}
-
-/// Returns how often the containers of a pod have restarted.
-fn restarts(pod: &Pod) -> i32 {
-    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
-    statuses.map(|ContainerStatus { restart_count, .. }| *restart_count).sum()
+fn is_skipped(node: &RolloutNode<'_>) -> bool {
+    node.object.is_some_and(|node| node.metadata.labels.contains_key(SKIP_LABEL))
 }

@@ -13,7 +13,7 @@ use super::next_step::{Look, Loss, Step, loss, next_step};
 use super::plan::{Amount, Planned, Request, plan};
 use super::template::NewTemplate;
 use super::{Stage, allowed, kept};
-use crate::coverage::revisions::Revisions;
+use crate::facts::revisions::Revisions;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;

@@ -2,8 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Stage, allowed, is_node_ready, is_skipped, kept, outage, restarts};
-use crate::coverage::index::Index;
+use super::{Stage, allowed, is_skipped, kept, outage};
+use crate::coverage::options::{Detail, Options};
+use crate::coverage::walk::daemon_set_coverage;
+use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION};
 use crate::model::snapshot::Snapshot;
@@ -11,6 +13,7 @@ use crate::plan::PodRef;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
 use crate::rollout::status::situation::{RolloutNode, Situation};
+use crate::scheduling::daemon_pods::available_since;
 
 /// For how long a new pod may be in a state that does not pass by itself: some do pass within seconds, such as a port that
 /// the old pod has just used.
@@ -156,7 +159,7 @@ struct View<'v, 'a> {
 
 impl<'v, 'a> View<'v, 'a> {
     fn eligible(&self) -> impl Iterator<Item = &'v RolloutNode<'a>> {
-        self.situation.nodes.iter().filter(|node| node.eligible)
+        self.situation.eligible()
     }
 
     /// Returns whether a node has a pod of an older revision that is not being deleted.
@@ -176,14 +179,14 @@ impl<'v, 'a> View<'v, 'a> {
     fn counts(&self) -> Counts {
         let count = |is: &dyn Fn(&RolloutNode<'_>) -> bool| self.eligible().filter(|node| is(node)).count();
         let in_flight = self.eligible().filter(|node| self.is_in_flight(node));
-        let is_skipped = |node: &RolloutNode<'_>| self.is_old(node) && is_skipped(self.situation, node);
+        let is_skipped = |node: &RolloutNode<'_>| self.is_old(node) && is_skipped(node);
         let skipped = self.eligible().filter(|node| is_skipped(node));
         let updated = self.eligible().filter(|node| node.updated.is_some());
         Counts {
             updated: updated.map(|node| node.name.to_owned()).collect(),
             available: count(&|node| node.updated_is_available),
             old: count(&|node| self.is_old(node)),
-            held: count(&|node| self.is_old(node) && (is_node_ready(self.situation, node) || is_skipped(node))),
+            held: count(&|node| self.is_old(node) && (node.is_ready() || is_skipped(node))),
             skipped: skipped.map(|node| node.name.to_owned()).collect(),
             in_flight: in_flight.map(|node| node.name.to_owned()).collect(),
         }
@@ -203,7 +206,7 @@ impl<'v, 'a> View<'v, 'a> {
         let unverified = |node: &&RolloutNode<'_>| {
             node.updated_is_available
                 && node.updated.is_some_and(|pod| !stage.verified.contains(&pod.metadata.uid))
-                && is_node_ready(self.situation, node)
+                && node.is_ready()
         };
         if let Some((node, pod)) = self
             .eligible()
@@ -237,8 +240,7 @@ impl<'v, 'a> View<'v, 'a> {
         };
         let starting = self.eligible().filter(|node| self.is_in_flight(node) || is_pair(node));
         // A node that was not ready before its pod was deleted is not waited for, unless that was done by this client.
-        let is_awaited =
-            |node: &&RolloutNode<'_>| is_node_ready(self.situation, node) || stage.replaced_at.contains_key(node.name);
+        let is_awaited = |node: &&RolloutNode<'_>| node.is_ready() || stage.replaced_at.contains_key(node.name);
         let starting: Vec<&RolloutNode<'_>> = starting.filter(is_awaited).collect();
         if !waiting.is_empty() || !starting.is_empty() {
             let names = |nodes: &[&RolloutNode<'_>]| nodes.iter().map(|node| node.name.to_owned()).collect();
@@ -260,17 +262,17 @@ impl<'v, 'a> View<'v, 'a> {
 
     /// Returns a node of the stage that can be updated now.
     fn candidate(&self, name: &str) -> Option<&'v RolloutNode<'a>> {
-        let node = self.situation.nodes.binary_search_by(|node| (!node.exists, node.name).cmp(&(false, name))).ok();
+        let node =
+            self.situation.nodes.binary_search_by(|node| (node.object.is_none(), node.name).cmp(&(false, name))).ok();
         let node = &self.situation.nodes[node?];
         let is_whole = node.updated.is_none() && node.eligible && self.is_old(node);
         // The label may be newer than the plan.
-        (is_whole && !is_skipped(self.situation, node) && is_node_ready(self.situation, node)).then_some(node)
+        (is_whole && !is_skipped(node) && node.is_ready()).then_some(node)
     }
 
     fn available_since(&self, node: &RolloutNode<'_>) -> Option<Timestamp> {
-        let ready = node.updated.filter(|_| node.updated_is_available)?.condition("Ready")?;
-        let min_ready = SignedDuration::from_secs(self.situation.daemon_set.spec.min_ready_seconds);
-        ready.last_transition_time.get()?.checked_add(min_ready).ok()
+        let pod = node.updated.filter(|_| node.updated_is_available)?;
+        available_since(pod, self.situation.daemon_set.spec.min_ready_seconds)
     }
 
     /// Returns the gate that an updated node fails.
@@ -297,11 +299,11 @@ impl<'v, 'a> View<'v, 'a> {
                 format!("the node became NotReady {seconds}s after its pod was replaced"),
             ));
         }
-        if !is_node_ready(self.situation, node) {
+        if !node.is_ready() {
             return None;
         }
-        if let Some(pod) = node.updated.filter(|pod| restarts(pod) > gates.max_restarts) {
-            let restarts = restarts(pod);
+        if let Some(pod) = node.updated.filter(|pod| pod.restarts() > i64::from(gates.max_restarts)) {
+            let restarts = pod.restarts();
             let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
             let message = self.message(node).map_or(String::new(), |message| format!(": {message}"));
             return Some(failure(Gate::Restarts, format!("restarted {times}{message}")));
@@ -320,7 +322,7 @@ impl<'v, 'a> View<'v, 'a> {
     /// Returns how many seconds after its update a node has become not ready; `None` if it is ready, or if that was so late
     /// that the update is not to blame.
     fn lost_after_update(&self, node: &RolloutNode<'_>) -> Option<i64> {
-        let object = self.situation.index.node(node.name)?;
+        let object = node.object?;
         let changed = object.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()?;
         // A node that has just joined is not ready yet.
         let joined = object.metadata.creation_timestamp.get();
@@ -339,7 +341,7 @@ impl<'v, 'a> View<'v, 'a> {
     fn old_pods(&self, allowed: usize) -> Option<GateFailure> {
         let before = self.stage.old_unready.as_ref()?;
         let is_new = |node: &&RolloutNode<'_>| {
-            let is_unready = self.is_old(node) && !node.old_is_available && is_node_ready(self.situation, node);
+            let is_unready = self.is_old(node) && !node.old_is_available && node.is_ready();
             is_unready && !before.contains(node.name)
         };
         let nodes: Vec<String> = self.eligible().filter(is_new).map(|node| node.name.to_owned()).collect();
@@ -358,8 +360,9 @@ impl<'v, 'a> View<'v, 'a> {
 
     /// Returns what coverage says about a node.
     fn message(&self, node: &RolloutNode<'_>) -> Option<String> {
-        let row = self.situation.coverage.nodes.iter().find(|row| row.name == node.name)?;
-        row.reasons.first().map(|reason| reason.message.clone())
+        let one = Options { detail: Detail::Nodes, node: Some(node.name.to_owned()), ..Options::default() };
+        let coverage = daemon_set_coverage(self.situation, &one);
+        Some(coverage.nodes.first()?.reasons.first()?.message.clone())
     }
 
     fn late(&self, what: &Waiting) -> GateFailure {

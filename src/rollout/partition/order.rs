@@ -14,13 +14,12 @@ pub(super) fn order<'s, 'a>(
     situation: &'s Situation<'a>,
     request: &Request,
 ) -> Result<Vec<&'s RolloutNode<'a>>, Refusal> {
-    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
     let mut order: Vec<&RolloutNode<'a>> = Vec::new();
     if request.nodes.is_empty() {
         let label = request.spread_by.as_deref().unwrap_or(ZONE);
         let mut groups: BTreeMap<Option<&str>, Vec<&RolloutNode<'a>>> = BTreeMap::new();
-        for node in eligible() {
-            let Some(labels) = situation.index.node(node.name).map(|node| &node.metadata.labels) else { continue };
+        for node in situation.eligible() {
+            let Some(labels) = node.object.map(|node| &node.metadata.labels) else { continue };
             if request.node_selector.matches(labels) {
                 groups.entry(labels.get(label).map(String::as_str)).or_default().push(node);
             }
@@ -32,7 +31,8 @@ pub(super) fn order<'s, 'a>(
         order.sort_by_key(|node| node.old.is_none() || node.old_is_available);
     } else {
         for name in &request.nodes {
-            let node = eligible().find(|node| node.name == name).ok_or_else(|| Refusal::NoSuchNode(name.clone()))?;
+            let node =
+                situation.eligible().find(|node| node.name == name).ok_or_else(|| Refusal::NoSuchNode(name.clone()))?;
             if !order.iter().any(|listed| listed.name == node.name) {
                 order.push(node);
             }

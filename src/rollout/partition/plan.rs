@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::order::order;
 use super::template::{NewTemplate, not_applied, template};
-use super::{Gates, Outage, PROGRESS_DEADLINE, Stage, allowed, is_node_ready, is_skipped, kept, outage};
+use super::{Gates, Outage, PROGRESS_DEADLINE, Stage, allowed, is_skipped, kept, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
-use crate::coverage::index::Index;
-use crate::coverage::revisions::{Revisions, name_of};
 use crate::coverage::strategy;
 use crate::difference::object;
+use crate::facts::index::Index;
+use crate::facts::revisions::{Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, live_strategy};
 use crate::model::int_or_percent::IntOrPercent;
@@ -209,19 +209,17 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     }
     let original = hold.filter(|hold| hold.is_in_force).map_or_else(|| live_strategy(daemon_set), |hold| hold.original);
     let after = template.as_ref().map_or_else(|| daemon_set.clone(), |template| with_template(daemon_set, template));
-    let snapshot_after = Snapshot { daemon_sets: vec![after.clone()], ..snapshot.clone() };
-    let index = Index::new(&snapshot_after);
+    let index = Index::new(snapshot);
     let situation = Situation::new(&index, &after);
-    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
-    let desired = eligible().count();
-    let old = eligible().filter(|node| node.old.is_some()).count();
+    let desired = situation.eligible().count();
+    let old = situation.eligible().filter(|node| node.old.is_some()).count();
     let keep = keep(request.amount, desired);
     let needed = old.saturating_sub(kept(keep, desired));
     let order = order(&situation, request)?;
     let name = |node: &RolloutNode<'_>| node.name.to_owned();
     let is_advanced = daemon_set.flavor() == Flavor::Advanced;
-    let (skipped, order): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| is_skipped(&situation, node));
-    let (ready, not_ready): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| is_node_ready(&situation, node));
+    let (skipped, order): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| is_skipped(node));
+    let (ready, not_ready): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| node.is_ready());
     let nodes: Vec<String> = ready.into_iter().take(needed).map(name).collect();
     let not_ready: Vec<String> = not_ready.into_iter().map(name).collect();
     let skipped: Vec<String> = skipped.into_iter().map(name).collect();
@@ -251,20 +249,21 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     // The pods that are left behind are those that fail, and nodes that are lost must not keep the others from going back.
     let is_way_back = matches!(request.template, NewTemplate::Revision(_));
     let excused: BTreeSet<Outage> = match request.max_unavailable.is_some() || is_way_back {
-        true => eligible().filter(|node| node.updated.is_none()).filter_map(outage).collect(),
+        true => situation.eligible().filter(|node| node.updated.is_none()).filter_map(outage).collect(),
         false => BTreeSet::new(),
     };
     let allowed_now = allowed(max_unavailable, desired);
     if !is_advanced {
-        let blocked: Vec<String> = eligible()
-            .filter(|node| !node.updated_is_available && !node.old_is_available && !is_node_ready(&situation, node))
+        let blocked: Vec<String> = situation
+            .eligible()
+            .filter(|node| !node.updated_is_available && !node.old_is_available && !node.is_ready())
             .filter(|node| !outage(node).is_some_and(|outage| excused.contains(&outage)))
             .map(name)
             .collect();
         // Pods that are not available are replaced at no cost.
         let has_available =
             |node: &RolloutNode<'_>| node.old_is_available && nodes.iter().any(|name| name == node.name);
-        if blocked.len() >= allowed_now && eligible().any(has_available) {
+        if blocked.len() >= allowed_now && situation.eligible().any(has_available) {
             return Err(Refusal::NoBudget { not_ready: blocked, allowed: allowed_now });
         }
     }
@@ -285,7 +284,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
     let gates = &request.gates;
     // Pods that have the template before it is written were not replaced by anyone.
-    let present = eligible().filter(|_| template.is_some()).filter_map(|node| node.updated);
+    let present = situation.eligible().filter(|_| template.is_some()).filter_map(|node| node.updated);
     let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
     let not_counted = count(excused.len());
     let stage = Stage {
@@ -298,8 +297,8 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         excused,
         gates: gates.clone(),
         old_unready: (!is_way_back).then(|| {
-            let unready = eligible()
-                .filter(|node| node.old.is_some() && !node.old_is_available && is_node_ready(&situation, node));
+            let unready =
+                situation.eligible().filter(|node| node.old.is_some() && !node.old_is_available && node.is_ready());
             unready.map(name).collect()
         }),
         deleted: Default::default(),
@@ -336,7 +335,9 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         skipped: if is_advanced { Vec::new() } else { skipped },
         max_unavailable: count(allowed_now),
         not_counted,
-        unavailable: count(eligible().filter(|node| !node.updated_is_available && !node.old_is_available).count()),
+        unavailable: count(
+            situation.eligible().filter(|node| !node.updated_is_available && !node.old_is_available).count(),
+        ),
         gates: report::Gates {
             min_ready_seconds: daemon_set.spec.min_ready_seconds,
             max_restarts: gates.max_restarts,
@@ -349,7 +350,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         warnings,
         incomplete,
         outcome: PartitionOutcome {
-            updated: count(eligible().filter(|node| node.updated.is_some()).count()),
+            updated: count(situation.eligible().filter(|node| node.updated.is_some()).count()),
             old: count(old),
             ..PartitionOutcome::default()
         },
@@ -479,8 +480,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Amount, NewTemplate, Planned, Refusal, Request, SurgePods, after_stages, plan};
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{World, at, world};
+    use crate::facts::revisions::Revisions;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Gap, GapCause, Kind};

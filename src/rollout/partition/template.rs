@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::plan::Refusal;
-use crate::coverage::revisions::{Revisions, name_of};
 use crate::difference::object;
+use crate::facts::revisions::{Revisions, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
@@ -106,8 +106,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{NewTemplate, Refusal, not_applied, template};
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::{merge, world};
+    use crate::facts::revisions::Revisions;
     use crate::model::daemon_set::DaemonSet;
 
     /// A manifest of the DaemonSet, with another image.

@@ -127,8 +127,8 @@ mod tests {
     use serde_json::json;
 
     use super::{again, continuation, way_out};
-    use crate::coverage::revisions::Revisions;
     use crate::coverage::test_support::world;
+    use crate::facts::revisions::Revisions;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::hold::Hold;
     use crate::model::int_or_percent::IntOrPercent;

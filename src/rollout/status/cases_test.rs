@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{rollout_status, rollout_status_with_map};
 use crate::coverage::options::Options;
-use crate::coverage::revisions::Revisions;
 use crate::coverage::test_support::{World, at, world};
 use crate::coverage::walk::coverage;
+use crate::facts::revisions::Revisions;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
 use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;

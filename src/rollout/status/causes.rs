@@ -51,8 +51,8 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>) -> Vec<Caus
 /// Returns why the API server refuses the pods that are to run beside old ones: coverage has no reason for a node whose old
 /// pod is available.
 fn refusal_of_surge_pods(situation: &Situation<'_>, step: &NextStep<'_>, known: &[Cause]) -> Option<Cause> {
-    let update = step.update().filter(|update| update.surges && situation.creation_is_refused)?;
-    let Reason { code, message, fix } = creation_refusal(situation.index, situation.daemon_set)?;
+    let update = step.update().filter(|update| update.surges && situation.creation_is_refused())?;
+    let Reason { code, message, fix } = creation_refusal(situation)?;
     let candidates = update.candidates.iter().map(|candidate| candidate.node);
     let nodes: Vec<String> = update.create.iter().copied().chain(candidates).map(str::to_owned).collect();
     if nodes.is_empty() || known.iter().any(|cause| cause.code == code) {
@@ -104,7 +104,7 @@ fn code_of(node: &RolloutNode<'_>) -> ReasonCode {
 /// Returns how many old pods are unavailable, if they are more than may be replaced at a time: the rolling update
 /// replaces them all at once.
 pub(super) fn replaced_at_once(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<usize> {
-    let desired = situation.nodes.iter().filter(|node| node.eligible).count();
+    let desired = situation.eligible().count();
     let allowed = match step.update() {
         Some(update) => update.allowed,
         None => return None,

@@ -6,7 +6,7 @@ use crate::model::hold::Hold;
 use crate::report::rollout_status::RolloutHold;
 
 /// Returns the hold of a DaemonSet.
-pub(super) fn hold(situation: &Situation<'_>) -> Option<RolloutHold> {
+pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold> {
     let hold = Hold::of(situation.daemon_set)?;
     Some(RolloutHold {
         original_strategy: strategy(&hold.original_strategy()),
@@ -19,21 +19,20 @@ pub(super) fn hold(situation: &Situation<'_>) -> Option<RolloutHold> {
 
 /// Counts the nodes that were updated without `partition`. Under OnDelete every new pod gets the current template.
 fn leaked(situation: &Situation<'_>, hold: &Hold) -> usize {
-    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
     match hold.partition {
         Some(partition) => {
-            let desired = i64::try_from(eligible().count()).unwrap_or(i64::MAX);
+            let desired = i64::try_from(situation.eligible().count()).unwrap_or(i64::MAX);
             let kept = usize::try_from(partition.scaled_down(desired).min(desired)).unwrap_or(0);
-            kept.saturating_sub(eligible().filter(|node| node.old.is_some()).count())
+            kept.saturating_sub(situation.eligible().filter(|node| node.old.is_some()).count())
         }
         // Pods that were created after the end of a rollout have the template that all others have.
-        None if situation.rolled_out_at() <= hold.since && eligible().all(|node| node.old.is_none()) => 0,
+        None if situation.rolled_out_at() <= hold.since && situation.eligible().all(|node| node.old.is_none()) => 0,
         None => {
             let is_later = |node: &&RolloutNode<'_>| {
                 let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());
                 created.zip(hold.since).is_some_and(|(created, since)| created > since)
             };
-            eligible().filter(is_later).count()
+            situation.eligible().filter(is_later).count()
         }
     }
 }

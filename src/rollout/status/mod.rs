@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod cases_test;
 mod causes;
-mod held;
+pub(super) mod held;
 #[cfg(test)]
 mod model_test;
 pub(crate) mod next_step;
@@ -23,18 +23,17 @@ mod way_out;
 
 use std::collections::BTreeMap;
 
-use crate::coverage::index::Index;
-use crate::coverage::revisions::{Revision, Revisions};
-use crate::coverage::{gaps, is_accepted};
+use crate::coverage::gaps;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
+use crate::facts::index::Index;
+use crate::facts::revisions::{Revision, Revisions};
 use crate::model::daemon_set::DaemonSet;
-use crate::model::hold::Hold;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{
-    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutHold, RolloutStatus,
+    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutStatus,
     RolloutStatusReport, SuspectKind, Verdict,
 };
 use crate::report::strategy::Strategy;
@@ -97,20 +96,19 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
     let mut reasons = suspect::not_by_their_node(situation, suspect.as_ref());
     reasons.retain(|code, _| {
         let is_cluster = code.class() == Class::Cluster;
-        !situation.creation_is_refused && (is_cluster || (is_same_template && !is_explained))
+        !situation.creation_is_refused() && (is_cluster || (is_same_template && !is_explained))
     });
     reasons
 }
 
 /// Returns the verdict on the rollout of one DaemonSet.
 pub(super) fn verdict_of<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Verdict {
-    let situation = Situation::new(index, daemon_set);
-    verdict::verdict(&situation, &situation.next_step())
+    verdict_in(&Situation::new(index, daemon_set))
 }
 
-/// Returns the hold of one DaemonSet.
-pub(super) fn hold_of<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Option<RolloutHold> {
-    Hold::of(daemon_set).and_then(|_| held::hold(&Situation::new(index, daemon_set)))
+/// Returns the verdict on a rollout in a situation.
+pub(super) fn verdict_in(situation: &Situation<'_>) -> Verdict {
+    verdict::verdict(situation, &situation.next_step())
 }
 
 fn status<'a>(
@@ -120,7 +118,7 @@ fn status<'a>(
     map_label: Option<&str>,
 ) -> RolloutStatus {
     let situation = Situation::new(index, daemon_set);
-    let revisions = &*situation.revisions;
+    let revisions = &situation.revisions;
     let step = situation.next_step();
     let verdict = verdict::verdict(&situation, &step);
     let outdated = outdated(&situation, revisions);
@@ -147,9 +145,9 @@ fn status<'a>(
         counts: counts(&situation, is_known),
         budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),
         concerns: situation.coverage.concerns.clone(),
-        creation_refused: situation.creation_is_refused,
-        creation_accepted: is_accepted(index, daemon_set).filter(|_| situation.creation_is_refused),
-        controller_silent_since: situation.controller_silent_since,
+        creation_refused: situation.creation_is_refused(),
+        creation_accepted: situation.is_accepted().filter(|_| situation.creation_is_refused()),
+        controller_silent_since: situation.controller_silent_since(),
         stalled_since: situation.stalled_since(&step).filter(|_| replaces),
         replaced_at_once: causes::replaced_at_once(&situation, &step).filter(|_| replaces),
         retained: step
@@ -211,12 +209,11 @@ fn counts(situation: &Situation<'_>, is_known: bool) -> RolloutCounts {
             ..RolloutCounts::default()
         };
     }
-    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
     RolloutCounts {
-        desired: Some(eligible().count()),
-        updated: Some(eligible().filter(|node| node.updated.is_some()).count()),
-        updated_available: Some(eligible().filter(|node| node.updated_is_available).count()),
-        available: Some(eligible().filter(|node| node.updated_is_available || node.old_is_available).count()),
+        desired: Some(situation.eligible().count()),
+        updated: Some(situation.eligible().filter(|node| node.updated.is_some()).count()),
+        updated_available: Some(situation.eligible().filter(|node| node.updated_is_available).count()),
+        available: Some(situation.eligible().filter(|node| node.updated_is_available || node.old_is_available).count()),
         outdated: Some(situation.nodes.iter().filter(|node| node.old.is_some()).count()),
     }
 }

@@ -10,7 +10,7 @@ use crate::scheduling::daemon_pods::NodePods;
 pub(super) fn node_map(situation: &Situation<'_>, label: &str) -> NodeMap {
     let eligible = situation.nodes.iter().zip(&situation.node_pods).filter(|(node, _)| node.eligible);
     let nodes = eligible.map(|(node, pods)| {
-        let labels = situation.index.node(node.name).map(|node| &node.metadata.labels);
+        let labels = node.object.map(|node| &node.metadata.labels);
         (labels.and_then(|labels| labels.get(label)).map(String::as_str), map_node(situation, node, pods))
     });
     NodeMap::grouped(label, false, nodes)
@@ -24,7 +24,7 @@ fn map_node(situation: &Situation<'_>, node: &RolloutNode<'_>, pods: &NodePods<'
         name: node.name.to_owned(),
         state,
         pod: pod.map(|pod| pod.metadata.name.clone()),
-        restarts: pod.map_or(0, restarts),
+        restarts: pod.map_or(0, Pod::restarts),
         reason: node.reason.filter(|_| !is_available),
         since: node.since.filter(|_| !is_available),
     }
@@ -40,10 +40,4 @@ fn state(situation: &Situation<'_>, node: &RolloutNode<'_>, pods: &NodePods<'_>)
         _ if pods.pods.is_empty() => MapState::NoPod,
         _ => MapState::Updating,
     }
-}
-
-fn restarts(pod: &Pod) -> i64 {
-    let status = &pod.status;
-    let containers = status.init_container_statuses.iter().chain(&status.container_statuses);
-    containers.map(|container| i64::from(container.restart_count)).sum()
 }

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use jiff::SignedDuration;
-
 use super::next_step::NextStep;
 use super::situation::{RolloutNode, Situation};
 use crate::report::age::seconds_between;
 use crate::report::rollout_status::Eta;
+use crate::scheduling::daemon_pods::available_since;
 
 /// How many pods must have become available before there is a pace.
 const MIN_PODS: usize = 3;
@@ -32,16 +31,13 @@ pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta>
         let stuck = used_by.filter(|node| is_stuck(node)).count();
         !update.candidates.is_empty() && i64::try_from(stuck).is_ok_and(|stuck| stuck >= update.allowed)
     });
-    if situation.creation_is_refused || waits_behind_stuck_pods {
+    if situation.creation_is_refused() || waits_behind_stuck_pods {
         return None;
     }
     let started = situation.rolled_out_at()?;
     let min_ready = situation.daemon_set.spec.min_ready_seconds;
-    let updated = situation.nodes.iter().filter(|node| node.eligible && node.updated_is_available);
-    let available_at = updated.filter_map(|node| {
-        let ready = node.updated?.condition("Ready")?.last_transition_time.get()?;
-        ready.checked_add(SignedDuration::from_secs(min_ready)).ok()
-    });
+    let updated = situation.eligible().filter(|node| node.updated_is_available);
+    let available_at = updated.filter_map(|node| available_since(node.updated?, min_ready));
     let mut times: Vec<i64> = available_at.filter(|at| *at >= started).map(|at| seconds_between(started, at)).collect();
     times.sort_unstable();
     let is_left = |node: &&RolloutNode<'_>| node.eligible && !node.updated_is_available && !is_stuck(node);

@@ -4,7 +4,6 @@ use super::next_step::{NextStep, next_step};
 use super::situation::{RolloutNode, Situation};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
-use crate::model::node::Node;
 use crate::model::pod::{Pod, PodCondition, PodStatus};
 use crate::model::time::Time;
 use crate::report::reason::ReasonCode;
@@ -66,13 +65,12 @@ fn advances(
         .zip(&situation.node_pods)
         .map(|(node, pods)| {
             let has_problem = node.reason.is_some_and(|code| !situation.passes(code, node.since));
-            let object = situation.index.node(node.name);
-            let is_unready = |node: &Node| node.condition("Ready").is_some_and(|ready| ready.status != "True");
             // Pods leave a node only if its kubelet confirms it; the reason may be another one, such as a taint.
-            let keeps_pods = node.reason == Some(ReasonCode::StuckTerminating) || object.is_some_and(is_unready);
+            let keeps_pods =
+                node.reason == Some(ReasonCode::StuckTerminating) || (node.object.is_some() && !node.is_ready());
             SimulatedNode {
                 name: node.name,
-                decision: object.map(|node| daemon_pod.decide(node)),
+                decision: node.object.map(|node| daemon_pod.decide(node)),
                 pods: pods.pods.iter().map(|pod| (*pod).clone()).collect(),
                 selected: pods.selected,
                 works: !(has_problem && stays(node)),

@@ -1,23 +1,22 @@
-//! One DaemonSet at one moment: every node with its pods by revision, and why it is not available.
+//! One DaemonSet at one moment: its facts, and why each node is not available.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::ops::Deref;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::next_step::{self, NextStep};
-use crate::coverage::index::Index;
-use crate::coverage::options::{Detail, Options};
-use crate::coverage::revisions::Revisions;
+use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
-use crate::coverage::{PROGRESS_DEADLINE, creation_is_refused, excess, expired_lease, fits_without_terminating};
-use crate::model::controller_revision::ControllerRevision;
+use crate::coverage::{PROGRESS_DEADLINE, excess, fits_without_terminating};
+use crate::facts::index::Index;
+use crate::facts::{ByRevision, Facts};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
-use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};
+use crate::report::coverage::DaemonSetCoverage;
 use crate::report::reason::{Passes, ReasonCode};
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
@@ -32,34 +31,24 @@ const CLEANUP: i64 = 60;
 /// How many seconds after a pod has become available the controller must have acted on it.
 const REACTION: i64 = 10;
 
-/// One DaemonSet at one moment.
+/// The facts of a DaemonSet, with why its nodes are not available.
 pub(in crate::rollout) struct Situation<'a> {
-    pub(in crate::rollout) index: &'a Index<'a>,
-    pub(in crate::rollout) daemon_set: &'a DaemonSet,
-    pub(in crate::rollout) revisions: Rc<Revisions<'a>>,
-    /// The revision of the live template, if it is known.
-    pub(in crate::rollout) current: Option<&'a ControllerRevision>,
+    facts: Facts<'a>,
     /// What coverage says.
     pub(in crate::rollout) coverage: DaemonSetCoverage,
     /// Every node that exists or has a pod, by name; those that do not exist come last.
     pub(in crate::rollout) nodes: Vec<RolloutNode<'a>>,
-    /// The same as the controller's rules take it.
-    pub(in crate::rollout) node_pods: Vec<NodePods<'a>>,
     /// Whether nodes, pods and their revisions are known.
     pub(in crate::rollout) is_known: bool,
-    /// Whether the API server refuses new pods.
-    pub(in crate::rollout) creation_is_refused: bool,
-    /// Since when the controller manager has not renewed its lease, if that is too long.
-    pub(in crate::rollout) controller_silent_since: Option<Timestamp>,
 }
 
-/// A node and its pods by revision. Pods that are being deleted count as neither.
+/// A node, its pods by revision, and why it is not available.
 pub(in crate::rollout) struct RolloutNode<'a> {
     pub(in crate::rollout) name: &'a str,
+    /// The Node object; `None` if it does not exist.
+    pub(in crate::rollout) object: Option<&'a Node>,
     /// Whether it should run a pod.
     pub(in crate::rollout) eligible: bool,
-    /// Whether it exists.
-    pub(in crate::rollout) exists: bool,
     /// Whether it has its one pod, which is updated and available.
     pub(in crate::rollout) is_done: bool,
     pub(in crate::rollout) updated: Option<&'a Pod>,
@@ -81,80 +70,78 @@ pub(in crate::rollout) struct RolloutNode<'a> {
     pub(in crate::rollout) since: Option<Timestamp>,
 }
 
-impl RolloutNode<'_> {
+impl<'a> RolloutNode<'a> {
+    fn new(facts: &Facts<'a>, object: Option<&'a Node>, node: &NodePods<'a>, reason: Option<ReasonCode>) -> Self {
+        let ByRevision { updated, old, updated_is_available, old_is_available } = facts.by_revision(&node.pods);
+        RolloutNode {
+            name: node.node,
+            object,
+            eligible: node.should_run(),
+            is_done: node.should_run() && updated_is_available && node.pods.len() == 1,
+            updated,
+            old,
+            updated_is_available,
+            old_is_available,
+            terminating: node.pods.iter().copied().filter(|pod| pod.metadata.is_terminating()).collect(),
+            failed: node.pods.iter().copied().filter(|pod| daemon_pods::has_failed(pod)).collect(),
+            keeps_failing: daemon_pods::keeps_failing(facts.daemon_set, facts.current_hash(), &node.pods),
+            since: reason.and_then(|code| unavailable_since(code, object, &node.pods)),
+            excess: None,
+            reason,
+        }
+    }
+
     /// Returns whether pods of another revision may do better on the node as it is.
     pub(in crate::rollout) fn may_be_the_revisions(&self) -> bool {
         let is_about_the_pod = |code: ReasonCode| code.can_be_template() && !code.is_lack_of_room();
         self.excess.is_some() || self.reason.is_some_and(is_about_the_pod)
+    }
+
+    /// Returns whether the kubelet of the node says that it is ready.
+    pub(in crate::rollout) fn is_ready(&self) -> bool {
+        self.object.is_some_and(Node::is_ready)
+    }
+}
+
+impl<'a> Deref for Situation<'a> {
+    type Target = Facts<'a>;
+
+    fn deref(&self) -> &Facts<'a> {
+        &self.facts
     }
 }
 
 impl<'a> Situation<'a> {
     /// Computes the situation of a DaemonSet in a snapshot.
     pub(in crate::rollout) fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
-        let options = Options { detail: Detail::Nodes, ..Options::default() };
-        let coverage = daemon_set_coverage(index, daemon_set, &options);
-        let revisions = index.revisions(daemon_set);
-        let current = revisions.current().map(|revision| revision.object);
-        let node_pods = index.nodes_with_pods(daemon_set);
-        let namespace = &daemon_set.metadata.namespace;
-        let knows_pods = index.knows(Kind::Nodes, "") && index.knows(Kind::Pods, namespace);
-        // A list without any node, beside pods that are bound to nodes, is no list of all nodes.
-        let knows_pods = knows_pods && (!index.nodes.is_empty() || node_pods.is_empty());
-        let is_known = knows_pods && (current.is_some() || daemon_set.template_generation().is_some());
-        let mut situation = Situation {
-            index,
-            daemon_set,
-            revisions,
-            current,
-            nodes: Vec::new(),
-            is_known,
-            creation_is_refused: creation_is_refused(index, daemon_set),
-            // The lease is not that of OpenKruise's controller.
-            controller_silent_since: expired_lease(index.snapshot).filter(|_| daemon_set.flavor() == Flavor::Apps),
-            node_pods: Vec::new(),
-            coverage,
-        };
-        let rows: HashMap<&str, &NodeCoverage> =
-            situation.coverage.nodes.iter().map(|row| (row.name.as_str(), row)).collect();
-        let nodes = node_pods.iter().map(|pods| {
-            let node = index.node(pods.node);
-            situation.rollout_node(node, pods, rows.get(pods.node).copied())
+        let facts = Facts::new(index, daemon_set);
+        let coverage = daemon_set_coverage(&facts, &Options::default());
+        Situation::of(facts, coverage)
+    }
+
+    /// Adds to the facts what coverage says about all nodes.
+    pub(in crate::rollout) fn of(facts: Facts<'a>, coverage: DaemonSetCoverage) -> Self {
+        let groups = coverage.groups.iter().chain(&coverage.not_eligible_groups);
+        let reasons: HashMap<&str, ReasonCode> =
+            groups.flat_map(|group| group.nodes.iter().map(|node| (node.as_str(), group.code))).collect();
+        let nodes = facts.nodes().map(|(object, node)| {
+            // What nothing is known about is in no group.
+            let unknown = (!facts.pods_known && node.should_run()).then_some(ReasonCode::Unexplained);
+            RolloutNode::new(&facts, object, node, reasons.get(node.node).copied().or(unknown))
         });
-        situation.nodes = nodes.collect();
-        situation.node_pods = node_pods;
+        let nodes = nodes.collect();
+        let knows_pods = facts.index.knows(Kind::Nodes, "") && facts.pods_known;
+        // A list without any node, beside pods that are bound to nodes, is no list of all nodes.
+        let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
+        let is_known = knows_pods && (facts.current.is_some() || facts.daemon_set.template_generation().is_some());
+        let mut situation = Situation { facts, coverage, nodes, is_known };
         situation.find_excess();
         situation
     }
 
-    fn rollout_node(&self, node: Option<&Node>, pods: &NodePods<'a>, row: Option<&NodeCoverage>) -> RolloutNode<'a> {
-        let hash = self.current.map(ControllerRevision::hash);
-        let is_updated = |pod: &Pod| daemon_pods::is_updated(self.daemon_set, hash, pod);
-        let of = |updated: bool| {
-            let live = pods.pods.iter().copied().filter(|pod| !pod.metadata.is_terminating());
-            let of_revision: Vec<&Pod> = live.filter(|pod| is_updated(pod) == updated).collect();
-            let available = of_revision.iter().copied().find(|pod| self.is_available(pod));
-            (available.or(of_revision.first().copied()), available.is_some())
-        };
-        let ((updated, updated_is_available), (old, old_is_available)) = (of(true), of(false));
-        let eligible = pods.decision.is_some_and(|decision| decision.should_run);
-        let reason = row.and_then(|row| row.reasons.first()).map(|reason| reason.code);
-        RolloutNode {
-            name: pods.node,
-            eligible,
-            exists: pods.decision.is_some(),
-            is_done: eligible && updated_is_available && pods.pods.len() == 1,
-            updated,
-            old,
-            updated_is_available,
-            old_is_available,
-            terminating: pods.pods.iter().copied().filter(|pod| pod.metadata.is_terminating()).collect(),
-            failed: pods.pods.iter().copied().filter(|pod| daemon_pods::has_failed(pod)).collect(),
-            keeps_failing: daemon_pods::keeps_failing(self.daemon_set, hash, &pods.pods),
-            since: reason.and_then(|code| unavailable_since(code, node, &pods.pods)),
-            excess: None,
-            reason,
-        }
+    /// Returns the nodes that should run a pod.
+    pub(in crate::rollout) fn eligible(&self) -> impl Iterator<Item = &RolloutNode<'a>> {
+        self.nodes.iter().filter(|node| node.eligible)
     }
 
     /// Compares what the pods that find no room request with what those of the revision to return to do.
@@ -163,24 +150,15 @@ impl<'a> Situation<'a> {
         let is_proven = |pod: &&Pod| pod.revision_hash() == hash;
         let mut available = self.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
         let Some(older) = available.find(is_proven) else { return };
-        let index = self.index;
+        let index = self.facts.index;
         let waits = |node: &&mut RolloutNode<'_>| {
             let has_no_room = |code: ReasonCode| code.is_lack_of_room() || code == ReasonCode::NeverFits;
             node.reason.is_some_and(has_no_room)
         };
         for node in self.nodes.iter_mut().filter(waits) {
-            let pod = node.updated.filter(|pod| pod.spec.node_name.is_empty()).zip(index.node(node.name));
+            let pod = node.updated.filter(|pod| pod.spec.node_name.is_empty()).zip(node.object);
             node.excess = pod.and_then(|(pod, object)| excess(index, object, pod, node.old, older));
         }
-    }
-
-    fn is_available(&self, pod: &Pod) -> bool {
-        daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.now())
-    }
-
-    /// Returns the time of the snapshot.
-    pub(in crate::rollout) fn now(&self) -> Timestamp {
-        self.index.now()
     }
 
     /// Returns when the rollout of the current revision began.
@@ -190,8 +168,7 @@ impl<'a> Situation<'a> {
 
     /// Computes the next step of the controller.
     pub(in crate::rollout) fn next_step(&self) -> NextStep<'a> {
-        let hash = self.current.map_or("", ControllerRevision::hash);
-        next_step::next_step(self.daemon_set, hash, &self.node_pods, self.now())
+        next_step::next_step(self.daemon_set, self.current_hash().unwrap_or(""), &self.node_pods, self.now())
     }
 
     /// Returns since when the controller could have deleted old pods whose surge pods are available, if it has missed that.
@@ -219,10 +196,7 @@ impl<'a> Situation<'a> {
         if replaced.len() < deletes.len() || self.nodes.iter().any(|node| !is_replaced(&node) && is_moving(node)) {
             return None;
         }
-        let available_at = |node: &&RolloutNode<'_>| {
-            let ready = node.updated?.condition("Ready")?.last_transition_time.get()?;
-            ready.checked_add(SignedDuration::from_secs(min_ready)).ok()
-        };
+        let available_at = |node: &&RolloutNode<'_>| daemon_pods::available_since(node.updated?, min_ready);
         let since = replaced.iter().map(available_at).min().flatten()?;
         (seconds_between(since, self.now()) > REACTION).then_some(since)
     }
@@ -245,9 +219,9 @@ impl<'a> Situation<'a> {
                 surge.is_some_and(|pod| self.is_recent(pod.metadata.creation_timestamp.get(), STARTUP))
             }
             // The scheduler has yet to notice that the node has lost the taint.
-            Some(ReasonCode::UntoleratedNoSchedule) => self.index.node(node.name).is_some_and(has_no_taint),
+            Some(ReasonCode::UntoleratedNoSchedule) => node.object.is_some_and(has_no_taint),
             // The node controller removes the taint of a node that is ready again.
-            Some(ReasonCode::NodeNotReadyTaint) => self.index.node(node.name).is_some_and(is_ready),
+            Some(ReasonCode::NodeNotReadyTaint) => node.is_ready(),
             Some(code) => self.passes(code, node.since),
             // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
             None => (node.updated.is_some() || !node.terminating.is_empty()) && !node.is_done,
@@ -258,8 +232,9 @@ impl<'a> Situation<'a> {
     /// to notice.
     fn has_room(&self, node: &RolloutNode<'_>) -> bool {
         let pod = node.updated.or(node.old).filter(|pod| pod.spec.node_name.is_empty());
-        let object = self.index.node(node.name);
-        pod.zip(object).and_then(|(pod, object)| fits_without_terminating(self.index, object, pod)).unwrap_or(false)
+        pod.zip(node.object)
+            .and_then(|(pod, object)| fits_without_terminating(self.index, object, pod))
+            .unwrap_or(false)
     }
 
     /// Returns whether a time is known, and was less than this number of seconds ago.
@@ -280,10 +255,6 @@ impl<'a> Situation<'a> {
 
 fn has_no_taint(node: &Node) -> bool {
     node.spec.taints.iter().all(|taint| taint.effect == "PreferNoSchedule")
-}
-
-fn is_ready(node: &Node) -> bool {
-    node.condition("Ready").is_some_and(|ready| ready.status == "True")
 }
 
 /// Returns since when a node has had no available pod, for a reason that coverage found.

@@ -3,24 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::situation::{RolloutNode, Situation};
-use crate::coverage::is_accepted;
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 
 /// Compares how pods of the current revision and of older ones do; `None` if no pod of the current revision fails, or
 /// there are too few to tell.
 pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
-    let eligible = || situation.nodes.iter().filter(|node| node.eligible);
     let of_current: Vec<_> = failing_nodes(situation).collect();
     let for_itself = of_current.iter().filter(|node| node.excess.is_none());
     let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.reason).collect();
     let failing = of_current.len();
-    let old_failing = eligible()
+    let old_failing = situation
+        .eligible()
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
         .filter(|node| node.reason.is_some_and(|code| codes.contains(&code)))
         .count();
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
-    let available = eligible().filter(|node| node.updated_is_available).count();
+    let available = situation.eligible().filter(|node| node.updated_is_available).count();
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
     let raised: BTreeSet<&RaisedRequest> =
         of_current.iter().filter_map(|node| node.excess.as_ref()).flatten().collect();
@@ -30,7 +29,7 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
         // Pods of the older revision would run where these do not.
         () if for_itself.count() == 0 => SuspectKind::Revision,
         // A node whose pod is refused is not to blame for that.
-        () if available > failing && situation.creation_is_refused => return None,
+        () if available > failing && situation.creation_is_refused() => return None,
         () if available > failing => SuspectKind::Nodes,
         // A policy or a limit may be as new as the revision: only the API server can tell.
         () if is_refused && !another_is_admitted(situation) => return None,
@@ -45,7 +44,7 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
 pub(super) fn another_is_admitted(situation: &Situation<'_>) -> bool {
     let target = situation.revisions.target().map(|(target, _)| target.object.hash());
     let admits = |hash| situation.index.snapshot.would_admit(situation.daemon_set, hash);
-    target.and_then(admits) == Some(true) && is_accepted(situation.index, situation.daemon_set) == Some(false)
+    target.and_then(admits) == Some(true) && situation.is_accepted() == Some(false)
 }
 
 /// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node.
@@ -60,8 +59,7 @@ fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &
     // A node without any pod fails on the current revision: the API server refuses it.
     let is_on_current =
         |node: &&RolloutNode<'_>| !node.updated_is_available && (node.updated.is_some() || node.old.is_none());
-    let eligible = situation.nodes.iter().filter(|node| node.eligible);
-    eligible.filter(is_on_current).filter(fails)
+    situation.eligible().filter(is_on_current).filter(fails)
 }
 
 /// Returns the nodes that have no available pod although they are not to blame, by reason: whatever else the rollout
@@ -80,7 +78,7 @@ pub(super) fn not_by_their_node<'s>(
         Class::Revision | Class::Placement | Class::Admission | Class::Time => nodes_are_to_blame,
         Class::Surplus | Class::Unknown => false,
     };
-    let waiting = situation.nodes.iter().filter(|node| node.eligible && !node.updated_is_available);
+    let waiting = situation.eligible().filter(|node| !node.updated_is_available);
     let mut others: BTreeMap<ReasonCode, Vec<&str>> = BTreeMap::new();
     for node in waiting.filter(|node| !situation.is_passing(node)) {
         if let Some(code) = node.reason.filter(|code| !is_by_node(node, *code)) {

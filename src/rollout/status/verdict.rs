@@ -20,7 +20,7 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict
     if daemon_set.metadata.is_terminating() {
         return Verdict::Deleting;
     }
-    if !daemon_set.is_observed() || situation.index.awaits_revision(daemon_set) {
+    if !daemon_set.is_observed() || situation.awaits_revision() {
         return Verdict::NotObserved;
     }
     if !situation.is_known {
@@ -32,7 +32,7 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict
     if situation.stalled_since(step).is_some() {
         return Verdict::Blocked;
     }
-    let is_acting = situation.controller_silent_since.is_none() && step.acts(situation.creation_is_refused);
+    let is_acting = situation.controller_silent_since().is_none() && step.acts(situation.creation_is_refused());
     if is_acting || is_waiting_for_pods(situation, step) {
         return Verdict::Progressing;
     }
@@ -54,25 +54,24 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict
 /// Returns whether the rollout is over, although not every node has an available pod: no pod of an older revision remains, and
 /// either only nodes are at fault, or it began long ago.
 fn is_finished(situation: &Situation<'_>) -> bool {
-    if situation.controller_silent_since.is_some() || situation.nodes.iter().any(|node| node.old.is_some()) {
+    if situation.controller_silent_since().is_some() || situation.nodes.iter().any(|node| node.old.is_some()) {
         return false;
     }
     let began = situation.rolled_out_at();
     let is_long_ago = began.is_some_and(|began| seconds_between(began, situation.now()) >= FINISHED);
-    let is_down = |node: &RolloutNode<'_>| {
-        let ready = situation.index.node(node.name).and_then(|node| node.condition("Ready"));
-        ready.is_some_and(|ready| ready.status != "True")
-    };
     let is_at_fault = |node: &RolloutNode<'_>| match node.reason {
         // A finalizer or a container that does not end is the pod's.
-        Some(ReasonCode::StuckTerminating) => is_down(node),
+        Some(ReasonCode::StuckTerminating) => node.object.is_some() && !node.is_ready(),
         reason => reason.is_some_and(|code| code.class() == Class::Node),
     };
     is_long_ago || situation.nodes.iter().all(|node| !node.eligible || node.is_done || is_at_fault(node))
 }
 
 fn is_complete(situation: &Situation<'_>) -> bool {
-    situation.nodes.iter().all(|node| if node.eligible { node.is_done } else { !node.exists || node.old.is_none() })
+    situation
+        .nodes
+        .iter()
+        .all(|node| if node.eligible { node.is_done } else { node.object.is_none() || node.old.is_none() })
 }
 
 /// Returns whether a pod is about to become available, or a node to stop counting against the budget.

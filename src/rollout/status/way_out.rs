@@ -7,8 +7,8 @@ use super::next_step::NextStep;
 use super::simulation;
 use super::situation::{RolloutNode, Situation};
 use super::suspect::{another_is_admitted, failing, not_by_their_node};
-use crate::coverage::revisions::{Revisions, name_of};
-use crate::coverage::{is_accepted, retry};
+use crate::coverage::retry;
+use crate::facts::revisions::{Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -38,7 +38,7 @@ pub(super) fn way_out(
     let hold = Hold::of(situation.daemon_set);
     let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty();
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
-        && situation.controller_silent_since.is_none();
+        && situation.controller_silent_since().is_none();
     let fixes = match verdict {
         Verdict::Deleting | Verdict::NotObserved | Verdict::Unknown => Vec::new(),
         // Whoever looks may not know of the hold, whether anything is stuck or not.
@@ -49,7 +49,7 @@ pub(super) fn way_out(
         }
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
-        _ if situation.creation_is_refused && is_accepted(situation.index, situation.daemon_set) == Some(true) => {
+        _ if situation.creation_is_refused() && situation.is_accepted() == Some(true) => {
             vec![retry_now(situation)]
         }
         _ if revision_fails => vec![undo(situation, revisions, true), resume_afterwards(situation)],
@@ -167,7 +167,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             vec![fix("to restore the update strategy", Subcommand::Resume)]
         }
         true => {
-            let eligible = || situation.nodes.iter().filter(|node| node.eligible);
+            let eligible = || situation.eligible();
             let old = eligible().filter(|node| node.old.is_some()).count();
             let updates = hold.partition.is_some_and(|partition| old > kept(partition, eligible().count()));
             let mut fixes = continuation(&name, hold, updates);
@@ -207,7 +207,7 @@ fn set_fields(
     stays: impl Fn(&RolloutNode<'_>) -> bool,
     mut advice: String,
 ) -> Option<Fix> {
-    let current = situation.current.filter(|_| !situation.creation_is_refused)?;
+    let current = situation.current.filter(|_| !situation.creation_is_refused())?;
     let daemon_set = situation.daemon_set;
     let request = set::Request { fields, delete_surge_pods: true, force: false };
     let Planned { plan, report } = set::plan(revisions, &request, situation.index.snapshot).ok()?;
@@ -275,7 +275,7 @@ fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bo
     let (target, template) = revisions.target()?;
     let is_admitted = situation.index.snapshot.would_admit(daemon_set, target.object.hash());
     // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not.
-    let helps = match situation.creation_is_refused {
+    let helps = match situation.creation_is_refused() {
         true => another_is_admitted(situation) || (revision_fails && is_admitted != Some(false)),
         false => !failing(situation).is_empty(),
     };
@@ -313,6 +313,6 @@ fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet 
 
 /// Returns whether the rollout of the same revision continues with a changed strategy.
 fn continues(situation: &Situation<'_>, changed: &DaemonSet) -> bool {
-    let Some(current) = situation.current.filter(|_| !situation.creation_is_refused) else { return false };
+    let Some(current) = situation.current.filter(|_| !situation.creation_is_refused()) else { return false };
     simulation::continues(situation, changed, current.hash(), |_| true)
 }

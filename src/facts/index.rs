@@ -2,23 +2,21 @@
 //!
 //! Each index is built in one pass, so that an analysis stays linear in the size of the snapshot.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 
 use super::revisions::Revisions;
 use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::scheduling::daemon_pods::{self, NodePods};
-use crate::scheduling::should_run::DaemonPod;
+use crate::scheduling::daemon_pods;
 
 /// A snapshot with its indices.
 pub struct Index<'a> {
@@ -31,7 +29,6 @@ pub struct Index<'a> {
     orphans: HashMap<&'a str, Vec<&'a Pod>>,
     /// By namespace.
     controller_revisions: HashMap<&'a str, Vec<&'a ControllerRevision>>,
-    revisions: RefCell<HashMap<*const DaemonSet, Rc<Revisions<'a>>>>,
     bound: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
     nominated: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
     events: OnceCell<HashMap<ObjectKey<'a>, Vec<&'a Event>>>,
@@ -39,15 +36,6 @@ pub struct Index<'a> {
 
 /// Kind, namespace and name.
 type ObjectKey<'a> = (&'a str, &'a str, &'a str);
-
-/// The pods of one DaemonSet, by target node, in the controller's order.
-#[derive(Debug, Default)]
-pub struct DaemonSetPods<'a> {
-    /// The number of the node in [`Index::nodes`], and the pod; sorted by number.
-    on_nodes: Vec<(usize, &'a Pod)>,
-    /// Pods on nodes that are not in the snapshot, by the node's name.
-    pub elsewhere: BTreeMap<&'a str, Vec<&'a Pod>>,
-}
 
 fn sorted<'a>(daemon_sets: impl Iterator<Item = &'a DaemonSet>) -> Vec<&'a DaemonSet> {
     let mut daemon_sets: Vec<&DaemonSet> = daemon_sets.collect();
@@ -83,8 +71,7 @@ impl<'a> Index<'a> {
             controller_revisions.entry(&revision.metadata.namespace).or_default().push(revision);
         }
         let (bound, nominated, events) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        let revisions = RefCell::default();
-        Index { snapshot, nodes, numbers, owned, orphans, controller_revisions, revisions, bound, nominated, events }
+        Index { snapshot, nodes, numbers, owned, orphans, controller_revisions, bound, nominated, events }
     }
 
     /// Returns the DaemonSets, by namespace and name.
@@ -99,7 +86,12 @@ impl<'a> Index<'a> {
 
     /// Returns the node of that name.
     pub fn node(&self, name: &str) -> Option<&'a Node> {
-        self.numbers.get(name).map(|number| self.nodes[*number])
+        self.number(name).map(|number| self.nodes[number])
+    }
+
+    /// Returns the number of the node of that name in [`Index::nodes`].
+    pub(super) fn number(&self, name: &str) -> Option<usize> {
+        self.numbers.get(name).copied()
     }
 
     /// Returns the pods that a DaemonSet controls, and those that it may adopt.
@@ -109,68 +101,17 @@ impl<'a> Index<'a> {
         owned.into_iter().chain(orphans).flatten().copied()
     }
 
-    /// Returns the pods that the controller counts as a DaemonSet's, by target node.
-    pub fn pods_of(&self, daemon_set: &DaemonSet) -> DaemonSetPods<'a> {
-        let mut pods = DaemonSetPods::default();
-        for pod in self.possible_pods_of(daemon_set) {
-            if !daemon_pods::is_counted(daemon_set, pod) {
-                continue;
-            }
-            let Some(target) = daemon_pods::target_node(pod) else { continue };
-            match self.numbers.get(target) {
-                Some(number) => pods.on_nodes.push((*number, pod)),
-                None => pods.elsewhere.entry(target).or_default().push(pod),
-            }
-        }
-        pods.on_nodes
-            .sort_by(|(a, a_pod), (b, b_pod)| a.cmp(b).then_with(|| daemon_pods::controller_order(a_pod, b_pod)));
-        for pods in pods.elsewhere.values_mut() {
-            pods.sort_by(|a, b| daemon_pods::controller_order(a, b));
-        }
-        pods
+    /// Returns the pods that the controller counts as a DaemonSet's, with the nodes that they are bound to or meant for.
+    pub fn pods_of(&self, daemon_set: &DaemonSet) -> impl Iterator<Item = (&'a str, &'a Pod)> {
+        let counted = self.possible_pods_of(daemon_set).filter(|pod| daemon_pods::is_counted(daemon_set, pod));
+        counted.filter_map(|pod| Some((daemon_pods::target_node(pod)?, pod)))
     }
 
-    /// Returns every node with the pods that the controller counts as a DaemonSet's, as the rules of a rolling update take
-    /// them: the nodes of the snapshot, and those that do not exist but have pods.
-    pub fn nodes_with_pods(&self, daemon_set: &DaemonSet) -> Vec<NodePods<'a>> {
-        let (pods, daemon_pod) = (self.pods_of(daemon_set), DaemonPod::new(&daemon_set.spec.template));
-        let mut cursor = pods.cursor();
-        let selector = match &daemon_set.spec.update_strategy {
-            UpdateStrategy::RollingUpdate(rolling) => rolling.selector.as_ref(),
-            UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => None,
-        };
-        let existing = self.nodes.iter().enumerate().map(|(number, node)| NodePods {
-            node: &node.metadata.name,
-            decision: Some(daemon_pod.decide(node)),
-            pods: cursor.pods_on(number).iter().map(|(_, pod)| *pod).collect(),
-            selected: selector.is_none_or(|selector| selector.matches(&node.metadata.labels)),
-        });
-        let mut nodes: Vec<NodePods<'a>> = existing.collect();
-        let elsewhere = pods.elsewhere.into_iter();
-        nodes.extend(elsewhere.map(|(node, pods)| NodePods { node, decision: None, pods, selected: false }));
-        nodes
-    }
-
-    /// Returns the revisions of a DaemonSet, which are found once.
-    pub fn revisions(&self, daemon_set: &'a DaemonSet) -> Rc<Revisions<'a>> {
-        let find = || {
-            let in_namespace = self.controller_revisions.get(daemon_set.metadata.namespace.as_str());
-            let in_namespace = in_namespace.into_iter().flatten().copied();
-            Rc::new(Revisions::among(daemon_set, in_namespace, self.possible_pods_of(daemon_set), self.now()))
-        };
-        Rc::clone(self.revisions.borrow_mut().entry(std::ptr::from_ref(daemon_set)).or_insert_with(find))
-    }
-
-    /// Returns the revision of the DaemonSet's live template; `None` if the controller has not created it yet.
-    pub fn current_revision(&self, daemon_set: &'a DaemonSet) -> Option<&'a ControllerRevision> {
-        self.revisions(daemon_set).current().map(|revision| revision.object)
-    }
-
-    /// Returns whether the controller has observed a template whose revision is not among those that were read.
-    pub fn awaits_revision(&self, daemon_set: &'a DaemonSet) -> bool {
-        let revisions = self.revisions(daemon_set);
-        let is_known = self.knows(Kind::ControllerRevisions, &daemon_set.metadata.namespace);
-        daemon_set.is_observed() && !revisions.all.is_empty() && is_known && revisions.current().is_none()
+    /// Finds the revisions of a DaemonSet.
+    pub(super) fn revisions(&self, daemon_set: &'a DaemonSet) -> Revisions<'a> {
+        let in_namespace = self.controller_revisions.get(daemon_set.metadata.namespace.as_str());
+        let in_namespace = in_namespace.into_iter().flatten().copied();
+        Revisions::among(daemon_set, in_namespace, self.possible_pods_of(daemon_set), self.now())
     }
 
     /// Returns the pods that are bound to a node, ended ones among them.
@@ -228,40 +169,12 @@ impl<'a> Index<'a> {
     }
 }
 
-impl<'a> DaemonSetPods<'a> {
-    /// Walks the pods node by node; the nodes are to be asked for in the order of [`Index::nodes`].
-    pub fn cursor(&self) -> Cursor<'_, 'a> {
-        Cursor { rest: &self.on_nodes }
-    }
-
-    /// Returns all pods, those on nodes of the snapshot first.
-    pub fn iter(&self) -> impl Iterator<Item = &'a Pod> {
-        self.on_nodes.iter().map(|(_, pod)| *pod).chain(self.elsewhere.values().flatten().copied())
-    }
-}
-
-/// A walk over a DaemonSet's pods in the order of the nodes.
-pub struct Cursor<'p, 'a> {
-    rest: &'p [(usize, &'a Pod)],
-}
-
-impl<'p, 'a> Cursor<'p, 'a> {
-    /// Returns the pods of the node of that number; numbers are to rise from call to call.
-    pub fn pods_on(&mut self, number: usize) -> &'p [(usize, &'a Pod)] {
-        let start = self.rest.iter().take_while(|(other, _)| *other < number).count();
-        let pods = &self.rest[start..];
-        let length = pods.iter().take_while(|(other, _)| *other == number).count();
-        self.rest = &pods[length..];
-        &pods[..length]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::Index;
-    use crate::coverage::test_support::world;
+    use crate::facts::test_support::world;
 
     #[test]
     fn events_about_a_former_object_of_the_same_name_are_left_out() {

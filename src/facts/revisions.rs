@@ -182,7 +182,7 @@ impl<'a> Revisions<'a> {
     }
 
     /// Returns the revision whose pods are available on most nodes, other than one that fails.
-    pub(super) fn works_besides(&self, failing: &Revision<'a>) -> Option<(&Revision<'a>, &Template)> {
+    pub(crate) fn works_besides(&self, failing: &Revision<'a>) -> Option<(&Revision<'a>, &Template)> {
         match failing.is_current {
             true => self.proven(),
             false => most_available(self.readable().filter(|(revision, _)| revision.object != failing.object)),
@@ -288,7 +288,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::Revisions;
-    use crate::coverage::test_support::{at, world};
+    use crate::facts::test_support::{at, world};
     use crate::model::controller_revision::ControllerRevision;
 
     #[test]

@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kubectl_ds::cluster::Query;
-use kubectl_ds::cluster::live::{ConnectOptions, connect};
+use kubectl_ds::cluster::live::connect;
+use kubectl_ds::connection::ConnectOptions;
 use serde_json::{Value, json};
 use support::control_plane::{ControlPlane, Options, USERS};
 

@@ -19,6 +19,8 @@
 pub mod cluster;
 #[cfg(feature = "live")]
 pub mod commands;
+#[cfg(feature = "live")]
+pub mod connection;
 pub mod coverage;
 pub mod difference;
 pub mod encode;

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use kubectl_ds::cluster::Query;
-use kubectl_ds::cluster::live::{ConnectOptions, names_in_kubeconfig};
+use kubectl_ds::connection::{ConnectOptions, names_in_kubeconfig};
 use kubectl_ds::encode::sanitize::is_unsafe;
 use kubectl_ds::interrupt::Interrupt;
 use kubectl_ds::io::Io;

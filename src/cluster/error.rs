@@ -1,6 +1,10 @@
 //! Errors of reading and writing a cluster, and of reading a dump or a manifest.
 
-use crate::error::{CommandError, Exit};
+#[cfg(feature = "live")]
+use crate::connection::error::{ConnectionError, Failure};
+use crate::error::CommandError;
+#[cfg(feature = "live")]
+use crate::error::Exit;
 
 /// Why a request to a cluster, or reading a dump, failed. Messages are those of kubectl where kubectl has one.
 ///
@@ -52,36 +56,10 @@ pub enum ClusterError {
         /// The API's sentence for it.
         message: String,
     },
-    /// The server did not answer in time; the message is whole.
-    #[error("{message}")]
-    TimedOut {
-        /// A sentence: which server, and how long it was waited for.
-        message: String,
-    },
-    /// The server could not be reached, or the connection was lost; the message is whole.
-    #[error("{message}")]
-    Connection {
-        /// A sentence: which server, and what happened.
-        message: String,
-        /// What to do next.
-        hints: Vec<String>,
-    },
-    /// The kubeconfig or a flag about the connection is invalid.
-    #[error("{message}")]
-    Config {
-        /// A fragment: which file or flag, and what is wrong with it.
-        message: String,
-        /// What to do next.
-        hints: Vec<String>,
-    },
-    /// The credentials could not be had, for example since a credential plugin failed.
-    #[error("{message}")]
-    Credentials {
-        /// A fragment: which plugin or file, and what happened.
-        message: String,
-        /// What to do next.
-        hints: Vec<String>,
-    },
+    /// The server could not be reached or authenticated to, or the connection was lost.
+    #[cfg(feature = "live")]
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
     /// The server's answer is not what the API promises.
     #[error("cannot read the server's answer to {request}: {problem}")]
     Answer {
@@ -107,30 +85,16 @@ pub enum ClusterError {
 pub const DISRUPTION_BUDGET: &str = "DisruptionBudget";
 
 impl ClusterError {
-    /// Makes an error about the kubeconfig or a flag.
-    pub fn config(message: impl Into<String>) -> Self {
-        ClusterError::Config { message: message.into(), hints: Vec::new() }
-    }
-
     /// Makes an error about a dump or manifest.
     pub fn file(path: impl Into<String>, problem: impl Into<String>) -> Self {
         ClusterError::File { path: path.into(), problem: problem.into(), hints: Vec::new() }
     }
 
-    /// Adds what to do next, where the error can carry it.
+    /// Adds what to do next, if the error is about a dump or manifest.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        match &mut self {
-            ClusterError::Connection { hints, .. }
-            | ClusterError::Config { hints, .. }
-            | ClusterError::Credentials { hints, .. }
-            | ClusterError::File { hints, .. } => hints.push(hint.into()),
-            ClusterError::NotFound { .. }
-            | ClusterError::Api { .. }
-            | ClusterError::NotFromApi { .. }
-            | ClusterError::Unauthorized { .. }
-            | ClusterError::TimedOut { .. }
-            | ClusterError::Answer { .. } => {}
+        if let ClusterError::File { hints, .. } = &mut self {
+            hints.push(hint.into());
         }
         self
     }
@@ -159,14 +123,14 @@ impl ClusterError {
 
     /// Tells whether a change that failed in this way may have been applied.
     pub fn outcome_unknown(&self) -> bool {
-        matches!(
-            self,
-            ClusterError::Connection { .. }
-                | ClusterError::TimedOut { .. }
-                | ClusterError::Answer { .. }
-                | ClusterError::NotFromApi { .. }
-                | ClusterError::Api { code: 408 | 500..=599, .. }
-        )
+        match self {
+            #[cfg(feature = "live")]
+            ClusterError::Connection(error) => error.is_about_the_server(),
+            ClusterError::Answer { .. }
+            | ClusterError::NotFromApi { .. }
+            | ClusterError::Api { code: 408 | 500..=599, .. } => true,
+            _ => false,
+        }
     }
 
     /// Tells whether a request was refused before it came to the API server, as far as is known, and is not on its way.
@@ -181,13 +145,12 @@ impl ClusterError {
 
     /// Tells whether the message is printed as it is, without `error: ` before it.
     pub fn stands_alone(&self) -> bool {
-        matches!(
-            self,
-            ClusterError::NotFound { .. }
-                | ClusterError::Api { .. }
-                | ClusterError::Connection { .. }
-                | ClusterError::TimedOut { .. }
-        )
+        match self {
+            #[cfg(feature = "live")]
+            ClusterError::Connection(error) => error.is_about_the_server(),
+            ClusterError::NotFound { .. } | ClusterError::Api { .. } => true,
+            _ => false,
+        }
     }
 
     /// Returns what to do next, a sentence each.
@@ -211,9 +174,6 @@ impl ClusterError {
             ClusterError::Unauthorized { .. } | ClusterError::NotFromApi { code: 401, .. } => {
                 vec!["the credentials are missing, wrong or expired; log in again, or choose others with --context or --user".to_owned()]
             }
-            ClusterError::TimedOut { .. } => {
-                vec!["check that the server can be reached from here, or increase --request-timeout".to_owned()]
-            }
             ClusterError::Api { code: 403, .. } => {
                 vec!["ask your cluster administrator for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
             }
@@ -228,10 +188,9 @@ impl ClusterError {
                         .to_owned(),
                 ]
             }
-            ClusterError::Connection { hints, .. }
-            | ClusterError::Config { hints, .. }
-            | ClusterError::Credentials { hints, .. }
-            | ClusterError::File { hints, .. } => hints.clone(),
+            #[cfg(feature = "live")]
+            ClusterError::Connection(error) => error.hints().to_vec(),
+            ClusterError::File { hints, .. } => hints.clone(),
         }
     }
 }
@@ -243,7 +202,11 @@ fn in_parentheses(reason: &str) -> String {
 impl From<ClusterError> for CommandError {
     fn from(error: ClusterError) -> Self {
         let message = CommandError::new(error.to_string());
-        let exit = if matches!(error, ClusterError::TimedOut { .. }) { Exit::TimedOut } else { message.exit };
+        let exit = match &error {
+            #[cfg(feature = "live")]
+            ClusterError::Connection(error) if error.failure == Failure::TimedOut => Exit::TimedOut,
+            _ => message.exit,
+        };
         let stands_alone = error.stands_alone();
         error.hints().into_iter().fold(CommandError { exit, stands_alone, ..message }, CommandError::hint)
     }

@@ -120,21 +120,6 @@ impl<R: Read> Read for Utf16<R> {
     }
 }
 
-/// Decodes a text in UTF-8, or in UTF-16 with a byte order mark.
-///
-/// # Errors
-///
-/// Fails if it is in neither.
-#[cfg(feature = "live")]
-pub(super) fn decode(bytes: &[u8]) -> io::Result<String> {
-    let mut text = String::new();
-    match is_utf16(bytes) {
-        true => Utf16::new(bytes).read_to_string(&mut text)?,
-        false => (&mut &*bytes).read_to_string(&mut text)?,
-    };
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;

@@ -46,22 +46,6 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
     documents
 }
 
-/// Returns the first document of a text, which holds nothing if two markers follow each other.
-#[cfg(feature = "live")]
-fn first_document(text: &str) -> Document<'_> {
-    let (mut is_begun, mut position) = (false, 0);
-    for line in text.split_inclusive('\n') {
-        let content = line.trim();
-        let marks = |marker: &str| line.strip_prefix(marker).is_some_and(|rest| rest.trim_start().len() < rest.len());
-        if is_begun && (marks("---") || content == "---" || (content == "..." && line.starts_with('.'))) {
-            break;
-        }
-        is_begun |= !(content.is_empty() || content.starts_with(['#', '%']));
-        position += line.len();
-    }
-    Document { text: &text[..position], lines_before: 0 }
-}
-
 /// How much a document may unfold to.
 #[derive(Debug)]
 struct Allowance {
@@ -125,17 +109,6 @@ fn describe(error: &Error, document: Document<'_>) -> String {
         snippets: SnippetMode::Off,
         line_offset: document.lines_before as u64,
     })
-}
-
-/// Describes an error without any text of the document, which may be a secret.
-#[cfg(feature = "live")]
-fn describe_place(error: &Error, document: Document<'_>) -> String {
-    match (error.without_snippet(), error.location()) {
-        // What the parser says of the syntax quotes nothing.
-        (Error::ExternalMessage { .. }, _) => describe(error, document),
-        (_, Some(location)) => format!("invalid YAML at line {}, column {}", location.line(), location.column()),
-        (_, None) => "invalid YAML".to_owned(),
-    }
 }
 
 fn is_bomb(error: &Error) -> bool {
@@ -252,21 +225,6 @@ pub(super) fn value_with_duplicate_keys(document: Document<'_>) -> Result<Value,
 fn deserialize(deserializer: serde_saphyr::Deserializer<'_, '_>, allowance: &Allowance) -> Result<Value, Error> {
     let value = ValueSeed(allowance).deserialize(deserializer)?;
     if allowance.is_spent() { Err(Error::custom("the allowance is spent")) } else { Ok(value) }
-}
-
-/// Reads the first document of a file with credentials as `sigs.k8s.io/yaml` does: of two values of a key the last
-/// counts, and other documents are ignored.
-///
-/// # Errors
-///
-/// Fails with a fragment that names the line, and has no text of the file.
-#[cfg(feature = "live")]
-pub fn first_value(text: &str) -> Result<Value, String> {
-    let document = first_document(text);
-    if documents(document.text).is_empty() {
-        return Ok(Value::Null);
-    }
-    read(document, DuplicateKeyPolicy::LastWins, describe_place, deserialize)
 }
 
 #[cfg(test)]

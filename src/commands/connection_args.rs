@@ -6,7 +6,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 
 use super::parse::parse_duration;
-use crate::cluster::live::ConnectOptions;
+use crate::connection::ConnectOptions;
 use crate::io::Io;
 use crate::report::fix::Command;
 

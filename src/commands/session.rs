@@ -17,8 +17,10 @@ use super::connection_args::ConnectionArgs;
 use super::parse::parse_selector;
 use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
-use crate::cluster::live::{self, ConnectOptions, Watch};
+use crate::cluster::live::{self, Watch};
 use crate::cluster::{Query, Source};
+use crate::connection::ConnectOptions;
+use crate::connection::error::ConnectionError;
 use crate::coverage::filter::Filter;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
@@ -372,7 +374,7 @@ impl Session {
         let Source::Live(live) = &self.source else { return Ok(None) };
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(50);
-        let mut last = Err(ClusterError::TimedOut { message: "the server did not answer in time".to_owned() });
+        let mut last = Err(ConnectionError::timed_out("the server did not answer in time").into());
         loop {
             match timeout_at(end, live.read(query)).await {
                 Ok(Ok(snapshot)) => match find(&snapshot) {

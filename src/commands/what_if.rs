@@ -216,10 +216,10 @@ async fn dry_run(
     let Source::Live(live) = &session.source else { return Ok(None) };
     match live.preview(manifest, before, how).await {
         Ok(object) => Ok(Some(manifest.daemon_set(object)?)),
-        Err(error) if cannot_dry_run(&error) => {
+        Err(error) if cannot_dry_run(&error, manifest.namespace()) => {
             let namespace = manifest.namespace();
             let is_new = manifests.other("Namespace", "", namespace).is_some();
-            if !(is_new && matches!(error, ClusterError::Api { code: 404, .. })) {
+            if !(is_new && error.is_absence_of("namespaces", namespace)) {
                 let error = sanitize(&error.to_string());
                 writeln!(
                     io.err,
@@ -240,12 +240,12 @@ async fn dry_run(
 
 /// Tells whether the server did not get to the manifest itself: the user may not change DaemonSets, the namespace does
 /// not exist yet, or a webhook has side effects. What admission refuses is an answer.
-fn cannot_dry_run(error: &ClusterError) -> bool {
+fn cannot_dry_run(error: &ClusterError, namespace: &str) -> bool {
     let ClusterError::Api { code, message, .. } = error else { return false };
     match code {
         // `forbiddenMessage`, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.36.
         403 => ["update", "patch", "create"].iter().any(|verb| message.contains(&format!(" cannot {verb} resource "))),
-        404 => true,
+        404 => error.is_absence_of("namespaces", namespace),
         // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.36.
         400 => message.contains("does not support dry run"),
         _ => false,

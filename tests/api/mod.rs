@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kubectl_ds::cluster::error::ClusterError;
-use kubectl_ds::cluster::live::{ConnectOptions, Live, connect};
+use kubectl_ds::cluster::live::{Live, connect};
 use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
+use kubectl_ds::connection::ConnectOptions;
 use kubectl_ds::model::event::Event;
 use kubectl_ds::model::snapshot::{GapCause, Kind, PodsComplete, Snapshot};
 use serde::de::DeserializeOwned;

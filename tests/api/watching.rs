@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kubectl_ds::cluster::Query;
-use kubectl_ds::cluster::live::{ConnectOptions, Live, Watch, connect};
+use kubectl_ds::cluster::live::{Live, Watch, connect};
+use kubectl_ds::connection::ConnectOptions;
 use kubectl_ds::model::snapshot::Snapshot;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};

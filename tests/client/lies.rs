@@ -249,3 +249,32 @@ fn a_page_that_is_not_found_once_does_not_end_a_run() {
     assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
     assert!(!ended.err.contains("was deleted") && !cluster.is_suspended(), "{}", ended.err);
 }
+
+/// A webhook may use the API's reason, and a proxy its status: neither is about the object.
+#[test]
+fn a_status_that_names_no_object_makes_nothing_missing_in_a_preview() {
+    let manifest = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "other"}, "spec": {
+        "selector": {"matchLabels": {"app": "other"}},
+        "template": {"metadata": {"labels": {"app": "other"}}, "spec": {
+            "containers": [{"name": "one", "image": "one"}],
+            "volumes": [{"name": "settings", "configMap": {"name": "settings"}}],
+        }},
+    }});
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("other.json");
+    std::fs::write(&path, manifest.to_string()).unwrap();
+    for (denied, code, expected) in [
+        ("/configmaps/settings", 0, "whether configmap settings exists is not known: no such rule"),
+        ("/daemonsets", 1, "Error from server (NotFound): no such rule"),
+    ] {
+        let cluster = Cluster::new();
+        let server = Server::start(move |asked| {
+            let is_denied = asked.path().ends_with(denied) && (asked.method == "POST" || denied != "/daemonsets");
+            if is_denied { refusal(404, "NotFound", "no such rule") } else { cluster.answer(asked) }
+        });
+        let ended = run(&server, &["coverage", "-f", path.to_str().unwrap()]);
+        let shown = format!("{}{}", ended.out, ended.err);
+        assert!(shown.contains(expected), "{denied}: {shown}");
+        assert_eq!(ended.code, Some(code), "{denied}: {shown}");
+    }
+}

@@ -23,7 +23,8 @@ use std::sync::Arc;
 
 use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::error::ClusterError;
-use kubectl_ds::cluster::live::{ConnectOptions, Live, connect};
+use kubectl_ds::cluster::live::{Live, connect};
+use kubectl_ds::connection::ConnectOptions;
 use kubectl_ds::error::CommandError;
 use kubectl_ds::model::metadata::{ObjectMeta, OwnerReference};
 use kubectl_ds::model::node::Node;

@@ -190,9 +190,13 @@ fn rows() -> Vec<Row> {
         same("authority data beside a missing authority file", |_, setup| {
             setup.cluster("certificate-authority", "/no/such").cluster("certificate-authority-data", "QQ==")
         }),
-        same("a server certificate as its own authority", |_, setup| {
-            setup.cluster("certificate-authority", fixture("server.crt"))
-        }),
+        differs(
+            "a server certificate as its own authority",
+            |_, setup| setup.cluster("certificate-authority", fixture("server.crt")),
+            "works",
+            "fails",
+            "the TLS library trusts authorities, not servers",
+        ),
         same("another `tls-server-name`", |_, setup| setup.cluster("tls-server-name", "elsewhere.test")),
         same("`--tls-server-name`", |_, setup| setup.flags(&["--tls-server-name", "api.test"])),
         same("user and password in the server's address", |place, setup| {
@@ -348,30 +352,58 @@ fn rows() -> Vec<Row> {
             let server = format!("https://{}", place.server.address);
             setup.written(|_| Vec::new()).flags(&["--server", &server, "--token=t", "--insecure-skip-tls-verify"])
         }),
-        same("two values of a key in a kubeconfig", |_, setup| {
-            setup.written(|text| text.replace(r#""token":"#, r#""token":"first","token":"#).into_bytes())
-        }),
-        same("two values of a list in a kubeconfig", |_, setup| {
-            setup.written(|text| {
-                text.replacen('{', r#"{"current-context":"no","users":[{"name":"person"}],"#, 1).into_bytes()
-            })
-        }),
+        differs(
+            "two values of a key in a kubeconfig",
+            |_, setup| setup.written(|text| text.replace(r#""token":"#, r#""token":"first","token":"#).into_bytes()),
+            "uses the last one",
+            "refuses",
+            "kube reads the files, and the case is rare",
+        ),
+        differs(
+            "two values of a list in a kubeconfig",
+            |_, setup| {
+                setup.written(|text| {
+                    text.replacen('{', r#"{"current-context":"no","users":[{"name":"person"}],"#, 1).into_bytes()
+                })
+            },
+            "uses the last one",
+            "refuses",
+            "kube reads the files, and the case is rare",
+        ),
         same("a kubeconfig of two documents", |_, setup| {
             setup.written(|text| format!("# One\n---\n{text}\n---\n{}\n", text.replace("mine", "other")).into_bytes())
         }),
-        same("a kubeconfig whose second document is broken", |_, setup| {
-            setup.written(|text| format!("{text}\n--- # Two\n{{[\n").into_bytes())
-        }),
-        same("a kubeconfig whose first document is empty", |_, setup| {
-            setup.written(|text| format!("---\n# One\n---\n{text}\n").into_bytes()).flags(&["--context=here"])
-        }),
+        differs(
+            "a kubeconfig whose second document is broken",
+            |_, setup| setup.written(|text| format!("{text}\n--- # Two\n{{[\n").into_bytes()),
+            "reads the first document",
+            "refuses",
+            "kube reads the files, and the case is rare",
+        ),
+        differs(
+            "a kubeconfig whose first document is empty",
+            |_, setup| {
+                setup.written(|text| format!("---\n# One\n---\n{text}\n").into_bytes()).flags(&["--context=here"])
+            },
+            "fails",
+            "reads the other documents, too",
+            "kube reads the files, and the case is rare",
+        ),
         same("a kubeconfig that ends before the end of its file", |_, setup| {
             setup.written(|text| format!("{text}\n...\nnot: read\n").into_bytes())
         }),
         same("a broken kubeconfig", |_, setup| setup.written(|text| text.replacen("{", "{[", 1).into_bytes())),
-        same("two clusters of one name", |_, setup| setup.add("clusters", json!({"name": "mock", "cluster": {}}))),
-        same("odd entries that are not used", |_, setup| {
-            setup
+        differs(
+            "two clusters of one name",
+            |_, setup| setup.add("clusters", json!({"name": "mock", "cluster": {}})),
+            "fails",
+            "uses the first one",
+            "kube reads the files, and the case is rare",
+        ),
+        differs(
+            "odd entries that are not used",
+            |_, setup| {
+                setup
                 .add("contexts", json!({"name": "odd", "context": {}}))
                 .add("users", json!({"user": {}}))
                 .add(
@@ -379,16 +411,24 @@ fn rows() -> Vec<Row> {
                     json!({"name": "odd", "user": {"exec": {"command": "x", "env": [{"name": "A", "value": null}]}}}),
                 )
                 .add("clusters", json!({"name": "odd", "cluster": {"extensions": [{"name": "e"}]}}))
-        }),
+            },
+            "ignores them",
+            "refuses contexts without a cluster, entries without a name and environment variables without a value",
+            "kube reads the files, and the case is rare",
+        ),
         same("a context that does not exist", |_, setup| setup.flags(&["--context", "other"])),
         same("a user that does not exist", |_, setup| setup.flags(&["--user", "other"])),
         same("a context whose user does not exist", |_, setup| setup.context("user", "other").flags(&["--token=t"])),
         same("a server with a path", |place, setup| {
             setup.cluster("server", format!("https://{}/k8s/clusters/c-1/", place.server.address))
         }),
-        same("a server that redirects", |place, setup| {
-            setup.cluster("server", format!("https://{}/redirecting", place.server.address))
-        }),
+        differs(
+            "a server that redirects",
+            |place, setup| setup.cluster("server", format!("https://{}/redirecting", place.server.address)),
+            "follows up to ten redirects",
+            "fails",
+            "API servers do not redirect, and credentials are for one server",
+        ),
         same("an invalid `--request-timeout`", |_, setup| setup.flags(&["--request-timeout", "soon"])),
         same("a flag without an effect here", |_, setup| setup.flags(&["-v=0"])),
         same("`--warnings-as-errors` with a warning", |place, setup| {
@@ -586,7 +626,44 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "refuses",
         "the request would fail, or be made as another user",
     ),
-    ("a redirect to another server", "sends the credentials there", "refuses", "credentials are for one server"),
+    (
+        "an entry of a kubeconfig that has data both in itself and in a file",
+        "fails",
+        "uses the data in the entry",
+        "kube reads the entry, and the case is rare",
+    ),
+    (
+        "`.example.com` in `NO_PROXY`, and the server `example.com`",
+        "uses the proxy",
+        "connects directly",
+        "the HTTP library matches as curl does",
+    ),
+    (
+        "a port in `NO_PROXY`",
+        "compares it with the server's",
+        "ignores the entry",
+        "the HTTP library matches as curl does",
+    ),
+    ("`HTTP_PROXY` in a CGI environment", "fails", "uses the proxy", "kubectl-ds is no CGI program"),
+    ("`socks5h://` in `proxy-url`", "fails", "works as `socks5://`", "the proxy resolves names either way"),
+    (
+        "`POD_NAMESPACE`, in a pod without a kubeconfig",
+        "uses it as the namespace",
+        "uses the namespace of the service account",
+        "kube reads the environment of a pod",
+    ),
+    (
+        "an unreadable certificate authority of the service account, in a pod without a kubeconfig",
+        "trusts the system's authorities",
+        "refuses",
+        "kube reads the environment of a pod",
+    ),
+    (
+        "a certificate authority's file with a certificate that cannot be parsed beside others",
+        "skips it",
+        "fails",
+        "kube reads the file",
+    ),
     (
         "a token that the server rejects, of a credential plugin or a file",
         "fails, and renews the token for the next request",
@@ -614,16 +691,16 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
     (
         "a server or client key on the curve P-521",
         "works",
-        "fails with a hint",
+        "fails; for a client key with a hint",
         "the TLS library does not support it; the one that does adds 30 ms to each run",
     ),
     (
         "a server certificate with an RSA key of less than 2048 bits",
         "works",
-        "fails with a hint",
+        "fails",
         "the TLS library does not accept it, since such keys can be broken",
     ),
-    ("a server certificate of X.509 version 1", "works", "fails with a hint", "the TLS library does not support it"),
+    ("a server certificate of X.509 version 1", "works", "fails", "the TLS library does not support it"),
     (
         "an `http://` server through an HTTP proxy",
         "sends absolute-form requests",

@@ -13,9 +13,10 @@ use tokio::time::{Instant, sleep};
 use super::list::{self, Item, List, Listed};
 use super::progress::Tally;
 use super::reader::is_forbidden;
-use super::transport::Transport;
+use super::request::Transport;
 use super::watch_event::{Event, Events};
 use crate::cluster::error::ClusterError;
+use crate::connection::error::ConnectionError;
 use crate::model::metadata::ObjectMeta;
 
 /// How long in seconds the server keeps a watch open.
@@ -237,7 +238,7 @@ impl<'a, K> Follower<'a, K> {
             // A proxy that ends each watch at once hides what happens.
             Ok(None) if self.pause > FIRST_PAUSE => {
                 let problem = "the watch ended as soon as it began".to_owned();
-                return self.fail(version, ClusterError::Connection { message: problem, hints: Vec::new() });
+                return self.fail(version, ConnectionError::lost(problem).into());
             }
             Ok(None) => {
                 self.back_off(Some(version));

@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 
 use super::progress::Tally;
 use super::protobuf::{self, TypeMeta};
-use super::response::Response;
-use super::transport::{JSON, PROTOBUF_OR_JSON, Transport};
+use super::request::{JSON, PROTOBUF_OR_JSON, Response, Transport};
 use crate::cluster::dump_reader::TOO_MANY_OBJECTS;
 use crate::cluster::error::ClusterError;
 use crate::cluster::objects::{MAX_OBJECTS, weight};
+use crate::connection::error::ConnectionError;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -258,7 +258,7 @@ fn some(text: &str) -> Option<String> {
 fn path_of(request: Result<http::Request<Vec<u8>>, kube::core::request::Error>) -> Result<String, ClusterError> {
     match request {
         Ok(request) => Ok(request.uri().to_string()),
-        Err(error) => Err(ClusterError::config(format!("cannot build the request: {error}"))),
+        Err(error) => Err(ConnectionError::config(format!("cannot build the request: {error}")).into()),
     }
 }
 

@@ -1,50 +1,30 @@
 //! Reads a live cluster, acting as kubectl does with the same kubeconfig.
 //!
-//! [`connect`] turns flags and environment into a connection: `kubeconfig` chooses cluster and user (from
-//! `kubeconfig_file`, checked by `kubeconfig_check`), `credentials` authenticates requests (with an `exec_plugin` that
-//! `kuberc` allows), `proxy` chooses the way, `connection` makes the client (with `tls` and `resolver`).
+//! [`connect`] turns flags and environment into a [`crate::connection`].
 //! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`)
-//! over a `transport` that retries, and `prune` drops what no report uses; `history` requests revisions alone, and
+//! over a `request`, and `prune` drops what no report uses; `history` requests revisions alone, and
 //! `advanced` OpenKruise's DaemonSets. [`Live::watch`] follows them: `follow` turns lists and the `watch_event`s after them
 //! into changes, and `watch` applies these to a snapshot. `write` sends patches, `preview` dry runs of manifests, and `names` requests what completion
-//! offers. `failure` words errors.
-#![expect(clippy::disallowed_types, reason = "this is the one place that talks to an API server")]
+//! offers. `status` decides whether an answer is an error of the API.
 
 mod advanced;
-mod connection;
-mod credentials;
-mod exec_plugin;
-mod failure;
 mod follow;
 mod history;
-mod in_cluster;
-mod kubeconfig;
-mod kubeconfig_check;
-mod kubeconfig_file;
-mod kuberc;
 mod list;
-mod look_path;
 mod names;
-mod options;
 mod preview;
 mod progress;
 mod protobuf;
-mod proxy;
 mod prune;
 mod read;
 mod reader;
-mod resolver;
-mod response;
-mod retry;
-mod tls;
-mod transport;
+mod request;
+mod status;
 mod watch;
 mod watch_event;
 mod write;
 
-pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
 pub use names::Named;
-pub use options::ConnectOptions;
 pub(crate) use preview::Asked;
 pub use progress::{OnProgress, Progress};
 pub use watch::Watch;
@@ -55,16 +35,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::error::ClusterError;
 use super::{CoverageScope, Query, Wanted};
+use crate::connection::{ConnectOptions, Connection, Observed};
 use crate::model::snapshot::Snapshot;
 use progress::Tally;
-use transport::Transport;
+use request::Transport;
 
 /// A live cluster.
 #[derive(Debug)]
 pub struct Live {
     transport: Transport,
     tally: Tally,
-    default_namespace: String,
 }
 
 /// Makes a connection from flags and environment. No request is sent yet, but a credential plugin runs.
@@ -79,35 +59,38 @@ pub async fn connect(
     clock: fn() -> Timestamp,
     on_progress: OnProgress,
 ) -> Result<Live, ClusterError> {
-    let (transport, default_namespace) = connection::open(options, clock)?;
-    transport.authenticate().await?;
-    Ok(Live { transport, tally: Tally::new(on_progress), default_namespace })
+    let connection = Connection::open(options, clock).await?;
+    Ok(Live { transport: Transport { connection }, tally: Tally::new(on_progress) })
 }
 
 impl Live {
+    fn observed(&self) -> &Observed {
+        &self.transport.connection.observed
+    }
+
     /// Returns the namespace of the kubeconfig's context, or `default` if it has none.
     pub fn default_namespace(&self) -> &str {
-        &self.default_namespace
+        &self.transport.connection.namespace
     }
 
     /// Returns the time by the server's clock.
     pub fn now(&self) -> Timestamp {
-        self.transport.server_time(self.transport.local_time())
+        self.observed().server_time(self.observed().local_time())
     }
 
     /// Returns by how much the server's clock is ahead of this machine's, as the dates of its answers show it.
     pub fn clock_difference(&self) -> SignedDuration {
-        self.transport.clock_difference()
+        self.observed().clock_difference()
     }
 
     /// Returns what the server has warned of since the last call, each warning once.
     pub fn take_warnings(&self) -> Vec<String> {
-        self.transport.take_warnings()
+        self.observed().take_warnings()
     }
 
     /// Returns whether the server has sent warnings that were not taken yet.
     pub fn has_warnings(&self) -> bool {
-        self.transport.has_warnings()
+        self.observed().has_warnings()
     }
 
     /// Returns the version of the server, such as `v1.36.3`.
@@ -133,7 +116,7 @@ impl Live {
     /// not found.
     pub async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         let reader = reader::Reader::new(self, query);
-        let start = self.transport.local_time();
+        let start = self.observed().local_time();
         let read = match &query.wanted {
             // Boxed, since they are too large for the stack of a caller.
             Wanted::Coverage(scope) => Box::pin(reader.coverage(scope)).await,
@@ -145,7 +128,7 @@ impl Live {
             Wanted::Change => Box::pin(reader.change()).await,
         };
         // The server's clock is known only once it has answered.
-        read.map(|snapshot| Snapshot { now: self.transport.server_time(start), ..snapshot })
+        read.map(|snapshot| Snapshot { now: self.observed().server_time(start), ..snapshot })
     }
 
     /// Adds every pod on these nodes, so that their free resources can be computed.

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::transport::JSON;
+use super::request::JSON;
 use super::write::change;
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
@@ -99,21 +99,24 @@ impl Live {
 
     /// Asks whether a namespace exists.
     pub(crate) async fn namespace_exists(&self, name: &str) -> Result<Asked, ClusterError> {
-        self.is_there("namespaces", &format!("/api/v1/namespaces/{}", list::escape(name))).await
+        self.is_there("namespaces", name, &format!("/api/v1/namespaces/{}", list::escape(name))).await
     }
 
     /// Asks whether an object of the core API exists.
     pub(crate) async fn exists(&self, resource: &str, namespace: &str, name: &str) -> Result<Asked, ClusterError> {
         let path = format!("/api/v1/namespaces/{}/{resource}/{}", list::escape(namespace), list::escape(name));
-        self.is_there(resource, &path).await
+        self.is_there(resource, name, &path).await
     }
 
-    async fn is_there(&self, resource: &str, path: &str) -> Result<Asked, ClusterError> {
-        match self.transport.get_object::<Value>(&format!("get {resource}"), path).await {
-            Ok(_) => Ok(Asked::Yes),
-            Err(ClusterError::Api { code: 404, reason, message, .. }) if reason == "NotFound" => Ok(Asked::No(message)),
-            Err(ClusterError::Api { message, .. }) => Ok(Asked::Unknown(message)),
-            Err(error) => Err(error),
+    async fn is_there(&self, resource: &str, name: &str, path: &str) -> Result<Asked, ClusterError> {
+        let Err(error) = self.transport.get_object::<Value>(&format!("get {resource}"), path).await else {
+            return Ok(Asked::Yes);
+        };
+        let is_absent = error.is_absence_of(resource, name);
+        match error {
+            ClusterError::Api { message, .. } if is_absent => Ok(Asked::No(message)),
+            ClusterError::Api { message, .. } => Ok(Asked::Unknown(message)),
+            error => Err(error),
         }
     }
 }

@@ -8,7 +8,7 @@ use futures::stream::{StreamExt, TryStreamExt};
 
 use super::list::{self, Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
-use super::transport::JSON;
+use super::request::JSON;
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
 use crate::cluster::{Flavors, Query, Wanted, key, suggestions};

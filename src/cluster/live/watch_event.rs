@@ -4,10 +4,10 @@ use bytes::{Buf, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::failure::{self, Status};
 use super::list::{Item, List};
 use super::protobuf::{MAGIC, Unknown};
-use super::response::Response;
+use super::request::Response;
+use super::status::{self, Status};
 use crate::cluster::error::ClusterError;
 use crate::cluster::pieces::MAX_ITEM;
 
@@ -134,7 +134,7 @@ fn event<T: Item>(
         "ADDED" | "MODIFIED" => Event::Applied(list.check_namespace(object()?)?),
         "DELETED" => Event::Deleted(list.check_namespace(object()?)?),
         "BOOKMARK" => Event::Bookmark(object()?.metadata().resource_version.clone()),
-        "ERROR" => Event::Error(failure::of_status(Status::parse(whole).ok_or("an error is not a Status of the API")?)),
+        "ERROR" => Event::Error(status::of_status(Status::parse(whole).ok_or("an error is not a Status of the API")?)),
         other => return Err(format!("unknown event {other:?}")),
     })
 }

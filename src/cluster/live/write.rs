@@ -5,9 +5,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::transport::{Change, JSON};
+use super::request::{Change, JSON};
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
+use crate::connection::error::ConnectionError;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
@@ -202,7 +203,7 @@ pub(super) fn change(
     body: &impl Serialize,
 ) -> Result<Change, ClusterError> {
     let body = serde_json::to_vec(body)
-        .map_err(|error| ClusterError::config(format!("cannot write the body of a request: {error}")))?;
+        .map_err(|error| ConnectionError::config(format!("cannot write the body of a request: {error}")))?;
     Ok(Change { method, content_type, body: body.into(), retries: true })
 }
 

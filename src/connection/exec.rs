@@ -8,23 +8,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
+use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::process::Command;
 
-use super::kubeconfig_file::{Cluster, Exec};
+use super::error::ConnectionError;
 use super::kuberc::PluginPolicy;
 use super::look_path::look_path;
 use super::options::ConnectOptions;
-use super::tls;
-use crate::cluster::error::ClusterError;
 use crate::encode::sanitize::sanitize;
-
-/// The extension of a cluster that is passed to plugins.
-const CLUSTER_EXTENSION: &str = "client.authentication.k8s.io/exec";
 
 /// A credential plugin, ready to run any number of times.
 #[derive(Debug)]
@@ -60,25 +53,8 @@ struct Input<'a> {
 #[derive(Serialize)]
 struct Spec<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    cluster: Option<ClusterInfo<'a>>,
+    cluster: Option<&'a ExecAuthCluster>,
     interactive: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct ClusterInfo<'a> {
-    server: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    tls_server_name: &'a str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    insecure_skip_tls_verify: bool,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    certificate_authority_data: String,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    proxy_url: &'a str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    disable_compression: bool,
-    config: Option<&'a Value>,
 }
 
 /// What a plugin writes.
@@ -91,49 +67,46 @@ struct ExecCredential {
 }
 
 impl Plugin {
-    /// Prepares a plugin that [`super::kubeconfig_check`] has accepted.
+    /// Prepares a plugin whose `exec` section was checked.
     ///
     /// # Errors
     ///
     /// Fails if the program is not found, is not allowed by `policy`, or needs a terminal that is not there.
     pub(super) fn new(
         options: &ConnectOptions,
-        cluster: &Cluster,
-        exec: &Exec,
+        exec: &ExecConfig,
         policy: &PluginPolicy,
-    ) -> Result<Self, ClusterError> {
-        let interactive = match exec.interactive_mode.as_str() {
-            "Never" => false,
-            "Always" if !options.input_is_terminal => {
-                return Err(problem(&exec.command, "it requires a terminal, and standard input is not one"));
+    ) -> Result<Self, ConnectionError> {
+        let command = exec.command.as_deref().unwrap_or_default();
+        let interactive = match exec.interactive_mode {
+            Some(ExecInteractiveMode::Never) => false,
+            Some(ExecInteractiveMode::Always) if !options.input_is_terminal => {
+                return Err(problem(command, "it requires a terminal, and standard input is not one"));
             }
             _ => options.input_is_terminal,
         };
-        let path = look_path(&exec.command, options).map_err(|error| {
-            let hint = Some(sanitize(exec.install_hint.trim())).filter(|hint| !hint.is_empty());
-            let hint = hint.unwrap_or_else(|| "install it, or correct its name in the kubeconfig".to_owned());
-            ClusterError::Credentials {
-                message: format!("getting credentials: exec: executable {} not found: {error}", exec.command),
-                hints: vec![hint],
-            }
+        let path = look_path(command, options).map_err(|error| {
+            let hint = sanitize(exec.install_hint.as_deref().unwrap_or_default().trim());
+            let message = format!("getting credentials: exec: executable {command} not found: {error}");
+            ConnectionError::credentials(message).hint(match hint.is_empty() {
+                true => "install it, or correct its name in the kubeconfig".to_owned(),
+                false => hint,
+            })
         })?;
-        policy.check(&exec.command, &path, options)?;
-        let cluster = exec.provide_cluster_info.then(|| cluster_info(cluster)).transpose();
-        let cluster = cluster.map_err(|error| problem(&exec.command, &format!("certificate authority: {error}")))?;
-        let spec = Spec { cluster, interactive };
-        let input = Input { kind: "ExecCredential", api_version: &exec.api_version, spec };
-        let input = serde_json::to_string(&input).map_err(|error| problem(&exec.command, &error.to_string()))?;
+        policy.check(command, &path, options)?;
+        let api_version = exec.api_version.clone().unwrap_or_default();
+        let spec = Spec { cluster: exec.cluster.as_ref(), interactive };
+        let input = Input { kind: "ExecCredential", api_version: &api_version, spec };
+        let input = serde_json::to_string(&input).map_err(|error| problem(command, &error.to_string()))?;
         let mut environment = options.environment.clone();
-        environment.extend(exec.env.iter().map(|variable| (variable.name.clone(), variable.value.clone())));
+        for variable in exec.env.iter().flatten() {
+            if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {
+                environment.insert(name.clone(), value.clone());
+            }
+        }
         environment.insert("KUBERNETES_EXEC_INFO".to_owned(), input);
-        Ok(Plugin {
-            command: exec.command.clone(),
-            path,
-            args: exec.args.clone(),
-            environment,
-            api_version: exec.api_version.clone(),
-            interactive,
-        })
+        let args = exec.args.clone().unwrap_or_default();
+        Ok(Plugin { command: command.to_owned(), path, args, environment, api_version, interactive })
     }
 
     /// Runs the plugin. It is killed if the future is dropped.
@@ -141,7 +114,7 @@ impl Plugin {
     /// # Errors
     ///
     /// Fails if the plugin cannot be run, fails, or writes no credentials.
-    pub(super) async fn run(&self) -> Result<Output, ClusterError> {
+    pub(super) async fn run(&self) -> Result<Output, ConnectionError> {
         let output = Command::new(&self.path)
             .args(&self.args)
             .env_clear()
@@ -157,10 +130,10 @@ impl Plugin {
                 Some(code) => format!("exit code {code}"),
                 None => output.status.to_string(),
             };
-            return Err(ClusterError::Credentials {
-                message: format!("getting credentials: exec: executable {} failed with {how}", self.command),
-                hints: vec!["run it by hand to see what it needs, such as a new login".to_owned()],
-            });
+            let message = format!("getting credentials: exec: executable {} failed with {how}", self.command);
+            return Err(
+                ConnectionError::credentials(message).hint("run it by hand to see what it needs, such as a new login")
+            );
         }
         self.read(&output.stdout).map_err(|message| problem(&self.command, &message))
     }
@@ -188,65 +161,49 @@ impl Plugin {
     }
 
     /// Returns the error of output that cannot be used.
-    pub(super) fn problem(&self, problem: &str) -> ClusterError {
+    pub(super) fn problem(&self, problem: &str) -> ConnectionError {
         self::problem(&self.command, problem)
     }
 }
 
-fn cluster_info(cluster: &Cluster) -> std::io::Result<ClusterInfo<'_>> {
-    let config = cluster.extensions.iter().find(|extension| extension.name == CLUSTER_EXTENSION);
-    Ok(ClusterInfo {
-        server: &cluster.server,
-        tls_server_name: &cluster.tls_server_name,
-        insecure_skip_tls_verify: cluster.insecure_skip_tls_verify,
-        certificate_authority_data: BASE64_STANDARD.encode(tls::authority(cluster)?),
-        proxy_url: &cluster.proxy_url,
-        disable_compression: cluster.disable_compression,
-        config: config.map(|extension| &extension.extension),
-    })
-}
-
-fn problem(command: &str, problem: &str) -> ClusterError {
-    ClusterError::Credentials {
-        message: format!("getting credentials: exec: plugin {command:?}: {problem}"),
-        hints: vec!["check the user's `exec` section in the kubeconfig".to_owned()],
-    }
+fn problem(command: &str, problem: &str) -> ConnectionError {
+    ConnectionError::credentials(format!("getting credentials: exec: plugin {command:?}: {problem}"))
+        .hint("check the user's `exec` section in the kubeconfig")
 }
 
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
-    use super::{Cluster, ConnectOptions, Exec, Output, Plugin, PluginPolicy};
-    use crate::cluster::error::ClusterError;
+    use super::{
+        ConnectOptions, ConnectionError, ExecAuthCluster, ExecConfig, ExecInteractiveMode, Output, Plugin, PluginPolicy,
+    };
 
     const V1: &str = "client.authentication.k8s.io/v1";
 
-    fn exec(script: &str) -> Exec {
-        Exec {
-            api_version: V1.to_owned(),
-            command: "/bin/sh".to_owned(),
-            args: vec!["-c".to_owned(), script.to_owned()],
-            interactive_mode: "Never".to_owned(),
-            ..Exec::default()
+    fn exec(script: &str) -> ExecConfig {
+        ExecConfig {
+            api_version: Some(V1.to_owned()),
+            command: Some("/bin/sh".to_owned()),
+            args: Some(vec!["-c".to_owned(), script.to_owned()]),
+            interactive_mode: Some(ExecInteractiveMode::Never),
+            ..ExecConfig::default()
         }
     }
 
-    fn run(exec: &Exec) -> Result<Output, ClusterError> {
-        let cluster = Cluster { server: "https://one".to_owned(), ..Cluster::default() };
+    fn run(exec: &ExecConfig) -> Result<Output, ConnectionError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            Plugin::new(&ConnectOptions::default(), &cluster, exec, &PluginPolicy::default())?.run().await
-        })
+        runtime.block_on(async { Plugin::new(&ConnectOptions::default(), exec, &PluginPolicy::default())?.run().await })
     }
 
     #[test]
     fn the_input_is_what_client_go_passes() {
-        let input = r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"cluster":{"server":"https://one","config":null},"interactive":false}}"#;
+        let input = r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"cluster":{"server":"https://one"},"interactive":false}}"#;
         let script = format!(
             "[ \"$KUBERNETES_EXEC_INFO\" = '{input}' ] || exit 9\n\
              echo \"{{apiVersion: {V1}, status: {{token: t, expirationTimestamp: '2026-11-21T12:00:00Z'}}}}\""
         );
-        let output = run(&Exec { provide_cluster_info: true, ..exec(&script) }).unwrap();
+        let cluster = ExecAuthCluster { server: Some("https://one".to_owned()), ..ExecAuthCluster::default() };
+        let output = run(&ExecConfig { cluster: Some(cluster), ..exec(&script) }).unwrap();
         assert_eq!(output.token.as_deref(), Some("t"));
         assert_eq!(output.expiration_timestamp, Some("2026-11-21T12:00:00Z".parse().unwrap()));
     }
@@ -282,9 +239,9 @@ mod tests {
 
     #[test]
     fn a_plugin_that_is_not_installed_says_how_to_install_it() {
-        let exec = Exec {
-            command: "/no/such/plugin".to_owned(),
-            install_hint: "brew install\x1b[31m plugin".to_owned(),
+        let exec = ExecConfig {
+            command: Some("/no/such/plugin".to_owned()),
+            install_hint: Some("brew install\x1b[31m plugin".to_owned()),
             ..exec("")
         };
         let error = run(&exec).unwrap_err();

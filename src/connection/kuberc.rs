@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::error::ConnectionError;
 use super::look_path::look_path;
 use super::options::{ConnectOptions, given};
-use crate::cluster::error::ClusterError;
 
 /// Which credential plugins may run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl PluginPolicy {
     /// # Errors
     ///
     /// Fails if the file cannot be read or has a contradictory policy.
-    pub(super) fn read(options: &ConnectOptions) -> Result<Self, ClusterError> {
+    pub(super) fn read(options: &ConnectOptions) -> Result<Self, ConnectionError> {
         let disabled = options
             .variable("KUBECTL_KUBERC")
             .is_some_and(|value| matches!(value, "0" | "f" | "F" | "false" | "FALSE" | "False"));
@@ -53,7 +53,7 @@ impl PluginPolicy {
         let (path, explicit) = match (flag, options.variable("KUBERC")) {
             (None, Some("off")) => return Ok(PluginPolicy::AllowAll),
             (Some(_), Some("off")) => {
-                return Err(ClusterError::config("KUBERC=off and --kuberc are mutually exclusive")
+                return Err(ConnectionError::config("KUBERC=off and --kuberc are mutually exclusive")
                     .hint("unset KUBERC, or leave out --kuberc"));
             }
             (Some(path), _) | (None, Some(path)) => (PathBuf::from(path), true),
@@ -63,7 +63,7 @@ impl PluginPolicy {
             },
         };
         let bad = |problem: &str| {
-            ClusterError::config(format!("kuberc {:?}: {problem}", path.display().to_string()))
+            ConnectionError::config(format!("kuberc {:?}: {problem}", path.display().to_string()))
                 .hint("correct the file, or set KUBERC=off to ignore it")
         };
         let text = match std::fs::read(&path) {
@@ -93,12 +93,10 @@ impl PluginPolicy {
     }
 
     /// Checks that a plugin may run: `command` is its name in the kubeconfig, `path` the program that was found.
-    pub(super) fn check(&self, command: &str, path: &Path, options: &ConnectOptions) -> Result<(), ClusterError> {
+    pub(super) fn check(&self, command: &str, path: &Path, options: &ConnectOptions) -> Result<(), ConnectionError> {
         let refuse = |why: &str| {
-            Err(ClusterError::Credentials {
-                message: format!("getting credentials: plugin {command:?} not allowed: {why}"),
-                hints: vec!["the policy is set by credentialPluginPolicy in kubectl's kuberc file".to_owned()],
-            })
+            Err(ConnectionError::credentials(format!("getting credentials: plugin {command:?} not allowed: {why}"))
+                .hint("the policy is set by credentialPluginPolicy in kubectl's kuberc file"))
         };
         match self {
             PluginPolicy::AllowAll => Ok(()),

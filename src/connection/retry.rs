@@ -1,10 +1,17 @@
 //! Decides whether and when a request is repeated.
+//!
+//! kube's policy repeats changes, for up to six minutes.
 
 use std::time::Duration;
 
-use http::StatusCode;
 use http::header::{HeaderMap, RETRY_AFTER};
-use tokio::time::Instant;
+use http::{Method, Request, Response, StatusCode};
+use kube::client::Body;
+use tokio::time::{Instant, Sleep, sleep};
+use tower::BoxError;
+use tower::retry::Policy;
+
+use super::failure::is_reset;
 
 /// How often a request is repeated after the time that the server asks for; as often as client-go does.
 const MAX_RETRIES: u32 = 10;
@@ -18,41 +25,78 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The shortest pause, whatever the server says.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
+/// How far a request may be repeated; an extension of the request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// When the last repetition may begin.
+    pub(super) until: Instant,
+    /// Whether it is sent again if the server turns it away before it has looked at it.
+    pub(super) repeats: bool,
+}
+
+/// What the server asks to wait, which is too long; an extension of the response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TooLongToWait(pub(crate) Duration);
+
 /// How a request may still be repeated.
 ///
 /// Ported from `IsNextRetry`, k8s.io/client-go/rest/with_retry.go, release 1.36. Unlike there, a change is repeated only
 /// after 429, reads are repeated for [`PATIENCE`] if there is no `Retry-After`, and no pause ends after the last time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Retries {
-    last: Instant,
     left: u32,
     patience: Duration,
     pause: Duration,
 }
 
+impl Default for Retries {
+    fn default() -> Self {
+        Retries { left: MAX_RETRIES, patience: PATIENCE, pause: FIRST_PAUSE }
+    }
+}
+
+impl<B> Policy<Request<Body>, Response<B>, BoxError> for Retries {
+    type Future = Sleep;
+
+    fn retry(&mut self, request: &mut Request<Body>, result: &mut Result<Response<B>, BoxError>) -> Option<Sleep> {
+        let Limits { until, repeats } = *request.extensions().get()?;
+        let is_read = request.method() == Method::GET;
+        let (wait, asked) = match result {
+            Ok(_) if !repeats => return None,
+            Ok(response) => {
+                let asked = retry_after(response.headers());
+                (self.after_refusal(response.status(), asked, is_read)?, asked)
+            }
+            Err(error) if is_read && is_reset(error.as_ref()) => (self.next_pause()?, None),
+            Err(_) => return None,
+        };
+        if wait <= until.saturating_duration_since(Instant::now()) {
+            return Some(sleep(wait));
+        }
+        if let (Ok(response), Some(asked)) = (result, asked) {
+            response.extensions_mut().insert(TooLongToWait(asked));
+        }
+        None
+    }
+
+    fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
+        clone_request(request)
+    }
+}
+
+/// Returns a copy of a request; `None` if its body is a stream.
+pub(super) fn clone_request(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
+}
+
 impl Retries {
-    /// Allows repetitions that begin by then.
-    pub(super) fn until(last: Instant) -> Self {
-        Retries { last, left: MAX_RETRIES, patience: PATIENCE, pause: FIRST_PAUSE }
-    }
-
-    /// Returns whether a pause ends in time.
-    pub(super) fn allow(&self, wait: Duration) -> bool {
-        wait <= self.last.saturating_duration_since(Instant::now())
-    }
-
-    /// Returns how long to wait after the connection of a read was lost, or `None` if it is not repeated.
-    pub(super) fn after_reset(&mut self) -> Option<Duration> {
-        self.next_pause().filter(|wait| self.allow(*wait))
-    }
-
     /// Returns how long to wait after the server has refused a request, or `None` if it is not repeated.
-    pub(super) fn after_refusal(
-        &mut self,
-        status: StatusCode,
-        retry_after: Option<Duration>,
-        is_read: bool,
-    ) -> Option<Duration> {
+    fn after_refusal(&mut self, status: StatusCode, retry_after: Option<Duration>, is_read: bool) -> Option<Duration> {
         let is_busy = match status {
             StatusCode::TOO_MANY_REQUESTS => true,
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => is_read,
@@ -77,7 +121,7 @@ impl Retries {
 }
 
 /// Returns how long the server asks to wait, in the form of seconds that client-go knows.
-pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
@@ -86,13 +130,11 @@ mod tests {
     use std::time::Duration;
 
     use http::StatusCode;
-    use tokio::time::Instant;
 
     use super::Retries;
 
     #[test]
     fn only_what_was_not_looked_at_is_repeated() {
-        let retries = || Retries::until(Instant::now() + Duration::from_secs(60));
         let second = Some(Duration::from_secs(1));
         for (status, retry_after, read, change) in [
             (StatusCode::TOO_MANY_REQUESTS, second, second, second),
@@ -103,19 +145,18 @@ mod tests {
             (StatusCode::INTERNAL_SERVER_ERROR, None, None, None),
             (StatusCode::FORBIDDEN, second, None, None),
         ] {
-            assert_eq!(retries().after_refusal(status, retry_after, true), read, "{status}");
-            assert_eq!(retries().after_refusal(status, retry_after, false), change, "{status}");
+            assert_eq!(Retries::default().after_refusal(status, retry_after, true), read, "{status}");
+            assert_eq!(Retries::default().after_refusal(status, retry_after, false), change, "{status}");
         }
     }
 
     #[test]
     fn patience_ends() {
-        let mut retries = Retries::until(Instant::now() + Duration::from_secs(3600));
-        let pauses: Vec<Duration> = std::iter::from_fn(|| retries.after_reset()).collect();
+        let mut retries = Retries::default();
+        let pauses: Vec<Duration> = std::iter::from_fn(|| retries.next_pause()).collect();
         assert_eq!(pauses.iter().sum::<Duration>(), super::PATIENCE);
         let busy = (StatusCode::TOO_MANY_REQUESTS, Some(Duration::ZERO));
         let waits = std::iter::from_fn(|| retries.after_refusal(busy.0, busy.1, false));
         assert_eq!(waits.collect::<Vec<_>>(), vec![super::SHORTEST_PAUSE; 10]);
-        assert!(!Retries::until(Instant::now()).allow(Duration::from_secs(1)));
     }
 }

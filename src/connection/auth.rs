@@ -4,20 +4,34 @@
 //! release 1.36. Unlike there, a request that was answered with 401 is sent again with renewed credentials. kube
 //! renews no client certificate, and panics on a token that a header cannot carry.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::HeaderValue;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::Mutex;
+use kube::client::Body;
+use kube::config::AuthInfo;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys};
+use secrecy::ExposeSecret;
+use tower::{BoxError, Service, ServiceExt};
 
-use super::exec_plugin::{Output, Plugin};
-use super::kubeconfig_file::{Cluster, User};
+use super::SILENCE;
+use super::connector::{Connector, HttpClient, Identity};
+use super::error::ConnectionError;
+use super::exec::{Output, Plugin};
 use super::kuberc::PluginPolicy;
 use super::options::ConnectOptions;
-use super::tls::{self, Identity};
-use crate::cluster::error::ClusterError;
+use super::retry::clone_request;
 
 /// How long files are used before they are read again: client-go's period of a minute less its leeway of 10 seconds.
 const FILE_LIFETIME: SignedDuration = SignedDuration::from_secs(50);
@@ -27,6 +41,88 @@ const LONGEST_LEEWAY: SignedDuration = SignedDuration::from_secs(10);
 
 /// Tells the time.
 pub(super) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Sends requests with credentials, each over a connection that presents the client certificate of its credentials.
+#[derive(Clone)]
+pub(super) struct Authenticate(Arc<State>);
+
+struct State {
+    credentials: CredentialSource,
+    connector: Connector,
+    /// The client, with the client certificate that its connections present.
+    client: Mutex<Option<(Option<Identity>, HttpClient)>>,
+}
+
+impl Authenticate {
+    /// Obtains credentials, so that a plugin prompts before anything is shown.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are none, or TLS cannot be set up.
+    pub(super) async fn new(credentials: CredentialSource, connector: Connector) -> Result<Self, ConnectionError> {
+        let state = State { credentials, connector, client: Mutex::default() };
+        state.client(&state.credentials.current().await?)?;
+        Ok(Authenticate(Arc::new(state)))
+    }
+}
+
+impl Service<Request<Body>> for Authenticate {
+    type Response = Response<Incoming>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let state = self.0.clone();
+        async move {
+            let (credentials, again) = (state.credentials.current().await?, clone_request(&request));
+            let response = state.send(&credentials, request).await?;
+            let Some(again) = again.filter(|_| response.status() == StatusCode::UNAUTHORIZED) else {
+                return Ok(response);
+            };
+            match state.credentials.after_rejection(&credentials).await? {
+                Some(renewed) => state.send(&renewed, again).await,
+                None => Ok(response),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl State {
+    async fn send(
+        &self,
+        credentials: &Credentials,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, BoxError> {
+        if let Some(authorization) = &credentials.authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        let sent = self.client(credentials)?.oneshot(request);
+        Ok(tokio::time::timeout(SILENCE, sent).await??)
+    }
+
+    /// Returns the client that presents the credentials' client certificate. Connections that present another one are
+    /// not used again, as in client-go.
+    fn client(&self, credentials: &Credentials) -> Result<HttpClient, ConnectionError> {
+        // Its content is whole after every change.
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = credentials.identity.as_ref();
+        match &*client {
+            Some((identity, client)) if identity.as_ref().map(Arc::as_ptr) == wanted.map(Arc::as_ptr) => {
+                Ok(client.clone())
+            }
+            _ => {
+                let made = self.connector.client(wanted)?;
+                *client = Some((wanted.cloned(), made.clone()));
+                Ok(made)
+            }
+        }
+    }
+}
 
 /// What authenticates a request.
 #[derive(Debug, Clone, Default)]
@@ -43,13 +139,13 @@ pub(super) struct CredentialSource {
     origin: Origin,
     clock: Clock,
     /// Locked during a renewal, so that all requests wait for the same one.
-    current: Mutex<Option<(Credentials, Lifetime)>>,
+    current: tokio::sync::Mutex<Option<(Credentials, Lifetime)>>,
 }
 
 /// Where credentials come from.
 enum Origin {
     /// The kubeconfig, and files that it names.
-    Kubeconfig(Box<User>),
+    Kubeconfig(Box<AuthInfo>),
     Plugin(Box<Plugin>),
 }
 
@@ -61,34 +157,23 @@ enum Lifetime {
 }
 
 impl CredentialSource {
-    /// Prepares the credentials of a user for a server with TLS. Nothing is read or run yet.
+    /// Prepares the credentials of a user. Nothing is read or run yet.
     ///
     /// # Errors
     ///
     /// Fails if a plugin is used that cannot be run.
-    pub(super) fn new(
-        options: &ConnectOptions,
-        cluster: &Cluster,
-        user: User,
-        clock: Clock,
-    ) -> Result<Self, ClusterError> {
-        let has_certificate = !user.client_certificate.is_empty() || !user.client_certificate_data.is_empty();
+    pub(super) fn new(options: &ConnectOptions, user: AuthInfo, clock: Clock) -> Result<Self, ConnectionError> {
         // As in `UpdateTransportConfig`, any other credentials leave the plugin idle.
         let idle =
-            has_certificate || !user.token.is_empty() || !user.token_file.is_empty() || !user.username.is_empty();
+            has_authorization(&user) || user.client_certificate.is_some() || user.client_certificate_data.is_some();
         let origin = match &user.exec {
             Some(exec) if !idle => {
                 let policy = PluginPolicy::read(options)?;
-                Origin::Plugin(Box::new(Plugin::new(options, cluster, exec, &policy)?))
+                Origin::Plugin(Box::new(Plugin::new(options, exec, &policy)?))
             }
             _ => Origin::Kubeconfig(Box::new(user)),
         };
-        Ok(CredentialSource { origin, clock, current: Mutex::default() })
-    }
-
-    /// Returns no credentials, for a server without TLS.
-    pub(super) fn none(clock: Clock) -> Self {
-        CredentialSource { origin: Origin::Kubeconfig(Box::default()), clock, current: Mutex::default() }
+        Ok(CredentialSource { origin, clock, current: tokio::sync::Mutex::default() })
     }
 
     /// Returns credentials that have not expired, renewed if necessary.
@@ -96,7 +181,7 @@ impl CredentialSource {
     /// # Errors
     ///
     /// Fails if there are none, or their plugin fails.
-    pub(super) async fn current(&self) -> Result<Credentials, ClusterError> {
+    pub(super) async fn current(&self) -> Result<Credentials, ConnectionError> {
         let mut current = self.current.lock().await;
         match &*current {
             Some((credentials, Lifetime::Unlimited)) => Ok(credentials.clone()),
@@ -110,7 +195,7 @@ impl CredentialSource {
     /// # Errors
     ///
     /// Fails if a plugin fails.
-    pub(super) async fn after_rejection(&self, rejected: &Credentials) -> Result<Option<Credentials>, ClusterError> {
+    pub(super) async fn after_rejection(&self, rejected: &Credentials) -> Result<Option<Credentials>, ConnectionError> {
         let mut current = self.current.lock().await;
         if let Some((credentials, _)) =
             current.as_ref().filter(|(current, _)| current.generation != rejected.generation)
@@ -125,7 +210,7 @@ impl CredentialSource {
         Ok(differs.then_some(renewed))
     }
 
-    async fn renew(&self, current: &mut Option<(Credentials, Lifetime)>) -> Result<Credentials, ClusterError> {
+    async fn renew(&self, current: &mut Option<(Credentials, Lifetime)>) -> Result<Credentials, ConnectionError> {
         let previous = current.as_ref().map(|(credentials, _)| credentials.clone());
         let (mut credentials, lifetime) = match &self.origin {
             Origin::Kubeconfig(user) => self.read(user, previous.as_ref())?,
@@ -144,7 +229,11 @@ impl CredentialSource {
         Ok(credentials)
     }
 
-    fn read(&self, user: &User, previous: Option<&Credentials>) -> Result<(Credentials, Lifetime), ClusterError> {
+    fn read(
+        &self,
+        user: &AuthInfo,
+        previous: Option<&Credentials>,
+    ) -> Result<(Credentials, Lifetime), ConnectionError> {
         // As in client-go, files that can no longer be read leave what was read last.
         let authorization = match (authorization(user), previous) {
             (Ok(authorization), _) => authorization,
@@ -156,7 +245,7 @@ impl CredentialSource {
             (Err(_), Some(previous)) => previous.identity.clone(),
             (Err(error), None) => return Err(error),
         };
-        let has_files = [&user.token_file, &user.client_certificate].iter().any(|path| !path.is_empty());
+        let has_files = user.token_file.is_some() || user.client_certificate.is_some();
         let lifetime = if has_files { Lifetime::Until((self.clock)() + FILE_LIFETIME) } else { Lifetime::Unlimited };
         Ok((Credentials { authorization, identity, generation: 0 }, lifetime))
     }
@@ -165,7 +254,7 @@ impl CredentialSource {
         let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
         let authorization = filled(output.token).map(|token| bearer(&token)).transpose()?;
         let identity = match (filled(output.client_certificate_data), filled(output.client_key_data)) {
-            (Some(certificate), Some(key)) => Some(tls::identity(certificate.as_bytes(), key.as_bytes())?),
+            (Some(certificate), Some(key)) => Some(parse_identity(certificate.as_bytes(), key.as_bytes())?),
             _ => None,
         };
         let now = (self.clock)();
@@ -188,73 +277,100 @@ fn same(one: &Option<Identity>, other: &Option<Identity>) -> bool {
     one.as_ref().map(|identity| &identity.cert) == other.as_ref().map(|identity| &identity.cert)
 }
 
+/// Tells whether a user has an `Authorization` header of the kubeconfig or of flags.
+pub(super) fn has_authorization(user: &AuthInfo) -> bool {
+    user.token.is_some() || user.token_file.is_some() || user.username.is_some()
+}
+
 /// Returns the `Authorization` header of a user.
 ///
 /// Ported from `HTTPWrappersForConfig` and `NewBearerAuthWithRefreshRoundTripper`,
 /// k8s.io/client-go/transport/round_trippers.go, release 1.36.
-fn authorization(user: &User) -> Result<Option<HeaderValue>, ClusterError> {
-    let invalid =
-        |problem: String| ClusterError::config(problem).hint("check --token and the user's token in the kubeconfig");
-    let token = match read_token(&user.token_file) {
-        Ok(None) => user.token.clone(),
+fn authorization(user: &AuthInfo) -> Result<Option<HeaderValue>, ConnectionError> {
+    let token = user.token.as_ref().map(|token| token.expose_secret().to_owned());
+    let token = match user.token_file.as_deref().map(read_token).transpose() {
         // The file is fresher than the token beside it.
-        Ok(Some(token)) => token,
-        Err(_) if !user.token.is_empty() => user.token.clone(),
-        Err(error) => return Err(error),
+        Ok(of_file) => of_file.or(token),
+        Err(error) => Some(token.ok_or(error)?),
     };
-    if !token.is_empty() {
+    let invalid =
+        |problem: String| ConnectionError::config(problem).hint("check --token and the user's token in the kubeconfig");
+    if let Some(token) = token {
         return bearer(&token).map(Some).map_err(invalid);
     }
-    if !user.username.is_empty() {
-        return Ok(basic(&user.username, &user.password));
-    }
-    Ok(None)
+    let Some(name) = &user.username else { return Ok(None) };
+    let password = user.password.as_ref().map_or("", |password| password.expose_secret());
+    let encoded = BASE64_STANDARD.encode(format!("{name}:{password}"));
+    header(&format!("Basic {encoded}")).map(Some).map_err(invalid)
 }
 
-/// Reads a token file, if there is one.
-fn read_token(path: &str) -> Result<Option<String>, ClusterError> {
-    if path.is_empty() {
-        return Ok(None);
-    }
-    let bad = |problem: String| ClusterError::Credentials {
-        message: format!("unable to read token file {path:?}: {problem}"),
-        hints: vec!["check tokenFile of the user in the kubeconfig".to_owned()],
+fn read_token(path: &str) -> Result<String, ConnectionError> {
+    let bad = |problem: String| {
+        ConnectionError::credentials(format!("unable to read token file {path:?}: {problem}"))
+            .hint("check tokenFile of the user in the kubeconfig")
     };
     let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
     match text.trim() {
         "" => Err(bad("it is empty".to_owned())),
-        token => Ok(Some(token.to_owned())),
+        token => Ok(token.to_owned()),
     }
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, String> {
-    let mut value = HeaderValue::from_bytes(format!("Bearer {token}").as_bytes())
+    header(&format!("Bearer {token}"))
+}
+
+fn header(value: &str) -> Result<HeaderValue, String> {
+    let mut value = HeaderValue::from_bytes(value.as_bytes())
         .map_err(|_| "invalid bearer token: it contains a line break or another control character".to_owned())?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// Returns the header value of basic authentication.
-pub(super) fn basic(username: &str, password: &str) -> Option<HeaderValue> {
-    let encoded = BASE64_STANDARD.encode(format!("{username}:{password}"));
-    let mut value = HeaderValue::from_str(&format!("Basic {encoded}")).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-fn identity(user: &User) -> Result<Option<Identity>, ClusterError> {
-    let read = |path: &str, data: &Vec<u8>| if data.is_empty() { std::fs::read(path) } else { Ok(data.clone()) };
-    if user.client_certificate.is_empty() && user.client_certificate_data.is_empty() {
+fn identity(user: &AuthInfo) -> Result<Option<Identity>, ConnectionError> {
+    if user.client_certificate.is_none() && user.client_certificate_data.is_none() {
         return Ok(None);
     }
-    let identity = read(&user.client_certificate, &user.client_certificate_data)
-        .and_then(|certificate| Ok((certificate, read(&user.client_key, &user.client_key_data)?)))
-        .map_err(|error| error.to_string())
-        .and_then(|(certificate, key)| tls::identity(&certificate, &key));
-    identity.map(Some).map_err(|problem| ClusterError::Credentials {
-        message: format!("invalid client certificate: {problem}"),
-        hints: vec!["check client-certificate and client-key of the user in the kubeconfig".to_owned()],
+    let read = |data: Option<&str>, path: Option<&String>| match (data, path) {
+        // Go's decoder skips line breaks.
+        (Some(data), _) => BASE64_STANDARD.decode(data.replace(['\r', '\n'], "")).map_err(|error| error.to_string()),
+        (None, Some(path)) => std::fs::read(path).map_err(|error| format!("unable to read {path:?}: {error}")),
+        (None, None) => {
+            Err("there is no client key; set client-key or client-key-data, or give --client-key".to_owned())
+        }
+    };
+    let key = user.client_key_data.as_ref().map(|key| key.expose_secret());
+    let identity = read(user.client_certificate_data.as_deref(), user.client_certificate.as_ref())
+        .and_then(|certificate| parse_identity(&certificate, &read(key, user.client_key.as_ref())?));
+    identity.map(Some).map_err(|problem| {
+        ConnectionError::credentials(format!("invalid client certificate: {problem}"))
+            .hint("check client-certificate and client-key of the user in the kubeconfig")
     })
+}
+
+/// Reads a client certificate and its key in PEM format.
+///
+/// # Errors
+///
+/// Returns what is wrong with them.
+fn parse_identity(certificate: &[u8], key: &[u8]) -> Result<Identity, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+    let chain = chain.map_err(|error| format!("client certificate: {error}"))?;
+    if chain.is_empty() {
+        return Err("client certificate: there is no certificate in it".to_owned());
+    }
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client key: {error}"))?;
+    let key = default_provider().key_provider.load_private_key(key).map_err(|error| {
+        format!("client key: {error}; P-256, P-384, Ed25519 and RSA keys of at least 2048 bits are supported, P-521 keys are not")
+    })?;
+    let identity = CertifiedKey::new(chain, key);
+    match identity.keys_match() {
+        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err("the client key does not belong to the client certificate".to_owned())
+        }
+        // A certificate that this library cannot parse, such as one of version 1, is for the server to judge.
+        _ => Ok(Arc::new(identity)),
+    }
 }
 
 #[cfg(test)]
@@ -267,10 +383,10 @@ mod tests {
 
     use futures::future::join_all;
     use jiff::Timestamp;
+    use kube::config::{ExecConfig, ExecInteractiveMode};
     use tempfile::TempDir;
 
-    use super::{Cluster, ConnectOptions, CredentialSource, Credentials, User};
-    use crate::cluster::live::kubeconfig_file::Exec;
+    use super::{AuthInfo, ConnectOptions, CredentialSource, Credentials};
 
     /// A clock that a test moves, in seconds.
     #[derive(Clone, Default)]
@@ -281,29 +397,29 @@ mod tests {
             self.0.store(second, Ordering::Relaxed);
         }
 
-        fn source(&self, user: User) -> CredentialSource {
+        fn source(&self, user: AuthInfo) -> CredentialSource {
             let time = self.0.clone();
             let clock = Arc::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
-            CredentialSource::new(&ConnectOptions::default(), &Cluster::default(), user, clock).unwrap()
+            CredentialSource::new(&ConnectOptions::default(), user, clock).unwrap()
         }
     }
 
     /// A user whose plugin notes each run in `runs`, and returns its number as the token and the content of
     /// `expiration` as its expiration. It fails if there is no such file.
-    fn plugin(directory: &Path) -> User {
+    fn plugin(directory: &Path) -> AuthInfo {
         let script = format!(
             "cd {} && echo run >> runs && echo \"{{apiVersion: client.authentication.k8s.io/v1, status: {{token: \
              token-$(wc -l < runs | tr -d ' '), expirationTimestamp: '$(cat expiration)'}}}}\"  && test -e expiration",
             directory.display()
         );
-        let exec = Exec {
-            api_version: "client.authentication.k8s.io/v1".to_owned(),
-            command: "/bin/sh".to_owned(),
-            args: vec!["-c".to_owned(), script],
-            interactive_mode: "Never".to_owned(),
-            ..Exec::default()
+        let exec = ExecConfig {
+            api_version: Some("client.authentication.k8s.io/v1".to_owned()),
+            command: Some("/bin/sh".to_owned()),
+            args: Some(vec!["-c".to_owned(), script]),
+            interactive_mode: Some(ExecInteractiveMode::Never),
+            ..ExecConfig::default()
         };
-        User { exec: Some(exec), ..User::default() }
+        AuthInfo { exec: Some(exec), ..AuthInfo::default() }
     }
 
     fn expire_at(directory: &TempDir, second: i64) {
@@ -388,7 +504,7 @@ mod tests {
     fn a_token_file_is_trimmed_and_read_again_every_minute() {
         let (directory, time) = (tempfile::tempdir().unwrap(), Time::default());
         let path = directory.path().join("token");
-        let user = User { token_file: path.display().to_string(), token: String::new(), ..User::default() };
+        let user = AuthInfo { token_file: Some(path.display().to_string()), ..AuthInfo::default() };
         let source = time.source(user);
         block_on(async {
             fs::write(&path, "").unwrap();
@@ -412,7 +528,8 @@ mod tests {
 
     #[test]
     fn a_token_beside_a_missing_token_file_is_used() {
-        let user = User { token: "mine".to_owned(), token_file: "/no/such".to_owned(), ..User::default() };
+        let user =
+            AuthInfo { token: Some("mine".into()), token_file: Some("/no/such".to_owned()), ..AuthInfo::default() };
         let credentials = block_on(Time::default().source(user).current()).unwrap();
         assert_eq!(token(&credentials), "Bearer mine");
     }
@@ -420,7 +537,7 @@ mod tests {
     #[test]
     fn other_credentials_leave_the_plugin_idle() {
         let directory = tempfile::tempdir().unwrap();
-        let user = User { username: "ann".to_owned(), ..plugin(directory.path()) };
+        let user = AuthInfo { username: Some("ann".to_owned()), ..plugin(directory.path()) };
         let credentials = block_on(Time::default().source(user).current()).unwrap();
         assert_eq!(token(&credentials), "Basic YW5uOg==");
     }

@@ -1,0 +1,230 @@
+//! Sends requests and reads their answers, within limits of time and size.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use super::{list, status};
+use crate::cluster::error::ClusterError;
+use crate::connection::error::ConnectionError;
+use crate::connection::{Connection, SILENCE, TooLongToWait};
+
+/// How long after its end a watch may still be open.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How much of an error's body is read, in bytes.
+const LONGEST_REFUSAL: usize = 1 << 16;
+
+/// JSON as the only accepted form.
+pub(super) const JSON: &str = "application/json";
+/// Protobuf as the preferred form: old servers and proxies send JSON.
+pub(super) const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf, application/json";
+
+/// Sends requests to one server.
+#[derive(Debug)]
+pub(super) struct Transport {
+    pub(super) connection: Connection,
+}
+
+/// A request that changes something.
+pub(super) struct Change {
+    pub(super) method: Method,
+    pub(super) content_type: &'static str,
+    pub(super) body: Bytes,
+    /// Whether it is sent again if the server turns it away (429) before it has looked at it.
+    pub(super) retries: bool,
+}
+
+impl Transport {
+    /// Requests a path with its query. `request` describes the request in errors.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be reached or does not answer with success.
+    pub(super) async fn get(
+        &self,
+        request: &str,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<Response<'_>, ClusterError> {
+        self.request(request, path, accept, None).await
+    }
+
+    /// Requests a watch, which the server ends after `seconds`. Until then it may be silent.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Transport::get`] does.
+    pub(super) async fn watch(
+        &self,
+        request: &str,
+        path: &str,
+        accept: &'static str,
+        seconds: u32,
+    ) -> Result<Response<'_>, ClusterError> {
+        let response = self.get(request, path, accept).await?;
+        let max_silence = Duration::from_secs(u64::from(seconds)) + GRACE;
+        Ok(Response { deadline: None, max_silence, ..response })
+    }
+
+    /// Requests one object in JSON.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Transport::get`] does, and if the response is not JSON.
+    pub(super) async fn get_object<T: DeserializeOwned>(&self, request: &str, path: &str) -> Result<T, ClusterError> {
+        self.get_object_as(request, path, JSON).await
+    }
+
+    /// Requests one object in a form of JSON, such as a table.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Transport::get_object`] does.
+    pub(super) async fn get_object_as<T: DeserializeOwned>(
+        &self,
+        request: &str,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<T, ClusterError> {
+        self.get(request, path, accept).await?.object().await
+    }
+
+    /// Sends a change, and returns the resulting object.
+    ///
+    /// It is sent again only if the server says that it has not looked at it.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Transport::get_object`] does. If the connection is lost, the outcome is unknown.
+    pub(super) async fn change<T: DeserializeOwned>(
+        &self,
+        request: &str,
+        path: &str,
+        change: Change,
+    ) -> Result<T, ClusterError> {
+        self.request(request, path, JSON, Some(change)).await?.object().await
+    }
+
+    /// Sends a request. Redirects are not followed: credentials are for one server, and API servers send none.
+    async fn request(
+        &self,
+        description: &str,
+        path: &str,
+        accept: &'static str,
+        change: Option<Change>,
+    ) -> Result<Response<'_>, ClusterError> {
+        let builder = Request::builder().uri(path).header(ACCEPT, accept);
+        let repeats = change.as_ref().is_none_or(|change| change.retries);
+        let request = match change {
+            None => builder.body(Body::empty()),
+            Some(Change { method, content_type, body, .. }) => {
+                builder.method(method).header(CONTENT_TYPE, content_type).body(Body::from(body))
+            }
+        };
+        let request = request.map_err(|error| ConnectionError::config(format!("cannot request {path:?}: {error}")))?;
+        let deadline = self.connection.deadline();
+        let answer = self.connection.send(request, deadline, repeats).await?;
+        let code = answer.status();
+        if !code.is_success() {
+            let wait = answer.extensions().get().map(|TooLongToWait(wait)| *wait);
+            let body = self.connection.within(deadline, SILENCE, refusal(answer.into_body())).await?;
+            return Err(status::refused(description, code, &body, wait));
+        }
+        let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+        Ok(Response {
+            connection: &self.connection,
+            request: description.to_owned(),
+            content_type: content_type.trim().to_ascii_lowercase(),
+            body: answer.into_body(),
+            deadline,
+            max_silence: SILENCE,
+        })
+    }
+}
+
+/// A response whose body has not been read yet.
+#[derive(Debug)]
+pub(super) struct Response<'a> {
+    connection: &'a Connection,
+    /// What was requested, such as `list pods`.
+    request: String,
+    /// The media type, without parameters.
+    pub(super) content_type: String,
+    body: Body,
+    deadline: Option<Instant>,
+    /// How long the server may be silent.
+    max_silence: Duration,
+}
+
+impl Response<'_> {
+    /// Returns the next bytes of the body, or `None` at its end.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection is lost or time runs out.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ClusterError> {
+        loop {
+            match self.connection.within(self.deadline, self.max_silence, self.body.frame()).await? {
+                None => return Ok(None),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+                Some(Err(error)) => {
+                    let (server, request) = (&self.connection.server, &self.request);
+                    let lost =
+                        format!("the connection to the server {server} was lost in the answer to {request}: {error}");
+                    return Err(ConnectionError::lost(lost).hint("try again").into());
+                }
+            }
+        }
+    }
+
+    /// Reads the body as one object in JSON.
+    async fn object<T: DeserializeOwned>(mut self) -> Result<T, ClusterError> {
+        let text = self.text(list::MAX_JSON).await?;
+        serde_json::from_str(&text).map_err(|error| self.broken(list::json_problem(&error)))
+    }
+
+    /// Reads the rest of the body as text.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection is lost, and if the text is not UTF-8 or longer than `max` bytes.
+    pub(super) async fn text(&mut self, max: usize) -> Result<String, ClusterError> {
+        let mut text = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            if text.len() + bytes.len() > max {
+                return Err(self.broken(format!("it is longer than {max} bytes")));
+            }
+            text.extend_from_slice(&bytes);
+        }
+        String::from_utf8(text).map_err(|error| self.broken(error.to_string()))
+    }
+
+    /// Returns the error of a response that is not what was requested.
+    pub(super) fn broken(&self, problem: impl Into<String>) -> ClusterError {
+        ClusterError::Answer { request: self.request.clone(), problem: problem.into() }
+    }
+}
+
+/// Reads the body of an error, as far as it arrives and is not too long.
+async fn refusal(mut body: Body) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        bytes.extend(frame.into_data().unwrap_or_default());
+        if bytes.len() > LONGEST_REFUSAL {
+            break;
+        }
+    }
+    bytes
+}

@@ -1,0 +1,140 @@
+//! Turns refusals of the API server into errors.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::protobuf::{MAGIC, TypeMeta, Unknown};
+use crate::cluster::error::{ClusterError, DISRUPTION_BUDGET};
+
+/// The used part of `metav1.Status`, in both wire forms.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Status {
+    #[prost(string, tag = 3)]
+    pub message: String,
+    #[prost(string, tag = 4)]
+    pub reason: String,
+    #[prost(message, optional, tag = 5)]
+    pub details: Option<Details>,
+    /// The HTTP status.
+    #[prost(uint32, tag = 6)]
+    pub code: u32,
+}
+
+/// The used part of `metav1.StatusDetails`.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Details {
+    #[prost(string, tag = 1)]
+    pub name: String,
+    /// The resource of the object.
+    #[prost(string, tag = 3)]
+    pub kind: String,
+    #[prost(message, repeated, tag = 4)]
+    pub causes: Vec<Cause>,
+}
+
+/// The used part of `metav1.StatusCause`.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Cause {
+    #[prost(string, tag = 1)]
+    pub reason: String,
+}
+
+impl Status {
+    /// Parses an error of the API; returns `None` for anything else, such as the page of a proxy.
+    ///
+    /// The API server sets type and code of each of its errors: `ErrorToAPIStatus`,
+    /// k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/status.go, release 1.36.
+    pub(super) fn parse(body: &[u8]) -> Option<Self> {
+        let (type_meta, status) = match body.strip_prefix(MAGIC) {
+            Some(envelope) => {
+                let Unknown { type_meta, raw } = prost::Message::decode(envelope).ok()?;
+                (type_meta?, prost::Message::decode(raw.as_slice()).ok()?)
+            }
+            None => (serde_json::from_slice(body).ok()?, serde_json::from_slice(body).ok()?),
+        };
+        let TypeMeta { kind, api_version } = type_meta;
+        (kind == "Status" && api_version == "v1").then_some(status)
+    }
+}
+
+/// Returns the error of a response without success, and of a retry that the server wants too late.
+///
+/// This is the only place that decides whether an answer is one of the Kubernetes API. Whether an object exists, and whether
+/// a change was refused, is believed of the API only.
+pub(super) fn refused(request: &str, code: StatusCode, body: &[u8], retry_after: Option<Duration>) -> ClusterError {
+    let wait = retry_after.map(|wait| format!("; it asks to wait {} s before the request is repeated", wait.as_secs()));
+    let wait = wait.unwrap_or_default();
+    match Status::parse(body).filter(|status| status.code == u32::from(code.as_u16())) {
+        Some(status) => of_status(Status { message: status.message.clone() + &wait, ..status }),
+        None => {
+            let words = String::from_utf8_lossy(body);
+            let words: String = words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
+            let body = if words.is_empty() { "with an empty body".to_owned() } else { format!("{words:?}") };
+            ClusterError::NotFromApi { request: request.to_owned(), code: code.as_u16(), body: body + &wait }
+        }
+    }
+}
+
+/// Returns the error of a status that the server sent.
+pub(super) fn of_status(status: Status) -> ClusterError {
+    let Status { message, reason, details, code } = status;
+    let Details { name, kind, causes } = details.unwrap_or_default();
+    let is_disruption_budget = causes.iter().any(|cause| cause.reason == DISRUPTION_BUDGET);
+    let reason = if is_disruption_budget { DISRUPTION_BUDGET.to_owned() } else { reason };
+    // Indented, further lines cannot pass for a hint of this program.
+    let message = message.lines().collect::<Vec<_>>().join("\n  ");
+    let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
+    let code = u16::try_from(code).unwrap_or_default();
+    if code == StatusCode::UNAUTHORIZED.as_u16() {
+        return ClusterError::Unauthorized { message };
+    }
+    let object = if name.is_empty() { String::new() } else { format!("{kind}/{name}") };
+    ClusterError::Api { code, reason, message, object }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::refused;
+    use crate::cluster::error::ClusterError;
+
+    fn answer(code: u16, body: &str) -> ClusterError {
+        refused("delete pods", StatusCode::from_u16(code).unwrap(), body.as_bytes(), None)
+    }
+
+    const ABSENT: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
+        "message":"pods \"agent-a\" not found","reason":"NotFound","details":{"name":"agent-a","kind":"pods"},"code":404}"#;
+
+    #[test]
+    fn only_a_status_about_an_object_says_that_it_does_not_exist() {
+        assert!(answer(404, ABSENT).is_absence_of("pods", "agent-a"));
+        assert!(!answer(404, ABSENT).is_absence_of("pods", "agent-b"));
+        assert!(!answer(404, ABSENT).is_absence_of("daemonsets", "agent-a"));
+        // The last is that of a webhook, which may use any code and reason.
+        let without_details = ABSENT.replace(r#","details":{"name":"agent-a","kind":"pods"}"#, "");
+        for body in ["404 page not found\n", "", "{}", "null", "[]", "<html>", without_details.as_str()] {
+            assert!(!answer(404, body).is_absence_of("pods", "agent-a"), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_status_of_that_code_leaves_the_outcome_unknown() {
+        let others = [("\"Status\"", "\"Error\""), ("\"v1\"", "\"v2\""), ("404}", "403}"), ("404}", "\"404\"}")];
+        for body in others.map(|(from, to)| ABSENT.replacen(from, to, 1)) {
+            let error = answer(404, &body);
+            assert!(matches!(error, ClusterError::NotFromApi { code: 404, .. }), "{body}: {error:?}");
+        }
+        for code in [302, 400, 401, 403, 404, 408, 409, 410, 429, 499, 500, 503] {
+            assert!(answer(code, "<html>").outcome_unknown(), "{code}");
+            let is_on_its_way = matches!(code, 408 | 499..);
+            assert_eq!(answer(code, "<html>").is_refused_on_the_way(), !is_on_its_way, "{code}");
+        }
+        assert!(!answer(404, ABSENT).outcome_unknown());
+    }
+}

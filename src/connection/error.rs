@@ -1,0 +1,68 @@
+//! Why there is no connection to an API server.
+
+/// Why a server could not be reached, or credentials could not be had. Messages are those of kubectl where kubectl has one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ConnectionError {
+    /// What failed.
+    pub failure: Failure,
+    message: String,
+    hints: Vec<String>,
+}
+
+/// What failed on the way to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The kubeconfig, a flag or an environment variable is invalid.
+    Config,
+    /// There are no credentials, for example because a credential plugin failed.
+    Credentials,
+    /// The server could not be reached, or the connection was lost.
+    Lost,
+    /// The server did not answer in time.
+    TimedOut,
+}
+
+impl ConnectionError {
+    /// Makes an error about the kubeconfig, a flag or an environment variable.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::of(Failure::Config, message)
+    }
+
+    /// Makes an error about credentials.
+    pub(crate) fn credentials(message: impl Into<String>) -> Self {
+        Self::of(Failure::Credentials, message)
+    }
+
+    /// Makes an error about a server that could not be reached, or a connection that was lost.
+    pub(crate) fn lost(message: impl Into<String>) -> Self {
+        Self::of(Failure::Lost, message)
+    }
+
+    /// Makes an error about a server that did not answer in time.
+    pub(crate) fn timed_out(message: impl Into<String>) -> Self {
+        Self::of(Failure::TimedOut, message)
+            .hint("check that the server can be reached from here, or increase --request-timeout")
+    }
+
+    fn of(failure: Failure, message: impl Into<String>) -> Self {
+        ConnectionError { failure, message: message.into(), hints: Vec::new() }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Returns what to do next, a sentence each.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
+    /// Tells whether a server was tried, and a request may have arrived there.
+    pub(crate) fn is_about_the_server(&self) -> bool {
+        matches!(self.failure, Failure::Lost | Failure::TimedOut)
+    }
+}

@@ -1,0 +1,220 @@
+//! The connection to an API server, as kubectl makes it with the same kubeconfig, flags and environment.
+//!
+//! `kubeconfig` chooses the server, the user and the namespace. A request of [`Connection::send`] is repeated by `retry`
+//! and authenticated by `auth`, with an `exec` plugin that `kuberc` allows, and is sent over the connections of
+//! `connector`. `observe` notes warnings and the server's clock, and `failure` words what went wrong. What an answer means
+//! is decided in `cluster::live`.
+#![expect(clippy::disallowed_types, reason = "only this room connects to an API server")]
+
+mod auth;
+mod connector;
+pub mod error;
+mod exec;
+mod failure;
+mod kubeconfig;
+mod kuberc;
+mod look_path;
+mod observe;
+mod options;
+mod retry;
+mod server;
+
+pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
+pub(crate) use observe::Observed;
+pub use options::ConnectOptions;
+pub(crate) use retry::TooLongToWait;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response};
+use jiff::Timestamp;
+use kube::client::{Body, ConfigExt};
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+use tokio::time::{Instant, timeout_at};
+use tower::ServiceBuilder;
+use tower::retry::RetryLayer;
+
+use auth::{Authenticate, CredentialSource, has_authorization};
+use connector::Connector;
+use error::ConnectionError;
+use retry::{Limits, Retries};
+
+/// How long a server may be silent; the API server itself gives up after 60 seconds.
+pub(crate) const SILENCE: Duration = Duration::from_secs(75);
+
+/// The connection to one server.
+pub(crate) struct Connection {
+    client: Client,
+    /// The server's host and port.
+    pub(crate) server: String,
+    /// The namespace of the kubeconfig's context, or `default` if it has none.
+    pub(crate) namespace: String,
+    pub(crate) observed: Observed,
+    /// The limit of one request with its response.
+    timeout: Option<Duration>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Prepares the connection that the kubeconfig and the flags describe. No request is sent yet, but a credential plugin
+    /// runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kubeconfig or a flag is invalid, or there are no credentials.
+    pub(crate) async fn open(options: &ConnectOptions, clock: fn() -> Timestamp) -> Result<Self, ConnectionError> {
+        let mut config = kubeconfig::load(options)?;
+        let user = std::mem::take(&mut config.auth_info);
+        // Left in it, kube would run the plugin and read the certificates, too.
+        config.auth_info = AuthInfo {
+            impersonate: user.impersonate.clone(),
+            impersonate_uid: user.impersonate_uid.clone(),
+            impersonate_groups: user.impersonate_groups.clone(),
+            impersonate_user_extra: user.impersonate_user_extra.clone(),
+            ..AuthInfo::default()
+        };
+        config.headers.push((USER_AGENT, user_agent()));
+        let user = server::credentials_for(&config.cluster_url, user)?;
+        let oidc = auth_provider(&user)?;
+        let headers = config.extra_headers_layer().map_err(|error| {
+            ConnectionError::config(format!("cannot impersonate: {error}"))
+                .hint("check --as, --as-uid, --as-group and --as-user-extra, and the user in the kubeconfig")
+        })?;
+        let (base_uri, namespace) = (config.base_uri_layer(), config.default_namespace.clone());
+        let server = config.cluster_url.authority().map_or("", |authority| authority.as_str()).to_owned();
+        let credentials = CredentialSource::new(options, user, Arc::new(clock))?;
+        let authenticate = Authenticate::new(credentials, Connector::new(options, config)?).await?;
+        let service = ServiceBuilder::new()
+            .layer(base_uri)
+            .layer(headers)
+            .layer(RetryLayer::new(Retries::default()))
+            .option_layer(oidc)
+            .service(authenticate);
+        let timeout = options.request_timeout.filter(|timeout| !timeout.is_zero());
+        let client = Client::new(service, &*namespace);
+        Ok(Connection { client, server, namespace, observed: Observed::new(clock), timeout })
+    }
+
+    /// Returns when a request that is sent now has to be answered in full.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.timeout.map(|timeout| Instant::now() + timeout)
+    }
+
+    /// Sends a request for a path, and again if the server is too busy, unless that could repeat a change. `repeats` tells
+    /// whether it is at all.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are no credentials, and if the server cannot be reached or does not answer in time.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Body>,
+        deadline: Option<Instant>,
+        repeats: bool,
+    ) -> Result<Response<Body>, ConnectionError> {
+        let until = deadline.unwrap_or_else(|| Instant::now() + SILENCE);
+        request.extensions_mut().insert(Limits { until, repeats });
+        let sent = self.observed.local_time();
+        let answer = self.client.send(request);
+        let answer = match deadline {
+            Some(deadline) => timeout_at(deadline, answer).await.map_err(|_| self.incomplete())?,
+            None => answer.await,
+        };
+        let answer = answer.map_err(|error| failure::unanswered(&self.server, &error))?;
+        self.observed.note(sent, answer.headers());
+        Ok(answer)
+    }
+
+    /// Waits for a part of an answer until the deadline, and no longer than the server may be silent.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the time is over.
+    pub(crate) async fn within<F: Future>(
+        &self,
+        deadline: Option<Instant>,
+        max_silence: Duration,
+        part: F,
+    ) -> Result<F::Output, ConnectionError> {
+        let silence = Instant::now() + max_silence;
+        let end = deadline.map_or(silence, |deadline| deadline.min(silence));
+        timeout_at(end, part).await.map_err(|_| match end == silence {
+            true => failure::timed_out(&self.server, &format!("no answer came within {} s", max_silence.as_secs())),
+            false => self.incomplete(),
+        })
+    }
+
+    fn incomplete(&self) -> ConnectionError {
+        let seconds = self.timeout.unwrap_or_default().as_secs_f64();
+        let how = format!("the response was incomplete after {seconds} s (--request-timeout)");
+        failure::timed_out(&self.server, &how)
+    }
+}
+
+/// Returns what authenticates the requests of a user with an OIDC provider, and refuses the providers that kubectl no
+/// longer has.
+fn auth_provider(user: &AuthInfo) -> Result<Option<kube::client::middleware::AuthLayer>, ConnectionError> {
+    let Some(provider) = &user.auth_provider else { return Ok(None) };
+    if provider.name != "oidc" {
+        return Err(ConnectionError::config(format!(
+            "the auth provider {:?} of the kubeconfig is not supported",
+            provider.name
+        ))
+        .hint("gcp and azure have credential plugins instead: gke-gcloud-auth-plugin and kubelogin"));
+    }
+    if has_authorization(user) {
+        return Ok(None);
+    }
+    let mut config = Config::new(http::Uri::default());
+    config.auth_info.auth_provider = Some(provider.clone());
+    config.auth_layer().map_err(|error| {
+        ConnectionError::config(format!("invalid auth provider {:?}: {error}", provider.name))
+            .hint("check auth-provider of the user in the kubeconfig")
+    })
+}
+
+/// Returns the `User-Agent` header, in kubectl's form.
+fn user_agent() -> HeaderValue {
+    let system = match std::env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    };
+    let machine = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        other => other,
+    };
+    let text = format!("kubectl-ds/{} ({system}/{machine})", env!("CARGO_PKG_VERSION"));
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("kubectl-ds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::config::AuthProviderConfig;
+
+    use super::{AuthInfo, auth_provider, user_agent};
+
+    #[test]
+    fn removed_providers_name_their_replacement() {
+        let provider = AuthProviderConfig { name: "gcp".to_owned(), ..AuthProviderConfig::default() };
+        let user = AuthInfo { auth_provider: Some(provider), ..AuthInfo::default() };
+        let error = auth_provider(&user).err().unwrap();
+        assert_eq!(error.to_string(), "the auth provider \"gcp\" of the kubeconfig is not supported");
+    }
+
+    #[test]
+    fn the_server_is_told_program_version_and_system() {
+        let agent = user_agent().to_str().unwrap().to_owned();
+        assert!(agent.starts_with(concat!("kubectl-ds/", env!("CARGO_PKG_VERSION"), " (")), "{agent}");
+        assert!(!agent.contains("x86_64"), "{agent}");
+    }
+}

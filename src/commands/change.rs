@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::api_server::ApiServer;
 use super::change_args::{DryRun, Output, Settings};
+use super::hold_trial::{begins_at, try_hold};
 use super::not_applied::{NotApplied, applied_or_not, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::output;
@@ -66,7 +68,10 @@ pub async fn run(
     }
     let session = target.open(io).await?;
     let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
-    let snapshot = session.read_history(query, io).await?;
+    let mut snapshot = session.read_history(query, io).await?;
+    if settings.is_hold && settings.dry_run == DryRun::Off {
+        snapshot.now = held_at(only_one(&snapshot, &settings.name)?, &snapshot, &session, &target, io).await?;
+    }
     let daemon_set = only_one(&snapshot, &settings.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
     let Planned { plan, report } = make_plan(&revisions, &snapshot, &target.view(io.width()))?;
@@ -135,6 +140,27 @@ pub async fn run(
             }
         }
     }
+}
+
+/// Tries out the hold of a DaemonSet, and returns the time at which it begins.
+async fn held_at(
+    daemon_set: &DaemonSet,
+    snapshot: &Snapshot,
+    session: &Session,
+    target: &Target,
+    io: &mut Io<'_>,
+) -> Result<Timestamp, Failure> {
+    let plan = Plan::pause(daemon_set, snapshot.now);
+    let (Some(step), Flavor::Apps) = (plan.steps.first(), daemon_set.flavor()) else { return Ok(snapshot.now) };
+    let repeat = target.view(io.width()).command("to repeat it", &name_of(daemon_set).command(Subcommand::Pause));
+    let live = session.source.live()?;
+    let tried = tokio::select! {
+        biased;
+        tried = try_hold(live, step, daemon_set, &repeat) => tried,
+        () = io.interrupt.requested() => Err(interrupted()),
+    };
+    session.print_warnings(io)?;
+    Ok(begins_at(snapshot.now, &tried?))
 }
 
 /// Returns whether this program replaces the pods of a DaemonSet, and not the controller.

@@ -62,9 +62,11 @@ pub struct Settings {
     /// How long to wait for the controller; `None` if not waiting.
     pub(super) patience: Option<Duration>,
     /// Whether the change is all that is made.
-    no_wait: bool,
+    pub(super) no_wait: bool,
     /// Whether to follow the rollout after the change.
     pub(super) watch: bool,
+    /// Whether the change suspends the update strategy.
+    pub(super) is_hold: bool,
 }
 
 impl Settings {
@@ -89,6 +91,7 @@ impl ChangeArgs {
         // The server's answer has the object already.
         let waits = !no_wait && dry_run == DryRun::Off && output != Some(Output::Name);
         let timeout = if timeout.is_zero() { NO_LIMIT } else { timeout };
-        Ok(Settings { flavors, namespace, name, dry_run, output, patience: waits.then_some(timeout), no_wait, watch })
+        let patience = waits.then_some(timeout);
+        Ok(Settings { flavors, namespace, name, dry_run, output, patience, no_wait, watch, is_hold: false })
     }
 }

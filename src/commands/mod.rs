@@ -15,6 +15,7 @@ mod explain;
 mod gate;
 mod help;
 mod history;
+mod hold_trial;
 mod list;
 mod not_applied;
 mod out_after_change;

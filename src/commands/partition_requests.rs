@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::api_server::ApiServer;
 use super::child;
-use super::not_applied::{NotApplied, WHO_KEEPS, applied_or_not};
+use super::hold_trial::{begins_at, try_hold};
+use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
 use super::partition_run::Run;
 use super::{Failure, interrupted, refusal};
@@ -28,9 +29,6 @@ use crate::rollout::partition::next_step::{Loss, loss};
 /// The name under which events are reported.
 const COMPONENT: &str = "kubectl-ds";
 
-/// How often a hold is tried out if that fails.
-const TRIES: u32 = 2;
-
 /// What became of a pod that is to be replaced.
 pub(super) enum Replaced {
     Yes,
@@ -42,36 +40,16 @@ pub(super) enum Replaced {
 }
 
 impl Run<'_> {
-    /// Tries out the patch that suspends the update strategy: without it, the controller would replace all pods at once.
-    pub(super) async fn try_hold(&mut self, step: &Step, io: &mut Io<'_>) -> Result<(), Failure> {
-        let server = ApiServer { live: self.live, is_dry_run: true };
-        let mut attempts = 0;
-        loop {
-            let application = self.unless_interrupted(io, apply(&server, step, self.before, true)).await?;
-            self.print_warnings(io)?;
-            attempts += 1;
-            let error = match application {
-                Application::Applied(_) => return Ok(()),
-                // Nothing is changed by another attempt.
-                Application::Refused(Refusal::ByServer(_)) if attempts < TRIES => {
-                    self.unless_interrupted(io, sleep(PAUSE)).await?;
-                    continue;
-                }
-                Application::StrategyKept(_) => {
-                    let title = self.report.daemon_set.title();
-                    let message = format!(
-                        "the update strategy of {title} cannot be suspended: an admission webhook or a policy keeps it, and the \
-                         controller would replace all pods"
-                    );
-                    CommandError::new(message).hint("nothing was changed").hint(WHO_KEEPS)
-                }
-                application => match applied_or_not(application, &self.report.daemon_set.title(), &self.repeat()) {
-                    Ok(_) => return Ok(()),
-                    Err(not_applied) => not_applied.error,
-                },
-            };
-            return Err(error.into());
-        }
+    /// Tries out the patch that suspends the update strategy, and returns it with the time at which the hold then begins.
+    pub(super) async fn try_hold(&mut self, step: Step, io: &mut Io<'_>) -> Result<Step, Failure> {
+        let repeat = self.repeat();
+        let tried = self.unless_interrupted(io, try_hold(self.live, &step, self.before, &repeat)).await?;
+        self.print_warnings(io)?;
+        let begins = begins_at(self.clock.now(), &tried?);
+        Ok(match step {
+            Step::PatchDaemonSet(patch) => Step::PatchDaemonSet(patch.held_since(begins)),
+            step => step,
+        })
     }
 
     /// Applies a step to the DaemonSet.

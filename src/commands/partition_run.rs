@@ -148,9 +148,9 @@ impl<'a> Run<'a> {
     /// Writes what the plan begins with.
     pub(super) async fn write_plan(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
         let patches = self.plan.steps.iter().filter(|step| matches!(step, plan::Step::PatchDaemonSet(_)));
-        for step in patches.cloned().collect::<Vec<_>>() {
+        for mut step in patches.cloned().collect::<Vec<_>>() {
             if self.before.flavor() == Flavor::Apps {
-                self.try_hold(&step, io).await?;
+                step = self.try_hold(step, io).await?;
             }
             let object = self.apply(&step, self.before, io).await?;
             // A proxy may have written the dates of the answers, but not the times in an object.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Failure;
 use super::change;
-use super::change_args::ChangeArgs;
+use super::change_args::{ChangeArgs, Settings};
 use super::refusal::{held_by, surge_pods};
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
@@ -48,7 +48,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let PauseArgs { name, delete_surge_pods, change } = arguments;
-    let settings = change.resolve(&name)?;
+    let settings = Settings { is_hold: true, ..change.resolve(&name)? };
     change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot, _| {
         pause(revisions, delete_surge_pods, snapshot).map_err(|refusal| refused(revisions, refusal))
     })

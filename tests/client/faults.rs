@@ -35,6 +35,9 @@ const COMMANDS: &[&[&str]] = &[
     &["resume", "agent", "-n", "team", "-o", "json", "--timeout=2s"],
 ];
 
+/// What follows the path of a change that is only tried out.
+const DRY_RUN: &str = "?dryRun=All";
+
 /// Cells that fail today: a command's prefix, the end of the request's path, the fault's prefix, and why.
 const KNOWN: &[(&str, &str, &str, &str)] = &[];
 
@@ -97,7 +100,7 @@ pub(super) fn faults(answer: &Reply) -> Vec<(String, Fault)> {
 }
 
 /// Returns what answers in the place of an API server, which says nothing about what became of a request.
-pub(super) fn of_proxies() -> [(&'static str, Reply); 7] {
+pub(crate) fn of_proxies() -> [(&'static str, Reply); 7] {
     let page = |code: u16, text: &str| Reply::of(code, "text/html", format!("<html><title>{text}</title></html>"));
     [
         ("302 of a proxy", Reply::of(302, "text/html", "").with("location", "/login")),
@@ -243,6 +246,12 @@ fn revisions(store: &Store) -> Reply {
     Reply::of(200, JSON, list.to_string())
 }
 
+/// Returns the path of a request; that of a change that is only tried out is another one.
+fn path_of(asked: &Asked) -> String {
+    let is_dry_run = asked.target.contains("dryRun=All");
+    format!("{}{}", asked.path(), if is_dry_run { DRY_RUN } else { "" })
+}
+
 /// A command, a request of it, and what happens to that request.
 struct Cell {
     command: &'static [&'static str],
@@ -265,14 +274,14 @@ fn run(command: &'static [&str], cell: Option<&Cell>, store: &Arc<Store>) -> (En
     let kept = store.clone();
     let server = Server::start(move |asked| {
         let meets = |method: &str, path: &str, extent: Extent| {
-            let is_same = method == asked.method && path == asked.path();
+            let is_same = (method, path) == (asked.method.as_str(), &*path_of(asked));
             let before = if is_same { met.fetch_add(1, Ordering::SeqCst) } else { met.load(Ordering::SeqCst) };
             extent.includes(is_same, before)
         };
         match &fault {
             Some((method, path, fault, applied, extent)) if meets(method, path, *extent) => {
                 // What is not made is answered from another store.
-                let makes = *applied || asked.method == "GET";
+                let makes = *applied && !asked.target.contains("dryRun=All") || asked.method == "GET";
                 fault(if makes { answer(&kept, asked) } else { answer(&new_store(command), asked) })
             }
             _ if asked.target.contains("dryRun=All") => answer(&new_store(command), asked),
@@ -368,7 +377,8 @@ fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option
             };
         }
         let is_unknown = ended.code == Some(7) && stage == Some("Unknown");
-        if cell.method == "PATCH" && cell.extent == Extent::Onward && !is_unknown {
+        let is_sent = cell.method == "PATCH" && !cell.path.ends_with(DRY_RUN);
+        if is_sent && cell.extent == Extent::Onward && !is_unknown {
             return Some(format!("a change that cannot be known ends with {:?}, as {stage:?}", ended.code));
         }
         return match (changed, failed) {
@@ -394,7 +404,7 @@ fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option
 
 /// Returns what an answer says that it lacks, if it does not name the resource that could not be read.
 fn unnamed_gap(cell: &Cell, found: &Value) -> Option<String> {
-    let resource = match cell.path.rsplit('/').next().unwrap() {
+    let resource = match cell.path.trim_end_matches(DRY_RUN).rsplit('/').next().unwrap() {
         "agent" => "daemonsets",
         "apis" => "daemonsets.apps.kruise.io",
         "n1" => "nodes",
@@ -412,9 +422,9 @@ fn no_fault_leads_to_a_wrong_answer() {
     for command in COMMANDS {
         let (ended, _, asked) = run(command, None, &Arc::new(new_store(command)));
         assert_eq!(ended.code, Some(0), "{command:?}: {}", ended.err);
-        let requests: BTreeSet<_> = asked.iter().map(|asked| (asked.method.clone(), asked.path().to_owned())).collect();
+        let requests: BTreeSet<_> = asked.iter().map(|asked| (asked.method.clone(), path_of(asked))).collect();
         for (method, path) in requests {
-            let request = asked.iter().find(|asked| asked.method == method && asked.path() == path).unwrap();
+            let request = asked.iter().find(|asked| asked.method == method && path_of(asked) == path).unwrap();
             for (name, fault) in faults(&answer(&new_store(command), request)) {
                 let cell = |applied, extent| Cell {
                     command,

@@ -2,7 +2,7 @@
 
 mod connecting;
 mod equal_reports;
-mod faults;
+pub(crate) mod faults;
 mod lies;
 mod nonsense;
 mod reading;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::faults::{Extent, Fault, faults, of_proxies, refuses};
+use super::faults::{Extent, Fault, dated, faults, of_proxies, refuses, wrong_dates};
 use super::server::{Asked, Reply, Server};
 use super::{JSON, absent, api_groups, daemon_set, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
@@ -331,6 +331,9 @@ fn wrong(cell: &Cell, ended: &Ended, before_repeat: (bool, usize, bool)) -> Opti
     }
     let is_unknown = ended.code == Some(7);
     let report: Option<Value> = serde_json::from_str(&ended.out).ok();
+    if cell.extent == Extent::All && ended.code != Some(0) {
+        return Some(format!("a wrong clock alone ends it with {:?}", ended.code));
+    }
     if cell.extent == Extent::Onward && cell.method == "PATCH" && !cell.path.ends_with("dryRun=All") && !is_unknown {
         return Some(format!("what became of the DaemonSet cannot be known, and it ends with {:?}", ended.code));
     }
@@ -400,6 +403,16 @@ fn cells(command: &'static [&'static str]) -> Vec<Cell> {
             }
         }
     }
+    cells.extend(wrong_dates().into_iter().map(|(name, off)| Cell {
+        command,
+        method: String::new(),
+        path: String::new(),
+        is_watch: false,
+        name: name.to_owned(),
+        fault: Arc::new(move |reply| dated(reply, off)),
+        applied: true,
+        extent: Extent::All,
+    }));
     cells
 }
 

@@ -208,6 +208,17 @@ fn a_watch_ends_after_its_timeout() {
 }
 
 #[test]
+fn a_timeout_of_zero_is_no_limit() {
+    let following = Following::new();
+    let mut running = following.start(&["--timeout", "0"]);
+    running.read_line();
+    thread::sleep(Duration::from_millis(1500));
+    following.send(PODS, "MODIFIED", &ready_pod());
+    let (code, lines, err) = running.end();
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{lines:#?}");
+}
+
+#[test]
 fn a_daemon_set_that_is_deleted_ends_the_watch() {
     let following = Following::new();
     let mut running = following.start(&[]);

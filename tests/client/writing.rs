@@ -388,6 +388,20 @@ fn a_transient_error_does_not_end_the_wait() {
 }
 
 #[test]
+fn a_timeout_of_zero_waits_for_the_controller_without_a_limit() {
+    let store = store();
+    let server = serve_after_change(store, |reads| {
+        // It acts after a while.
+        store.has_controller.store(reads > 3, Ordering::SeqCst);
+        None
+    });
+    let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan", "--timeout=0"]);
+    assert_eq!((code, stage(&out).as_str(), err.as_str()), (Some(0), "Observed", ""));
+    let reads = server.asked().into_iter().skip_while(|asked| asked.method == "GET").count();
+    assert!(reads > 4, "{reads}");
+}
+
+#[test]
 fn the_time_to_wait_is_bounded_although_the_server_stalls() {
     let server = serve_after_change(store(), |_| {
         thread::sleep(Duration::from_secs(600));

@@ -47,6 +47,8 @@ pub enum Moment {
 pub enum Fault {
     /// It is not passed on, and this is the answer.
     Answer(String),
+    /// It is passed on, and this is the answer nevertheless.
+    OtherAnswer(String),
     /// It is not passed on, and the connection ends.
     LostBefore,
     /// It is passed on, and the connection ends without an answer.
@@ -197,17 +199,21 @@ fn pass_on(
     });
     let head = kept.chain(["Host: 127.0.0.1", "Connection: close"]).collect::<Vec<_>>().join("\r\n");
     server.write_all(format!("{head}\r\n\r\n{}", request.body).as_bytes()).unwrap();
-    if let Some(fault @ (Fault::LostAfter | Fault::Truncated)) = fault {
+    if let Some(fault @ (Fault::LostAfter | Fault::Truncated | Fault::OtherAnswer(_))) = fault {
         let mut answer = Vec::new();
         // A watch does not end: of its answer there is only the beginning.
         let _ = match request.is_watch() {
             true => server.take(100).read_to_end(&mut answer),
             false => server.read_to_end(&mut answer),
         };
-        if fault == Fault::Truncated {
-            let body = split_head(&answer).map_or(0, |(_, body)| body.len());
-            let _ = client.write_all(&answer[..answer.len() - body.div_ceil(2)]);
-        }
+        let _ = match fault {
+            Fault::Truncated => {
+                let body = split_head(&answer).map_or(0, |(_, body)| body.len());
+                client.write_all(&answer[..answer.len() - body.div_ceil(2)])
+            }
+            Fault::OtherAnswer(other) => client.write_all(other.as_bytes()),
+            _ => Ok(()),
+        };
         return;
     }
     if request.method == "GET" {

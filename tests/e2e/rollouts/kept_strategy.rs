@@ -1,5 +1,6 @@
 //! Holds that something does not let be: admission keeps the update strategy, or a controller puts it back at once.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::partition::{annotations, pods, strategy, wait_until_available_on};
@@ -73,9 +74,10 @@ fn nothing_is_rolled_out_if_admission_keeps_the_strategy() {
     assert_eq!((&now["spec"], &now["metadata"]["generation"]), (&live["spec"], &live["metadata"]["generation"]));
     assert_eq!((pods(&workload).0, annotations(&workload)), (before, Vec::<String>::new()), "{run}");
     workload.run(&["pause", "--dry-run=server"]).expect(1).must_say("stays \"RollingUpdate\"");
-    workload.run(&["pause"]).expect(1).must_say("stays \"RollingUpdate\"");
-    workload.run(&["resume"]).expect(0);
-    assert_eq!(annotations(&workload), Vec::<String>::new());
+    // That is seen before anything is told or sent.
+    let run = workload.run(&["pause"]).expect(1);
+    run.must_say("cannot be suspended").must_say("nothing was changed").must_say("mutatingadmissionpolicies");
+    assert_eq!((run.stdout.as_str(), &workload.live()["metadata"]), ("", &live["metadata"]), "{run}");
 }
 
 /// A dry run passes, so that the new template is out before anybody can know.
@@ -112,4 +114,26 @@ fn a_pause_that_is_put_back_at_once_is_none() {
     run.must_say("is not paused: \"fleet-operator\" has put the update strategy back")
         .must_say("is replacing all pods");
     workload.run(&["resume"]).expect(0);
+}
+
+/// Pods that are created later have slipped through the hold, and a person reads how long it lasts.
+#[test]
+fn a_hold_begins_by_the_clock_of_the_api_server_whatever_a_proxy_says() {
+    let workload = create();
+    let folder = workload.cluster.control_plane.folder();
+    for ahead in [0, -90, 3_600, -3_600, 20 * 365 * 24 * 3_600, -20 * 365 * 24 * 3_600] {
+        let ahead = SignedDuration::from_secs(ahead);
+        let proxy = Interceptor::with_clock(workload.cluster.api, folder, ahead, |_, _| {});
+        let image = format!("--image=agent=agent:{}", ahead.as_secs());
+        for command in [&["pause"] as &[&str], &["partition", "100%", &image]] {
+            let run = workload.run_as(proxy.kubeconfig(), command).expect(0);
+            let annotations = workload.live()["metadata"]["annotations"].take();
+            let since: Timestamp = annotations["kubectl-ds/held-since"].as_str().unwrap().parse().unwrap();
+            let off = Timestamp::now().duration_since(since).abs();
+            assert!(off < SignedDuration::from_secs(10), "{ahead:?} {since}: {run}");
+            assert!(ahead.is_zero() || command != ["pause"] || run.says(&since.to_string()), "{since}: {run}");
+            workload.run(&["resume"]).expect(0);
+        }
+    }
+    workload.delete();
 }

@@ -12,6 +12,8 @@ use super::partition::{annotations, pods, strategy, wait_until_available_on};
 use super::program::Run;
 use super::workload::{Api, Workload};
 use super::{Cluster, NODES, Shared};
+use crate::client::faults::of_proxies;
+use crate::client::server::Reply;
 use crate::support::interceptor::{Fault, Interceptor, Request};
 use crate::support::say;
 
@@ -26,7 +28,7 @@ const COMMAND: &[&str] = &[
     "--request-timeout=10s",
 ];
 
-/// The variable that makes each request meet each fault, which takes many minutes.
+/// The variable that makes each request meet each fault, which takes many minutes; `2/5` is the second fifth of that.
 const ALL: &str = "KUBECTL_DS_ALL_FAULTS";
 
 /// What is said of a patch that was not applied.
@@ -60,8 +62,8 @@ fn refusal(code: u16, reason: &str, headers: &str) -> Fault {
 }
 
 /// Returns the faults, and whether a run goes on after it without any trace, by reads and writes.
-fn faults() -> [(&'static str, Fault, [bool; 2]); 8] {
-    [
+fn faults() -> Vec<(String, Fault, [bool; 2])> {
+    let faults = [
         ("429 with Retry-After", refusal(429, "TooManyRequests", "Retry-After: 1\r\n"), [true, true]),
         ("500", refusal(500, "InternalError", ""), [false, false]),
         ("503", refusal(503, "ServiceUnavailable", ""), [true, false]),
@@ -70,13 +72,32 @@ fn faults() -> [(&'static str, Fault, [bool; 2]); 8] {
         ("lost after", Fault::LostAfter, [true, true]),
         ("truncated", Fault::Truncated, [false, true]),
         ("stall", Fault::Stall(Duration::from_secs(2)), [true, true]),
-    ]
+    ];
+    faults.map(|(name, fault, goes_on)| (name.to_owned(), fault, goes_on)).into()
+}
+
+/// Returns the answers of proxies, before which a request has reached the API server or not.
+fn answers_of_proxies() -> Vec<(String, Fault, [bool; 2])> {
+    let text = |reply: Reply| {
+        let headers: String = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let (status, length) = (reply.status, reply.body.len());
+        let body = String::from_utf8(reply.body).unwrap();
+        format!("HTTP/1.1 {status} Fault\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+    };
+    let faults = of_proxies().map(|(name, reply)| {
+        let text = text(reply);
+        [
+            (name.to_owned(), Fault::Answer(text.clone()), [false, false]),
+            (format!("{name}, applied"), Fault::OtherAnswer(text), [false, true]),
+        ]
+    });
+    faults.into_iter().flatten().collect()
 }
 
 /// One run in which one request meets a fault, and what follows.
 struct Cell {
     number: usize,
-    name: &'static str,
+    name: String,
     fault: Fault,
     goes_on: [bool; 2],
 }
@@ -130,9 +151,8 @@ fn wrong_end(cell: &Cell, met: &Request, run: &Run, is_finished: bool) -> Option
         Some(7) if is_write && run.stderr.contains("it is not known whether") => {}
         _ => return says("another exit code"),
     }
-    let names_the_cause = ["the fault of this test", "connection", "cannot read the server's answer"]
-        .iter()
-        .any(|cause| run.stderr.contains(cause));
+    let causes = ["the fault of this test", "connection", "cannot read the server's answer", "unexpected answer"];
+    let names_the_cause = causes.iter().any(|cause| run.stderr.contains(cause));
     (!names_the_cause).then(|| "it does not say why".to_owned())
 }
 
@@ -170,8 +190,10 @@ fn try_out(cell: &Cell) -> (bool, Vec<String>) {
 }
 
 /// Returns what is tried out: each request meets a fault, and the first one of each kind of write, and each patch, meets all.
+/// Each write meets an answer of a proxy, too.
 fn cells(requests: &[Request]) -> Vec<Cell> {
-    let all = std::env::var_os(ALL).is_some();
+    let part = std::env::var(ALL).ok();
+    let all = part.is_some();
     let mut kinds = BTreeSet::new();
     let mut cells = Vec::new();
     for (number, request) in requests.iter().enumerate() {
@@ -179,13 +201,19 @@ fn cells(requests: &[Request]) -> Vec<Cell> {
             ["/jobs", "/pods/", "/events", "/daemonsets/"].iter().position(|part| request.path.contains(part));
         let is_first = request.method != "GET" && kinds.insert((&request.method, resource));
         let meets_all = all || is_first || request.method == "PATCH";
-        for (at, (name, fault, goes_on)) in faults().into_iter().enumerate() {
-            if meets_all || number % faults().len() == at {
-                cells.push(Cell { number, name, fault, goes_on });
-            }
+        let mut add = |faults: Vec<(String, Fault, [bool; 2])>, meets_all: bool| {
+            let (one, count) = (number % faults.len(), faults.len());
+            let met = faults.into_iter().skip(if meets_all { 0 } else { one }).take(if meets_all { count } else { 1 });
+            cells.extend(met.map(|(name, fault, goes_on)| Cell { number, name, fault, goes_on }));
+        };
+        add(faults(), meets_all);
+        if all || request.method != "GET" {
+            add(answers_of_proxies(), all);
         }
     }
-    cells
+    let part = part.as_deref().and_then(|part| part.split_once('/'));
+    let (part, parts) = part.map_or((1, 1), |(part, parts)| (part.parse().unwrap(), parts.parse().unwrap()));
+    cells.into_iter().skip(part - 1).step_by(parts).collect()
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! A hold is tried out before it is applied, and before anything is told: something may keep the update strategy.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::api_server::ApiServer;
+use super::not_applied::{WHO_KEEPS, applied_or_not};
+use super::partition_progress::PAUSE;
+use crate::cluster::live::Live;
+use crate::coverage::revisions::name_of;
+use crate::error::CommandError;
+use crate::model::daemon_set::DaemonSet;
+use crate::plan::Step;
+use crate::rollout::apply::{Application, Refusal, apply};
+use crate::rollout::concurrent_edit::written_at;
+
+/// How often a hold is tried out if that fails.
+const TRIES: u32 = 2;
+
+/// By how much the time of a hold may be off.
+const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
+
+/// Tries out the patch that suspends the update strategy, and returns what the DaemonSet would become.
+///
+/// # Errors
+///
+/// Fails if the patch is refused, or the strategy would not be suspended.
+pub(super) async fn try_hold(
+    live: &Live,
+    step: &Step,
+    before: &DaemonSet,
+    repeat: &str,
+) -> Result<Value, CommandError> {
+    let server = ApiServer { live, is_dry_run: true };
+    let title = name_of(before).title();
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        return match apply(&server, step, before, true).await {
+            // Nothing is changed by another attempt.
+            Application::Refused(Refusal::ByServer(_)) if attempts < TRIES => {
+                sleep(PAUSE).await;
+                continue;
+            }
+            Application::StrategyKept(_) => {
+                let message = format!(
+                    "the update strategy of {title} cannot be suspended: an admission webhook or a policy keeps it, and the \
+                     controller would replace all pods"
+                );
+                Err(CommandError::new(message).hint("nothing was changed").hint(WHO_KEEPS))
+            }
+            application => applied_or_not(application, &title, repeat).map_err(|not_applied| not_applied.error),
+        };
+    }
+}
+
+/// Returns when a hold begins that was tried out: a proxy may have written the `Date` of the answers by which it was planned,
+/// but not the time that the API server notes in an object.
+pub(super) fn begins_at(planned: Timestamp, tried: &Value) -> Timestamp {
+    let at = written_at(tried).filter(|at| planned.duration_since(*at).abs() > TOLERANCE);
+    // The fraction tells two clients apart that begin in the same second.
+    let fraction = SignedDuration::from_nanos(planned.subsec_nanosecond().into());
+    at.and_then(|at| at.checked_add(fraction).ok()).unwrap_or(planned)
+}

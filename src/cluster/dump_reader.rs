@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::dump_header::Header;
 use super::error::ClusterError;
 use super::json_document::{ItemType, Items, JsonCutter, JsonDocument};
+use super::log_section;
 use super::objects::{self, Objects, Reach, Type};
 use super::pieces::{MAX_AROUND, Piece, Place, TooLong};
 use super::text::{Format, Text, TextError, utf8_error};
@@ -194,7 +196,8 @@ impl Reader<'_> {
             }
             None => {
                 self.objects.count_other(type_);
-                serde::Deserialize::deserialize(&mut deserializer).map(|IgnoredAny| ())
+                self.objects.note_name(type_, || serde_json::from_str(text).ok());
+                Deserialize::deserialize(&mut deserializer).map(|IgnoredAny| ())
             }
         };
         result.and_then(|()| deserializer.end()).map_err(|error| self.json_error(&error, place))
@@ -231,6 +234,13 @@ impl Reader<'_> {
                     .hint("make the dump in JSON, which is read as a stream: `kubectl get … -o json`")
                     .into());
             }
+        }
+        // kubectl cluster-info dump writes logs between its documents.
+        if !log_section::blank(&mut bytes) {
+            self.note_kinds(&bytes);
+            let problem = "ends in the middle of the logs of a container: the file is truncated";
+            let hint = "copy the file again, or make the dump again";
+            return Err(ClusterError::file(self.name, problem).hint(hint).into());
         }
         let text = self.utf8(&bytes, Place::on(1))?;
         for document in yaml::documents(text) {
@@ -293,6 +303,7 @@ impl Reader<'_> {
     fn value(&mut self, type_: Type<'_>, value: &Value, length: usize, line: usize) -> Result<(), Stop> {
         let Some(kind) = type_.known() else {
             self.objects.count_other(type_);
+            self.objects.note_name(type_, || Deserialize::deserialize(value).ok());
             return Ok(());
         };
         self.count(kind, length)?;

@@ -315,6 +315,7 @@ impl Dump {
             priority_classes: objects.priority_classes,
             leases: objects.leases,
             pod_disruption_budgets: objects.pod_disruption_budgets,
+            service_accounts: objects.service_accounts,
             admissions: Vec::new(),
             gaps,
             unknown_names: Vec::new(),

@@ -1,5 +1,8 @@
 //! Skips the logs that `kubectl cluster-info dump` writes between the lists of objects.
 
+/// How a section begins.
+const START: &[u8] = b"==== START logs for ";
+
 /// The most bytes of the line that begins a section.
 const MAX_HEADING: usize = 1 << 10;
 
@@ -38,7 +41,7 @@ impl LogSection {
             if !self.heading.ends_with(b"\n") {
                 return Extent::GoesOn;
             }
-            let Some(rest) = self.heading.strip_prefix(b"==== START logs for ") else { return Extent::Foreign };
+            let Some(rest) = self.heading.strip_prefix(START) else { return Extent::Foreign };
             self.end = [b"==== END logs for ", rest].concat();
             at = line;
         }
@@ -55,6 +58,26 @@ impl LogSection {
     pub(super) fn heading(&self) -> &[u8] {
         &self.heading
     }
+}
+
+/// Blanks the sections of a whole text, so that its lines keep their numbers; returns whether the last one has an end.
+pub(super) fn blank(text: &mut [u8]) -> bool {
+    let mut at = 0;
+    while let Some(found) = memchr::memmem::find(&text[at..], START) {
+        let start = at + found;
+        let is_line = start == 0 || text[start - 1] == b'\n';
+        let end = match if is_line { LogSection::default().push(&text[start..]) } else { Extent::Foreign } {
+            Extent::Ends(length) => start + length,
+            Extent::GoesOn => return false,
+            Extent::Foreign => {
+                at = start + START.len();
+                continue;
+            }
+        };
+        text[start..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        at = end;
+    }
+    true
 }
 
 #[cfg(test)]

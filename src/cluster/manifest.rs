@@ -70,13 +70,17 @@ impl Manifests {
     }
 
     /// Adds the classes that the manifests create to those that exist; not to classes that could not be read.
-    pub fn add_classes_to(&self, snapshot: &mut Snapshot) {
+    pub fn add_others_to(&self, snapshot: &mut Snapshot) {
         for object in &self.others {
             match text_at(object, "/kind") {
                 "PriorityClass" if !snapshot.priority_classes.is_empty() => {
                     snapshot.priority_classes.extend(serde_json::from_value(object.clone()));
                 }
                 "RuntimeClass" => snapshot.runtime_classes.extend(serde_json::from_value(object.clone())),
+                "ServiceAccount" => {
+                    let text = |path| text_at(object, path).to_owned();
+                    snapshot.service_accounts.insert((text("/metadata/namespace"), text("/metadata/name")));
+                }
                 _ => {}
             }
         }

@@ -61,6 +61,22 @@ impl Complete {
     }
 }
 
+/// An object of which only the name is of interest.
+#[derive(Deserialize)]
+pub(super) struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+}
+
+/// The most ServiceAccounts of which the names are kept.
+const MAX_ACCOUNTS: usize = 200_000;
+
 /// The objects found so far.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
@@ -78,6 +94,8 @@ pub(super) struct Objects {
     pub(super) priority_classes: Vec<PriorityClass>,
     pub(super) leases: Vec<Lease>,
     pub(super) pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    /// The ServiceAccounts, by namespace and name.
+    pub(super) service_accounts: BTreeSet<(String, String)>,
     /// The kinds of which there was an object, or a list without one.
     pub(super) kinds: BTreeSet<Kind>,
     /// The kinds of the lists that broke off in a file of a directory or archive.
@@ -326,6 +344,17 @@ impl Objects {
         if let (Some(Kind::Pods), Some(folder)) = (listed, folder) {
             self.pods_everywhere |= IDLE_NAMESPACES.contains(&folder);
             note(&mut self.pod_namespaces, folder);
+        }
+    }
+
+    /// Notes an object of which only the name is of interest.
+    pub(super) fn note_name(&mut self, type_: Type<'_>, read: impl FnOnce() -> Option<Named>) {
+        let is_account = (type_.api_version, type_.kind) == ("v1", "ServiceAccount");
+        if is_account
+            && self.service_accounts.len() < MAX_ACCOUNTS
+            && let Some(Named { metadata: Name { namespace, name } }) = read()
+        {
+            self.service_accounts.insert((namespace, name));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
 use crate::cluster::{CoverageScope, Query, Source, Wanted};
-use crate::coverage::what_if::{Admission, what_if};
+use crate::coverage::what_if::{Admission, account_is_missing, service_account, what_if};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Revision, Revisions};
@@ -97,7 +97,7 @@ pub(super) async fn run(
         let error = CommandError::new("what the manifest would change is not known: the nodes could not be read");
         return Err(CommandError { exit: Exit::Partial, ..error }.into());
     }
-    read.add_classes_to(&mut snapshot);
+    read.add_others_to(&mut snapshot);
     if let Some(label) = &by {
         check_label(&snapshot, label)?;
     }
@@ -258,14 +258,11 @@ async fn admission(proposed: &DaemonSet, manifests: &Manifests, live: &Live) -> 
     let creates = |kind: &str, name: &str| manifests.other(kind, namespace, name).is_some();
     let mut found = Admission::default();
     let template = &proposed.object["spec"]["template"];
-    let account = template["spec"]["serviceAccountName"].as_str().filter(|account| !account.is_empty());
-    let account = account.unwrap_or("default");
-    let is_missing = |account: &str| {
-        format!("error looking up service account {namespace}/{account}: serviceaccount {account:?} not found")
-    };
+    let account = service_account(proposed);
     if creates("Namespace", namespace) && matches!(live.namespace_exists(namespace).await?, Asked::No(_)) {
         // A new namespace has this account alone.
-        found.refusal = (account != "default" && !creates("ServiceAccount", account)).then(|| is_missing(account));
+        found.refusal =
+            (account != "default" && !creates("ServiceAccount", account)).then(|| account_is_missing(proposed));
         let level = manifests
             .other("Namespace", "", namespace)
             .and_then(|object| object["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].as_str());
@@ -283,7 +280,7 @@ async fn admission(proposed: &DaemonSet, manifests: &Manifests, live: &Live) -> 
                 if !creates("ServiceAccount", account)
                     && let Asked::No(_) = live.exists("serviceaccounts", namespace, account).await?
                 {
-                    found.refusal = Some(is_missing(account));
+                    found.refusal = Some(account_is_missing(proposed));
                 }
             }
         }

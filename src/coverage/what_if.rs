@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::gaps;
 use super::group::Groups;
 use super::verdict::admission;
@@ -252,9 +254,21 @@ fn for_manifest(mut finding: Finding, proposed: &DaemonSet) -> Finding {
     finding
 }
 
-/// Finds why no pod would start: what the API server says, or a class that does not exist.
+/// Returns the name of the account that the pods use.
+pub fn service_account(proposed: &DaemonSet) -> &str {
+    let account = proposed.object.pointer("/spec/template/spec/serviceAccountName").and_then(Value::as_str);
+    account.filter(|account| !account.is_empty()).unwrap_or("default")
+}
+
+/// Returns what the API server says about a pod whose account does not exist.
+pub fn account_is_missing(proposed: &DaemonSet) -> String {
+    let (namespace, account) = (&proposed.metadata.namespace, service_account(proposed));
+    format!("error looking up service account {namespace}/{account}: serviceaccount {account:?} not found")
+}
+
+/// Finds why no pod would start: what the API server says, or a class or an account that does not exist.
 fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: Option<&Admission>) -> Option<Finding> {
-    if let Some(finding) = missing_class(snapshot, proposed) {
+    if let Some(finding) = missing_class(snapshot, proposed).or_else(|| missing_account(snapshot, proposed)) {
         return Some(finding);
     }
     let Admission { refusal, missing, .. } = admission?;
@@ -272,6 +286,17 @@ fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: O
         let message = format!("{resource} {name} not found in namespace {namespace}");
         Some(Finding::new(code, message, "create it before the DaemonSet, or correct its name in the template"))
     })
+}
+
+/// Finds an account that a dump does not have.
+fn missing_account(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
+    let exists = |account: &str| {
+        let key = (proposed.metadata.namespace.clone(), account.to_owned());
+        snapshot.service_accounts.contains(&key)
+    };
+    // Every namespace has this one: without it, the dump does not have all of them.
+    let is_missing = exists("default") && !exists(service_account(proposed));
+    is_missing.then(|| create_failure::classify(snapshot, proposed, &account_is_missing(proposed)))
 }
 
 /// Finds a class that does not exist, because of which the API server would deny every pod.

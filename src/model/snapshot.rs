@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub leases: Vec<Lease>,
     /// PodDisruptionBudgets in the DaemonSets' namespaces; read only for changes of the update strategy.
     pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    /// The ServiceAccounts of a dump, by namespace and name. A live server is asked about those that matter.
+    pub service_accounts: BTreeSet<(String, String)>,
     /// What the API server answered when it was asked, in dry runs, for pods that it had refused.
     pub admissions: Vec<Admission>,
     /// What could not be read, and why.
@@ -199,6 +201,7 @@ impl Snapshot {
             priority_classes: Vec::new(),
             leases: Vec::new(),
             pod_disruption_budgets: Vec::new(),
+            service_accounts: BTreeSet::new(),
             admissions: Vec::new(),
             gaps: Vec::new(),
             unknown_names: Vec::new(),

@@ -235,6 +235,22 @@ fn a_cluster_info_dump_in_one_file_has_logs_between_its_lists() {
     );
     assert!(complaint(&text[..text.len() - events.len() - 20]).contains(": the file is truncated"));
     assert!(complaint(format!("{nodes}==== something else\n{pods}")).starts_with("standard input: line "));
+
+    // With -o yaml, kubectl divides the lists by `---`; logs have that, and what is no text, too.
+    let yaml = lists.map(|list| yaml(&list).into_bytes());
+    let log = [
+        logs.as_bytes(),
+        b"==== START logs for container c ====\n---\nkind: x\n\xff==== END logs for container c ====\n",
+    ];
+    let begins = [&yaml.join(&b"---\n"[..])[..], &log.concat()].concat();
+    let text = [&begins[..], b"---\n", events.as_bytes()].concat();
+    let snapshot = read(&text).unwrap().snapshot;
+    assert_eq!(names(&snapshot), ["ds agent", "node a", "pod agent-1"]);
+    assert_eq!(snapshot.gap(Kind::Events, "x"), None);
+    let broken = [&text[..], b"---\nkind: [\n"].concat();
+    let lines = broken.iter().filter(|byte| **byte == b'\n').count();
+    assert!(complaint(&broken).contains(&format!("line {lines}")), "{}", complaint(&broken));
+    assert!(complaint(&begins[..begins.len() - 10]).contains(": the file is truncated"));
 }
 
 #[test]

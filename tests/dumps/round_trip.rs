@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kubectl_ds::cluster::text::Format;
@@ -300,6 +300,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
             advanced_daemon_sets: Vec::new(),
             pod_disruption_budgets: Vec::new(),
+            service_accounts: BTreeSet::new(),
             admissions: Vec::new(),
             now: Timestamp::from_second(now).unwrap(),
             daemon_sets: daemon_sets

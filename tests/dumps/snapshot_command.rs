@@ -274,3 +274,47 @@ fn history_of_a_dump_without_revisions_says_that_they_are_unknown() {
     assert!(out.starts_with("x/agent: revisions unknown\n"), "{out}");
     assert!(!out.contains("REVISION "), "{out}");
 }
+
+/// Previews a manifest of the DaemonSet `agent` with another account and selector against a dump, and returns how it ends.
+fn previewed(account: &str, selector: &str, more: &[Value]) -> (Exit, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut live = daemon_set("x", "agent");
+    live["spec"]["selector"] = json!({"matchLabels": {"app": "agent"}});
+    let mut manifest = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "x"},
+        "spec": {"selector": {"matchLabels": {"app": selector}}, "template": {"metadata": {"labels": {"app": selector}},
+            "spec": {"containers": [{"name": "agent", "image": "agent:1"}]}}}});
+    manifest["spec"]["template"]["spec"]["serviceAccountName"] = account.into();
+    let file = path(folder.path(), "manifest.json");
+    std::fs::write(&file, manifest.to_string()).unwrap();
+    let dump = list(&[&[live, node("a")], more].concat()).to_string();
+    run(&["coverage", "-f", &file, "--from", "-", "--exit-code"], &dump)
+}
+
+#[test]
+fn a_service_account_that_a_dump_lacks_is_named_if_the_dump_has_those_of_the_namespace() {
+    let account = |namespace: &str, name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": namespace, "name": name}});
+    let of_x = |names: &[&str]| names.iter().map(|name| account("x", name)).collect::<Vec<_>>();
+    for (accounts, is_missing) in [
+        (of_x(&["default", "other"]), true),
+        (of_x(&["default", "agent"]), false),
+        // It has none of the namespace, or not all of them.
+        (vec![account("y", "default")], false),
+        (of_x(&["other"]), false),
+        (Vec::new(), false),
+    ] {
+        let (exit, out, err) = previewed("agent", "agent", &accounts);
+        assert_eq!(exit == Exit::No, is_missing, "{accounts:?} {out} {err}");
+        for words in ["no pod would start", "ServiceAccountMissing", "serviceaccount agent not found in namespace x"] {
+            assert_eq!(out.contains(words), is_missing, "{words}: {accounts:?}: {out}");
+        }
+        assert!(out.contains("not checked in a dump: admission"), "{out}");
+    }
+}
+
+#[test]
+fn a_selector_that_differs_from_the_one_in_a_dump_is_immutable() {
+    let (exit, out, err) = previewed("agent", "other", &[]);
+    assert_eq!((exit, out.as_str()), (Exit::Error, ""), "{err}");
+    assert!(err.contains("spec.selector") && err.contains("field is immutable"), "{err}");
+    assert_ne!(previewed("agent", "agent", &[]).0, Exit::Error);
+}

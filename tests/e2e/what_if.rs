@@ -100,7 +100,7 @@ fn previews_accept_and_reject_what_the_api_server_does() {
     }
     assert!(wrong.is_empty(), "{wrong}");
 
-    // The live object has another selector, which cannot be changed; that only the server knows.
+    // The live object has another selector, which cannot be changed.
     cluster.create(&daemon_set().to_string());
     let mut changed = daemon_set();
     changed["spec"]["selector"]["matchLabels"] = json!({"tier": "node"});

@@ -21,7 +21,7 @@ use crate::difference::difference;
 use crate::difference::object::changes;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
-use crate::facts::revisions::Revisions;
+use crate::facts::revisions::{Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;

@@ -18,10 +18,11 @@ use crate::rollout::undo::{NoTarget, undo};
 /// Roll back to the template of a revision
 ///
 /// Without --to-revision: to the revision whose pods are available on most nodes; if there are none, to the newest whose
-/// template differs in meaning from the live one. Never to one that was rolled back before. The changes are
-/// shown before they are sent, as one patch that applies only to the object that was shown: a concurrent edit is never
-/// overwritten. Only the template is changed, as with kubectl. While the DaemonSet is paused or partitioned, the updated
-/// nodes then follow one by one and the update strategy is restored, as with `partition NAME 0`; not with --no-wait or -o.
+/// template differs in meaning from the live one, and preferably to none that was replaced within 10 minutes or whose pods
+/// are failing. Never to one that was rolled back before. The changes are shown before they are sent, as one patch that
+/// applies only to the object that was shown: a concurrent edit is never overwritten. Only the template is changed, as with
+/// kubectl. While the DaemonSet is paused or partitioned, the updated nodes then follow one by one and the update strategy is
+/// restored, as with `partition NAME 0`; not with --no-wait or -o.
 ///
 /// Exit codes: 3 if a gate of `partition` has stopped it; 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
 /// it is not known whether it was applied.

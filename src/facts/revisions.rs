@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
 use crate::model::metadata::{OwnerReference, TEMPLATE_GENERATION_ANNOTATION};
-use crate::model::pod::Pod;
+use crate::model::pod::{ContainerStateWaiting, ContainerStatus, Pod};
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::report::history::{DaemonSetName, SkippedRevision};
@@ -39,12 +39,36 @@ pub struct Revision<'a> {
     pub is_current: bool,
     /// On how many nodes one of its pods is available.
     pub available: usize,
+    /// How many of its pods fail now.
+    pub failing: usize,
+}
+
+/// How many seconds a revision has to last at least: one that was replaced earlier was probably replaced because it is bad.
+const LASTING: i64 = 600;
+
+/// For how many seconds a container may run without being ready.
+const STARTUP: i64 = 300;
+
+/// What speaks against a revision as the one to return to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doubt {
+    /// It was rolled back from.
+    RolledBack,
+    /// This many of its pods fail now, and no more than that are available.
+    Failing(usize),
+    /// A newer one was rolled out so many seconds later, and no pod of it proves that it works.
+    ReplacedAfter(i64),
 }
 
 impl Revision<'_> {
     /// Returns the number.
     pub fn number(&self) -> i64 {
         self.object.revision
+    }
+
+    /// Returns whether its pods show that it works.
+    fn is_proven(&self) -> bool {
+        self.available > self.failing
     }
 
     fn is_same_template(&self, other: &Revision<'_>) -> bool {
@@ -110,9 +134,12 @@ impl<'a> Revisions<'a> {
         skipped.sort_by(|one, other| one.name.cmp(&other.name));
         let pods: Vec<&Pod> = pods.into_iter().filter(|pod| daemon_pods::is_counted(daemon_set, pod)).collect();
         let mut nodes: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
+        let mut failing: HashMap<&str, usize> = HashMap::new();
         for pod in pods.iter().filter(|pod| !pod.metadata.is_terminating() && !pod.revision_hash().is_empty()) {
             if daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now) {
                 nodes.entry(pod.revision_hash()).or_default().insert(daemon_pods::target_node(pod));
+            } else if fails(pod, now) {
+                *failing.entry(pod.revision_hash()).or_default() += 1;
             }
         }
         let mut all: Vec<Revision<'a>> = all
@@ -122,6 +149,7 @@ impl<'a> Revisions<'a> {
                 template: object.template(),
                 is_current: false,
                 available: nodes.get(object.hash()).map_or(0, BTreeSet::len),
+                failing: failing.get(object.hash()).copied().unwrap_or_default(),
             })
             .collect();
         if let Some(current) = current(daemon_set, &live, &all, &pods) {
@@ -154,17 +182,42 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// Returns the revision to return to: the one that is [proven](Self::proven); if no pod proves one, the newest other one.
-    /// None that was [rolled back from](Self::was_left) is, although its pods may still be available on some nodes.
+    /// Returns the revision to return to: the one that is [proven](Self::proven); if no pod proves one, the newest other one
+    /// that nothing [speaks against](Self::doubt), or else the newest one. None that was rolled back from is, although its pods
+    /// may still be available on some nodes.
     pub fn target(&self) -> Option<(&Revision<'a>, &Template)> {
-        let sound = || self.others().filter(|(revision, _)| !self.was_left(revision));
-        most_available(sound()).or_else(|| sound().next())
+        let doubted = || self.others().map(|(revision, template)| (self.doubt(revision), (revision, template)));
+        let kept = || doubted().filter(|(doubt, _)| *doubt != Some(Doubt::RolledBack));
+        let without =
+            |is_out: fn(&Option<Doubt>) -> bool| kept().find(|(doubt, _)| !is_out(doubt)).map(|(_, found)| found);
+        most_available(kept().map(|(_, found)| found))
+            .or_else(|| without(Option::is_some))
+            .or_else(|| without(|doubt| matches!(doubt, Some(Doubt::Failing(_)))))
+            .or_else(|| without(|_| false))
+    }
+
+    /// Returns what speaks against returning to a revision.
+    pub fn doubt(&self, revision: &Revision<'_>) -> Option<Doubt> {
+        if self.was_left(revision) {
+            return Some(Doubt::RolledBack);
+        }
+        if revision.is_proven() {
+            return None;
+        }
+        if revision.failing > 0 {
+            return Some(Doubt::Failing(revision.failing));
+        }
+        let newer = self.all.iter().rev().find(|other| other.number() > revision.number())?;
+        let began = |revision: &Revision<'_>| revision.object.rollout_began_at();
+        let lasted = began(newer)?.duration_since(began(revision)?).as_secs();
+        let is_another = !newer.is_same_template(revision);
+        (is_another && (0..LASTING).contains(&lasted)).then_some(Doubt::ReplacedAfter(lasted))
     }
 
     /// Returns whether a revision was rolled back from, by whatever client: the next one in number is one that existed before
     /// it, or has the template of such a one. The controller gives a template that it knows a new number
     /// (`constructHistory`, pkg/controller/daemon/update.go, release 1.36.3).
-    pub fn was_left(&self, revision: &Revision<'_>) -> bool {
+    fn was_left(&self, revision: &Revision<'_>) -> bool {
         let Some(at) = self.all.iter().position(|other| other.object.hash() == revision.object.hash()) else {
             return false;
         };
@@ -175,8 +228,8 @@ impl<'a> Revisions<'a> {
         !next.is_same_template(revision) && (existed || self.all[at + 1..].iter().any(returns))
     }
 
-    /// Returns the revision whose pods are available on most nodes, other than the current one: it works, unlike one that
-    /// nothing may ever have run. Of those alike it is the newest.
+    /// Returns the revision whose pods are available on most nodes, and on more than they fail on, other than the current one: it
+    /// works, unlike one that nothing may ever have run. Of those alike it is the newest.
     pub fn proven(&self) -> Option<(&Revision<'a>, &Template)> {
         most_available(self.others())
     }
@@ -217,11 +270,34 @@ impl<'a> Revisions<'a> {
     }
 }
 
+/// Returns whether a container of a pod fails. Those on a node that is down stay as they were reported last.
+fn fails(pod: &Pod, now: Timestamp) -> bool {
+    let is_late = |began: Option<Timestamp>| began.is_some_and(|began| now.duration_since(began).as_secs() > STARTUP);
+    let is_failing = |status: &&ContainerStatus| {
+        let state = &status.state;
+        let is_stuck = |waiting: &ContainerStateWaiting| {
+            !matches!(waiting.reason.as_str(), "" | "ContainerCreating" | "PodInitializing")
+        };
+        let ended = state.terminated.as_ref().is_some_and(|terminated| terminated.exit_code != 0);
+        let is_unready = state.running.as_ref().is_some_and(|running| is_late(running.started_at.get()));
+        !status.ready
+            && (ended || is_unready || status.restart_count > 0 || state.waiting.as_ref().is_some_and(is_stuck))
+    };
+    let status = &pod.status;
+    daemon_pods::has_failed(pod)
+        || status
+            .init_container_statuses
+            .iter()
+            .filter(|status| status.state.running.is_none())
+            .any(|it| is_failing(&it))
+        || status.container_statuses.iter().any(|status| is_failing(&status))
+}
+
 fn most_available<'r, 'a: 'r>(
     revisions: impl Iterator<Item = (&'r Revision<'a>, &'r Template)>,
 ) -> Option<(&'r Revision<'a>, &'r Template)> {
-    let available = revisions.filter(|(revision, _)| revision.available > 0);
-    available.max_by_key(|(revision, _)| (revision.available, revision.number()))
+    let proven = revisions.filter(|(revision, _)| revision.is_proven());
+    proven.max_by_key(|(revision, _)| (revision.available, revision.number()))
 }
 
 /// Returns which of the revisions, the newest first, is that of the live template; `None` if the controller has not created

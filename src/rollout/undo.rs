@@ -6,9 +6,10 @@ use super::pace_warnings::template_at_once;
 use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use crate::difference::difference;
-use crate::facts::revisions::{Revision, Revisions};
+use crate::facts::revisions::{Doubt, Revision, Revisions};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::Plan;
+use crate::report::age::format_age;
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 
 /// Why there is no revision to roll back to.
@@ -41,7 +42,7 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
             }
         }
         None => {
-            let none = || match revisions.all.iter().find(|revision| revisions.was_left(revision)) {
+            let none = || match revisions.all.iter().find(|one| revisions.doubt(one) == Some(Doubt::RolledBack)) {
                 Some(left) => NoTarget::OnlyLeft(left.number()),
                 None => NoTarget::NoOther(revisions.all.len()),
             };
@@ -54,10 +55,18 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
     let mut warnings = Vec::new();
     let (mut effect, mut pods_left) = (None, Vec::new());
     if !plan.steps.is_empty() {
-        if revisions.was_left(target) {
-            let message = format!("revision {} was rolled back before: this rolls it out again", target.number());
-            warnings.push(Warning::new(WarningCode::RolledBackBefore, message));
-        }
+        warnings.extend(revisions.doubt(target).map(|doubt| {
+            let (number, what) = (target.number(), describe(doubt));
+            match doubt {
+                Doubt::RolledBack => Warning::new(
+                    WarningCode::RolledBackBefore,
+                    format!("revision {number} {what}: this rolls it out again"),
+                ),
+                Doubt::Failing(_) | Doubt::ReplacedAfter(_) => {
+                    Warning::new(WarningCode::TargetNotProven, format!("revision {number} may not work: it {what}"))
+                }
+            }
+        }));
         warnings.extend(change_warnings::managers(daemon_set, Written::Template(template)));
         warnings.extend(change_warnings::last_applied(daemon_set, template));
         warnings.extend(change_warnings::obstacles(daemon_set, false));
@@ -91,10 +100,10 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let newer = revisions.all.iter().filter(|revision| revision.number() > target.number() && !revision.is_current);
     let skipped: Vec<String> = newer
         .map(|revision| match &revision.template {
-            Ok(_) if revisions.was_left(revision) => format!("revision {} was rolled back before", revision.number()),
-            Ok(template) if !template.same_meaning(&revisions.live) => {
-                format!("revision {} has fewer available pods", revision.number())
-            }
+            Ok(template) if !template.same_meaning(&revisions.live) => match revisions.doubt(revision) {
+                Some(doubt) => format!("revision {} {}", revision.number(), describe(doubt)),
+                None => format!("revision {} has fewer available pods", revision.number()),
+            },
             Ok(_) => format!("the template of revision {} is equivalent to the live one", revision.number()),
             Err(problem) => format!("revision {} cannot be read ({problem})", revision.number()),
         })
@@ -103,6 +112,16 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     match target.available {
         0 => format!("revision {} is the newest whose template differs from the live one{skipped}", target.number()),
         _ => format!("pods of revision {} are available on most nodes{skipped}", target.number()),
+    }
+}
+
+/// Says what speaks against a revision, as the rest of a sentence about it.
+fn describe(doubt: Doubt) -> String {
+    match doubt {
+        Doubt::RolledBack => "was rolled back before".to_owned(),
+        Doubt::Failing(1) => "has 1 failing pod".to_owned(),
+        Doubt::Failing(pods) => format!("has {pods} failing pods"),
+        Doubt::ReplacedAfter(seconds) => format!("was replaced after {}", format_age(seconds)),
     }
 }
 
@@ -198,5 +217,59 @@ mod tests {
         assert!(plan.why.unwrap().contains("revision 3 was rolled back before"));
         let plan = undone(history(&twice, "agent:1"), Some(2));
         assert_eq!(plan.warnings[0].code, WarningCode::RolledBackBefore);
+    }
+
+    #[test]
+    fn a_revision_that_was_replaced_within_minutes_is_no_choice_unless_its_pods_work() {
+        let quick = [(1, "agent:0", 0), (2, "agent:1", 20), (3, "agent:2", 22)];
+        let plan = undone(history(&quick, "agent:2"), None);
+        assert_eq!((plan.to_revision, plan.warnings), (Some(1), Vec::new()));
+        assert!(plan.why.unwrap().ends_with("; revision 2 was replaced after 2m"));
+        let plan = undone(history(&quick, "agent:2"), Some(2));
+        assert_eq!(plan.warnings[0].code, WarningCode::TargetNotProven);
+        let labels = json!({"controller-revision-hash": "agent-1", "pod-template-generation": null});
+        let works =
+            history(&quick, "agent:2").node("n", json!({})).pod("a", "n", json!({"metadata": {"labels": labels}}));
+        let plan = undone(works, None);
+        assert_eq!((plan.to_revision, plan.warnings.first()), (Some(2), None));
+        // It has lasted.
+        let plan = undone(history(&[(1, "agent:0", 0), (2, "agent:1", 20), (3, "agent:2", 30)], "agent:2"), None);
+        assert_eq!((plan.to_revision, plan.warnings.first()), (Some(2), None));
+        // There is nothing better.
+        let plan = undone(history(&[(1, "agent:1", 0), (2, "agent:2", 1)], "agent:2"), None);
+        assert_eq!((plan.to_revision, plan.warnings[0].code), (Some(1), WarningCode::TargetNotProven));
+        assert_eq!(plan.warnings[0].message, "revision 1 may not work: it was replaced after 60s");
+    }
+
+    #[test]
+    fn a_revision_whose_pods_fail_now_is_no_choice() {
+        let undone_with = |status: serde_json::Value, works: bool| {
+            let world = history(&[(1, "agent:0", 0), (2, "agent:1", 20), (3, "agent:2", 40)], "agent:2");
+            let labels = json!({"controller-revision-hash": "agent-1", "pod-template-generation": null});
+            let labels = || json!({"metadata": {"labels": labels}});
+            let mut world = world.node("n0", json!({})).node("n1", json!({})).node("n2", json!({}));
+            world = world.unready_pod("agent-0", "n0", status, labels());
+            if works {
+                world = world.pod("agent-1", "n1", labels()).pod("agent-2", "n2", labels());
+            }
+            undone(world, None)
+        };
+        let crashing = || json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let unready = |since: &str| json!({"state": {"running": {"startedAt": format!("2026-03-01T{since}Z")}}});
+        for (status, fails) in [
+            (crashing(), true),
+            (json!({"state": {"waiting": {"reason": "ImagePullBackOff"}}}), true),
+            (json!({"state": {"terminated": {"exitCode": 1}}}), true),
+            (unready("11:50:00"), true),
+            // It has just begun, or its node is down.
+            (unready("11:58:00"), false),
+            (json!({"state": {"waiting": {"reason": "ContainerCreating"}}}), false),
+            (json!({"ready": true, "state": {"running": {"startedAt": "2026-03-01T11:50:00Z"}}}), false),
+        ] {
+            let plan = undone_with(status.clone(), false);
+            assert_eq!(plan.to_revision, Some(if fails { 1 } else { 2 }), "{status}");
+            assert_eq!(plan.why.unwrap().ends_with("; revision 2 has 1 failing pod"), fails, "{status}");
+        }
+        assert_eq!(undone_with(crashing(), true).to_revision, Some(2));
     }
 }

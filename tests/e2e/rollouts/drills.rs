@@ -1,10 +1,12 @@
 //! Drills: what is printed is pasted as it stands, and judged by the pods that are available before and after.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::cluster;
 use super::program::{Run, run};
-use super::workload::{Api, FATE, NEVER_READY, Workload};
+use super::workload::{Api, CRASHING, FATE, NEVER_READY, Workload};
+use crate::support::api::Patch;
 
 /// Runs a command as it was printed.
 fn paste(workload: &Workload, command: &str) -> Run {
@@ -89,4 +91,62 @@ fn pods_under_on_delete_are_updated_by_the_commands_that_are_printed() {
     assert_eq!(available(&workload), 3);
     assert!(ways_out(&workload).is_empty());
     assert_eq!(workload.live()["spec"]["updateStrategy"]["type"], "OnDelete");
+}
+
+/// Rolls a template out, and makes its revision look as old as it would be after so many minutes.
+fn roll_out(workload: &Workload, template: &Value, minutes_ago: i64) {
+    workload.set_template(template);
+    workload.settle();
+    let revision = workload.revisions().pop().unwrap();
+    let mut managers = revision["metadata"]["managedFields"].clone();
+    let began = Timestamp::now() - SignedDuration::from_mins(minutes_ago);
+    for manager in managers.as_array_mut().unwrap() {
+        manager["time"] = began.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+    }
+    let name = revision["metadata"]["name"].as_str().unwrap();
+    let path = format!("/apis/apps/v1/namespaces/{}/controllerrevisions/{name}", workload.namespace);
+    // The API server keeps the times if nothing else changes.
+    let aged = json!({"metadata": {"managedFields": managers, "annotations": {"aged": "true"}}});
+    workload.cluster.api.patch(&path, Patch::Merge, &aged);
+}
+
+#[test]
+fn neither_undo_nor_what_is_printed_returns_to_a_revision_that_was_replaced_within_minutes() {
+    let workload = create();
+    workload.merge(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}}));
+    roll_out(&workload, &workload.template(), 60);
+    let mut template = workload.template();
+    template["metadata"]["annotations"] = json!({FATE: CRASHING});
+    roll_out(&workload, &template, 2);
+    // The hasty mend does not help, so that no pod shows which revision works.
+    template["spec"]["containers"][0]["image"] = "agent:2".into();
+    roll_out(&workload, &template, 0);
+    assert_eq!(available(&workload), 0);
+    let commands = ways_out(&workload);
+    assert!(commands.iter().any(|command| command.contains("undo --to-revision 1")), "{commands:?}");
+    workload.run(&["undo", "--to-revision=2", "--dry-run"]).expect(0).must_say("revision 2 may not work");
+    workload.run(&["undo"]).expect(0).must_say("revision 2 was replaced after 2m");
+    workload.settle();
+    assert_eq!((available(&workload), workload.image()), (3, "agent:1".into()));
+}
+
+/// A node whose pods are deleted by hand keeps crashing pods of a revision that was given up.
+#[test]
+fn undo_does_not_return_to_a_revision_whose_pods_fail() {
+    let workload = create();
+    workload.merge(&json!({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}}));
+    roll_out(&workload, &workload.template(), 120);
+    let mut template = workload.template();
+    template["metadata"]["annotations"] = json!({FATE: CRASHING});
+    roll_out(&workload, &template, 60);
+    for pod in workload.pods() {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        workload.cluster.api.delete(&format!("/api/v1/namespaces/{}/pods/{name}", workload.namespace));
+    }
+    workload.settle();
+    assert_eq!(available(&workload), 0);
+    template["spec"]["containers"][0]["image"] = "agent:2".into();
+    roll_out(&workload, &template, 0);
+    workload.run(&["undo"]).expect(0).must_say("revision 2 has 3 failing pods");
+    assert_eq!(workload.image(), "agent:1");
 }

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::report::fix::Fix;
+
 /// The exit codes, documented in docs/exit-codes.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -36,8 +38,8 @@ pub struct CommandError {
     pub message: String,
     /// Why it failed.
     pub source: Option<Box<dyn Error + Send + Sync>>,
-    /// What to do next, a sentence each.
-    pub hints: Vec<String>,
+    /// What to do next.
+    pub hints: Vec<Fix>,
     /// Whether the message is printed as it is, without `error: ` before it, as kubectl prints what
     /// the server said.
     pub stands_alone: bool,
@@ -78,13 +80,13 @@ impl CommandError {
 
     /// Adds what to do next.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<Fix>) -> Self {
         self.hints.push(hint.into());
         self
     }
 }
 
-/// Writes the message, then each source that says something new, then a line for each hint.
+/// Writes the message, then each source that says something new.
 impl fmt::Display for CommandError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = self.message.clone();
@@ -97,8 +99,7 @@ impl fmt::Display for CommandError {
             }
             source = error.source();
         }
-        formatter.write_str(&text)?;
-        self.hints.iter().try_for_each(|hint| write!(formatter, "\nhint: {hint}"))
+        formatter.write_str(&text)
     }
 }
 

@@ -46,8 +46,12 @@ impl Io<'_> {
 
     /// Returns the width in columns to draw for at this moment: `COLUMNS` if it is a number, else the terminal's.
     pub fn width(&self) -> Option<usize> {
-        let columns = self.variable("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
-        columns.or_else(self.terminal_width)
+        self.columns().or_else(self.terminal_width)
+    }
+
+    /// Returns `COLUMNS`, if it is a number.
+    pub fn columns(&self) -> Option<usize> {
+        self.variable("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0)
     }
 }
 

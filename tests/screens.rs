@@ -171,7 +171,7 @@ fn is_assignment(word: &str) -> bool {
 }
 
 /// The directory that command lines run in.
-fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     Path::new(ROOT).join("tests/fixtures/commands")
 }
 
@@ -221,7 +221,7 @@ fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the screens with or without command lines, and their text.
-fn screens(with_commands: bool) -> Vec<(PathBuf, String)> {
+pub fn screens(with_commands: bool) -> Vec<(PathBuf, String)> {
     let screens = files(&Path::new(ROOT).join("tests/screens"), "txt").into_iter();
     screens
         .map(|path| (fs::read_to_string(&path).unwrap(), path))

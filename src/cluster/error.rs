@@ -5,6 +5,7 @@ use crate::connection::error::{ConnectionError, Failure};
 use crate::error::CommandError;
 #[cfg(feature = "live")]
 use crate::error::Exit;
+use crate::report::fix::{Command, Fix};
 
 /// Why a request to a cluster, or reading a dump, failed. Messages are those of kubectl where kubectl has one.
 ///
@@ -76,7 +77,7 @@ pub enum ClusterError {
         /// What is wrong with it, and where.
         problem: String,
         /// What to do next.
-        hints: Vec<String>,
+        hints: Vec<Fix>,
     },
 }
 
@@ -92,7 +93,7 @@ impl ClusterError {
 
     /// Adds what to do next, if the error is about a dump or manifest.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<Fix>) -> Self {
         if let ClusterError::File { hints, .. } = &mut self {
             hints.push(hint.into());
         }
@@ -153,43 +154,42 @@ impl ClusterError {
         }
     }
 
-    /// Returns what to do next, a sentence each.
-    pub fn hints(&self) -> Vec<String> {
+    /// Returns what to do next.
+    pub fn hints(&self) -> Vec<Fix> {
         match self {
             ClusterError::NotFound { elsewhere, .. } if !elsewhere.is_empty() => match elsewhere.as_slice() {
-                [namespace] => vec![format!("found in namespace {namespace}: add -n {namespace}")],
-                namespaces => vec![format!("found in namespaces {}: add -n NAMESPACE", namespaces.join(", "))],
+                [namespace] => vec![format!("found in namespace {namespace}: add -n {namespace}").into()],
+                namespaces => vec![format!("found in namespaces {}: add -n NAMESPACE", namespaces.join(", ")).into()],
             },
             ClusterError::NotFound { resource, namespace, near, .. } => {
                 let place = namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}"));
                 let place = place.unwrap_or_default();
                 match near.as_slice() {
-                    [] if *resource == "nodes" => vec!["no node has a similar name".to_owned()],
-                    [] => vec![format!(
-                        "nothing of a similar name exists{place}; `kubectl ds list -A` shows every DaemonSet"
+                    [] if *resource == "nodes" => vec!["no node has a similar name".into()],
+                    [] => vec![Fix::new(
+                        format!("nothing of a similar name exists{place}; to list every DaemonSet"),
+                        Command::kubectl(&["ds", "list", "-A"]),
                     )],
-                    near => vec![format!("similar names{place}: {}", near.join(", "))],
+                    near => vec![format!("similar names{place}: {}", near.join(", ")).into()],
                 }
             }
             ClusterError::Unauthorized { .. } | ClusterError::NotFromApi { code: 401, .. } => {
-                vec!["the credentials are missing, wrong or expired; log in again, or choose others with --context or --user".to_owned()]
+                vec!["the credentials are missing, wrong or expired; log in again, or choose others with --context or --user".into()]
             }
             ClusterError::Api { code: 403, .. } => {
-                vec!["ask your cluster administrator for this permission; `kubectl auth can-i --list` shows which you have".to_owned()]
+                let list = Command::kubectl(&["auth", "can-i", "--list"]);
+                vec![Fix::new("ask your cluster administrator for this permission; to list those that you have", list)]
             }
             ClusterError::Api { code: 429 | 503 | 504, .. }
             | ClusterError::NotFromApi { code: 429 | 502..=504, .. } => {
-                vec!["the server is overloaded or starting; try again later".to_owned()]
+                vec!["the server is overloaded or starting; try again later".into()]
             }
             ClusterError::Api { .. } => Vec::new(),
             ClusterError::Answer { .. } | ClusterError::NotFromApi { .. } => {
-                vec![
-                    "check that the server is a Kubernetes API server, and that no proxy changes its answers"
-                        .to_owned(),
-                ]
+                vec!["check that the server is a Kubernetes API server, and that no proxy changes its answers".into()]
             }
             #[cfg(feature = "live")]
-            ClusterError::Connection(error) => error.hints().to_vec(),
+            ClusterError::Connection(error) => error.hints().iter().cloned().map(Fix::from).collect(),
             ClusterError::File { hints, .. } => hints.clone(),
         }
     }
@@ -226,10 +226,10 @@ mod tests {
             near: vec!["calico-node".to_owned()],
             elsewhere: Vec::new(),
         };
+        assert_eq!(error.hints(), ["similar names in namespace \"kube-system\": calico-node".into()]);
         assert_eq!(
             CommandError::from(error).to_string(),
-            "Error from server (NotFound): daemonsets.apps \"calico-nod\" not found\n\
-             hint: similar names in namespace \"kube-system\": calico-node"
+            "Error from server (NotFound): daemonsets.apps \"calico-nod\" not found"
         );
     }
 }

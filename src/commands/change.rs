@@ -30,7 +30,7 @@ use crate::model::template::Template;
 use crate::plan::{Action, FIELD_MANAGER, Plan, Step};
 use crate::render;
 use crate::render::view::View;
-use crate::report::fix::Command;
+use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
 use crate::report::plan::{ChangePlan, Outcome, Stage, Warning, WarningCode};
@@ -54,7 +54,7 @@ pub async fn run(
     io: &mut Io<'_>,
     out: &mut dyn Write,
     wanted: Wanted,
-    make_plan: impl Fn(&Revisions<'_>, &Snapshot, &View) -> Result<Planned, CommandError>,
+    make_plan: impl Fn(&Revisions<'_>, &Snapshot) -> Result<Planned, CommandError>,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
     target.enter(settings.namespace.clone())?;
@@ -70,11 +70,11 @@ pub async fn run(
     let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
     let mut snapshot = session.read_history(query, io).await?;
     if settings.is_hold && settings.dry_run == DryRun::Off {
-        snapshot.now = held_at(only_one(&snapshot, &settings.name)?, &snapshot, &session, &target, io).await?;
+        snapshot.now = held_at(only_one(&snapshot, &settings.name)?, &snapshot, &session, io).await?;
     }
     let daemon_set = only_one(&snapshot, &settings.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
-    let Planned { plan, report } = make_plan(&revisions, &snapshot, &target.view(io.width()))?;
+    let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
     let mut change = Change { settings, session: &session, target: &target, before: &revisions, plan: &plan, report };
     if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
         if settings.dry_run == DryRun::Server {
@@ -147,16 +147,15 @@ async fn held_at(
     daemon_set: &DaemonSet,
     snapshot: &Snapshot,
     session: &Session,
-    target: &Target,
     io: &mut Io<'_>,
 ) -> Result<Timestamp, Failure> {
     let plan = Plan::pause(daemon_set, snapshot.now);
     let (Some(step), Flavor::Apps) = (plan.steps.first(), daemon_set.flavor()) else { return Ok(snapshot.now) };
-    let repeat = target.view(io.width()).command("to repeat it", &name_of(daemon_set).command(Subcommand::Pause));
+    let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
     let live = session.source.live()?;
     let tried = tokio::select! {
         biased;
-        tried = try_hold(live, step, daemon_set, &repeat) => tried,
+        tried = try_hold(live, step, daemon_set, repeat) => tried,
         () = io.interrupt.requested() => Err(interrupted()),
     };
     session.print_warnings(io)?;
@@ -268,14 +267,14 @@ impl Change<'_> {
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
         let is_kept = matches!(application, Application::StrategyKept(_));
-        let NotApplied { stage, changes, mut error } = match applied_or_not(application, &title, &self.repeat(io)) {
+        let NotApplied { stage, changes, mut error } = match applied_or_not(application, &title, self.repeat()) {
             Ok(object) => return Ok(object),
             Err(not_applied) => *not_applied,
         };
         if is_kept && is_dry_run {
             error = error.hint("nothing was changed: this was a dry run");
         } else if is_kept && self.plan.action == Action::Pause {
-            error = refusal::not_held(error, &self.report.daemon_set, None, &self.view(io));
+            error = refusal::not_held(error, &self.report.daemon_set, None);
         }
         if !changes.is_empty() {
             render::change::concurrent_edit(&title, &changes, &self.view(io), io.err)?;
@@ -290,22 +289,23 @@ impl Change<'_> {
     }
 
     /// Returns how to find out about the change, or to repeat it without doing more than was asked for.
-    fn repeat(&self, io: &Io<'_>) -> String {
-        let view = self.view(io);
+    fn repeat(&self) -> Fix {
         let daemon_set = &self.report.daemon_set;
         let on =
             |arguments: &[&str]| Command::kubectl(arguments).namespace(&daemon_set.namespace).name(daemon_set.short());
+        let given = || self.settings.switches.iter().filter(|(_, given)| *given);
+        let allowed = |command: Command| given().fold(command, |command, (flag, _)| command.switch(flag));
         match self.plan.action {
             Action::Undo { to_revision } => {
-                view.command("to repeat it", &on(&["ds", "undo", "--to-revision", &to_revision.to_string()]))
+                Fix::new("to repeat it", on(&["ds", "undo", "--to-revision", &to_revision.to_string()]))
             }
-            Action::Set(fields) => view.command("to repeat it", &set::command(daemon_set, fields)),
-            Action::Pause => view.command("to repeat it", &daemon_set.command(Subcommand::Pause)),
-            Action::Resume => view.command("to repeat it", &daemon_set.command(Subcommand::Resume)),
-            Action::Partition(_) => "run the command again".to_owned(),
-            Action::Restart => view.command(
+            Action::Set(fields) => Fix::new("to repeat it", allowed(set::command(daemon_set, fields))),
+            Action::Pause => Fix::new("to repeat it", allowed(daemon_set.command(Subcommand::Pause))),
+            Action::Resume => Fix::new("to repeat it", daemon_set.command(Subcommand::Resume)),
+            Action::Partition(_) => Fix::new("to see how far it is", daemon_set.command(Subcommand::Status)),
+            Action::Restart => Fix::new(
                 "before you restart again, see whether the template was changed",
-                &on(&["ds", "history", "--diff"]),
+                on(&["ds", "history", "--diff"]),
             ),
         }
     }
@@ -408,7 +408,7 @@ impl Change<'_> {
                 let message = "the API server confirmed the change, but the DaemonSet does not have it";
                 let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
                 self.report.outcome.stage = Stage::Unknown;
-                Some(error.hint(format!("it is not known whether the change was applied; {}", self.repeat(io))))
+                Some(error.hint(self.repeat().after("it is not known whether the change was applied")))
             }
             Ok(None) => {
                 let seconds = patience.as_secs();
@@ -432,7 +432,7 @@ impl Change<'_> {
         out.flush()?;
         match error {
             None => match put_back {
-                Some(by) => Err(self.put_back(&by, &self.view(io)).into()),
+                Some(by) => Err(self.put_back(&by).into()),
                 None => Ok(Exit::Success),
             },
             Some(error) if matches!(error.exit, Exit::Interrupted | Exit::OutcomeUnknown) => Err(error.into()),
@@ -441,14 +441,14 @@ impl Change<'_> {
     }
 
     /// Makes the error of a pause that did not last.
-    fn put_back(&self, by: &[String], view: &View) -> CommandError {
+    fn put_back(&self, by: &[String]) -> CommandError {
         let name = &self.report.daemon_set;
         // Its own record has lost the field that somebody else has now.
         let by = by.iter().filter(|manager| *manager != FIELD_MANAGER).map(|manager| format!("{manager:?}"));
         let by = by.reduce(|by, next| format!("{by} and {next}")).unwrap_or_else(|| "something".to_owned());
         let message = format!("the rollout of {} is not paused: {by} has put the update strategy back", name.title());
         let error = CommandError::new(message);
-        refusal::not_held(error, name, None, view)
+        refusal::not_held(error, name, None)
     }
 
     /// Returns whether a DaemonSet is not paused although this change has paused it.

@@ -67,6 +67,8 @@ pub struct Settings {
     pub(super) watch: bool,
     /// Whether the change suspends the update strategy.
     pub(super) is_hold: bool,
+    /// The flags that allow more, and whether they were given.
+    pub(super) switches: Vec<(&'static str, bool)>,
 }
 
 impl Settings {
@@ -91,7 +93,17 @@ impl ChangeArgs {
         // The server's answer has the object already.
         let waits = !no_wait && dry_run == DryRun::Off && output != Some(Output::Name);
         let timeout = if timeout.is_zero() { NO_LIMIT } else { timeout };
-        let patience = waits.then_some(timeout);
-        Ok(Settings { flavors, namespace, name, dry_run, output, patience, no_wait, watch, is_hold: false })
+        Ok(Settings {
+            flavors,
+            namespace,
+            name,
+            dry_run,
+            output,
+            patience: waits.then_some(timeout),
+            no_wait,
+            watch,
+            is_hold: false,
+            switches: Vec::new(),
+        })
     }
 }

@@ -26,6 +26,7 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::render::view::View;
 use crate::report::coverage::{Counts, CoverageReport, NodeState};
+use crate::report::fix::{Command, Fix};
 use crate::report::node_map::ZONE;
 use crate::report::reason::ReasonCode;
 use crate::rollout::history::changes_between;
@@ -344,7 +345,7 @@ pub(super) fn check_label(snapshot: &Snapshot, label: &str) -> Result<(), Comman
     }
     let error = CommandError::new(format!("no node has label {label:?}"));
     Err(match similar_names(label, keys).as_slice() {
-        [] => error.hint("`kubectl get nodes --show-labels` lists the labels"),
+        [] => error.hint(labels()),
         near => error.hint(format!("similar labels: {}", near.join(", "))),
     })
 }
@@ -357,6 +358,10 @@ pub(super) fn check_selected(snapshot: &Snapshot, node_selector: &NodeSelector) 
     if snapshot.gap(Kind::Nodes, "").is_some() {
         return Err(CommandError::new("the nodes could not be read, so --node-selector cannot be applied"));
     }
-    Err(CommandError::new(format!("no nodes match the selector {:?}", node_selector.text))
-        .hint("`kubectl get nodes --show-labels` lists the labels"))
+    Err(CommandError::new(format!("no nodes match the selector {:?}", node_selector.text)).hint(labels()))
+}
+
+/// Returns how to list the labels of nodes.
+fn labels() -> Fix {
+    Fix::new("to list the labels", Command::kubectl(&["get", "nodes", "--show-labels"]))
 }

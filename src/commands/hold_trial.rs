@@ -5,13 +5,14 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::api_server::ApiServer;
-use super::not_applied::{WHO_KEEPS, applied_or_not};
+use super::not_applied::{applied_or_not, who_keeps};
 use super::partition_progress::PAUSE;
 use crate::cluster::live::Live;
 use crate::error::CommandError;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::DaemonSet;
 use crate::plan::Step;
+use crate::report::fix::Fix;
 use crate::rollout::apply::{Application, Refusal, apply};
 use crate::rollout::concurrent_edit::written_at;
 
@@ -26,12 +27,7 @@ const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
 /// # Errors
 ///
 /// Fails if the patch is refused, or the strategy would not be suspended.
-pub(super) async fn try_hold(
-    live: &Live,
-    step: &Step,
-    before: &DaemonSet,
-    repeat: &str,
-) -> Result<Value, CommandError> {
+pub(super) async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> Result<Value, CommandError> {
     let server = ApiServer { live, is_dry_run: true };
     let title = name_of(before).title();
     let mut attempts = 0;
@@ -48,7 +44,7 @@ pub(super) async fn try_hold(
                     "the update strategy of {title} cannot be suspended: an admission webhook or a policy keeps it, and the \
                      controller would replace all pods"
                 );
-                Err(CommandError::new(message).hint("nothing was changed").hint(WHO_KEEPS))
+                Err(CommandError::new(message).hint("nothing was changed").hint(who_keeps()))
             }
             application => applied_or_not(application, &title, repeat).map_err(|not_applied| not_applied.error),
         };

@@ -53,10 +53,11 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cluster::error::ClusterError;
-use crate::encode::sanitize::sanitize;
 use crate::encode::shell;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::render;
+use crate::render::view::View;
 use session::GlobalArgs;
 
 /// Say why a node has no DaemonSet pod, what changed, and how to get back.
@@ -182,22 +183,27 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
     if let Some(shell) = io.variable(complete::VARIABLE).and_then(complete::shell) {
         return complete::run_for_shell(shell, arguments, io, out).await;
     }
-    let result = match parse(arguments) {
-        Ok(cli) if session::is_colored(cli.target.color, io.out_is_terminal, io) => {
-            until_interrupted(cli, io, out).await
-        }
-        Ok(cli) => until_interrupted(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }).await,
+    let cli = match parse(arguments) {
+        Ok(cli) => cli,
         Err(error) => return print_clap_error(&error, io, out),
+    };
+    // Where the hints of an error have to lead.
+    let view = cli.target.view(io);
+    let result = match cli {
+        cli if session::is_colored(cli.target.color, io.out_is_terminal, io) => until_interrupted(cli, io, out).await,
+        cli => until_interrupted(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }).await,
     };
     match result.and_then(|exit| Ok(out.flush().map(|()| exit)?)) {
         Ok(exit) => exit,
         // Whoever reads has seen enough, as `head` does; that is no failure of ours.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
-        Err(Failure::Output(error)) => print_error(&CommandError::new("cannot write the output").because(error), io),
+        Err(Failure::Output(error)) => {
+            print_error(&CommandError::new("cannot write the output").because(error), &view, io)
+        }
         Err(Failure::Error(error)) => {
             // What was printed before it went wrong comes first.
             let _ = out.flush();
-            print_error(&error, io)
+            print_error(&error, &view, io)
         }
     }
 }
@@ -262,14 +268,13 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
 }
 
 /// Prints an error as kubectl does, with what to do next beneath it.
-fn print_error(error: &CommandError, io: &mut Io<'_>) -> Exit {
+fn print_error(error: &CommandError, view: &View, io: &mut Io<'_>) -> Exit {
     if error.exit == Exit::Interrupted && !io.interrupt.claim_report() {
         return error.exit;
     }
     let prefix = if error.stands_alone { "" } else { "error: " };
-    let text = error.to_string().lines().map(sanitize).collect::<Vec<_>>().join("\n");
     // Where even standard error is closed there is nobody left to tell.
-    let _ = writeln!(io.err, "{prefix}{text}");
+    let _ = render::error::write(&format!("{prefix}{error}"), &error.hints, view, io.err);
     error.exit
 }
 

@@ -7,12 +7,15 @@ use serde_json::Value;
 use super::Failure;
 use crate::error::{CommandError, Exit};
 use crate::report::change::Change;
+use crate::report::fix::{Command, Fix};
 use crate::report::plan::Stage;
 use crate::rollout::apply::{Application, Refusal};
 
-/// How to find what changes objects as they are written.
-pub(super) const WHO_KEEPS: &str =
-    "to find what does that: kubectl get mutatingwebhookconfigurations,mutatingadmissionpolicies";
+/// Returns how to find what changes objects as they are written.
+pub(super) fn who_keeps() -> Fix {
+    let resources = "mutatingwebhookconfigurations,mutatingadmissionpolicies";
+    Fix::new("to find what does that", Command::kubectl(&["get", resources]))
+}
 
 /// Makes the error of a plan that could not be shown: it must not be carried out unseen.
 pub(super) fn not_shown(failure: Failure) -> Failure {
@@ -37,7 +40,7 @@ pub(super) struct NotApplied {
 pub(super) fn applied_or_not(
     application: Application<CommandError>,
     title: &str,
-    repeat: &str,
+    repeat: Fix,
 ) -> Result<Value, Box<NotApplied>> {
     let refused = |error| NotApplied { stage: Stage::Refused, changes: Vec::new(), error };
     Err(Box::new(match application {
@@ -48,8 +51,7 @@ pub(super) fn applied_or_not(
                 false => by.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and "),
             };
             let message = format!("{title} was changed by {by} after it was read; this change was not applied");
-            let hint = "review that change, and run the command again if you still want yours";
-            NotApplied { changes, ..refused(CommandError::new(message).hint(hint)) }
+            NotApplied { changes, ..refused(CommandError::new(message).hint(repeat.after("review that change"))) }
         }
         Application::Refused(Refusal::Deleted) => {
             refused(CommandError::new(format!("{title} was deleted after it was read")))
@@ -60,7 +62,7 @@ pub(super) fn applied_or_not(
         }
         Application::Refused(Refusal::ByServer(error)) => refused(error),
         Application::Refused(Refusal::NotApplied(error)) => {
-            refused(error.hint(format!("{title} was read again, and the change was not applied; {repeat}")))
+            refused(error.hint(repeat.after(&format!("{title} was read again, and the change was not applied"))))
         }
         Application::Recreated => {
             let message = format!("{title} was deleted and recreated after it was read; the new one was not changed");
@@ -72,11 +74,11 @@ pub(super) fn applied_or_not(
                 "the update strategy of {title} stays {strategy:?}: an admission webhook, a policy or another controller put it \
                  back at once"
             );
-            NotApplied { stage: Stage::Applied, ..refused(CommandError::new(message).hint(WHO_KEEPS)) }
+            NotApplied { stage: Stage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
         }
         Application::Unknown(error) => {
             let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
-            let hint = format!("it is not known whether the change was applied; {repeat}");
+            let hint = repeat.after("it is not known whether the change was applied");
             NotApplied { stage: Stage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
         }
     }))

@@ -21,6 +21,7 @@ use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::render;
+use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::rollout::partition::plan::{Planned, Request, after_stages, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
@@ -93,7 +94,7 @@ pub(super) async fn roll_back(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let request = Request::roll_back(number, format!("{} {}", (io.clock)(), std::process::id()));
+    let request = Request::roll_back(number, format!("{} {}", (io.clock)(), std::process::id()), daemon_set);
     let settings = Settings {
         flavors: daemon_set.flavor().into(),
         namespace: None,
@@ -152,7 +153,7 @@ async fn stage(
     }
     let request = &request;
     let planned =
-        plan(&revisions, request, &snapshot).map_err(|refusal| refusal::partition(&revisions, refusal, view))?;
+        plan(&revisions, request, &snapshot).map_err(|refusal| refusal::partition(&revisions, request, refusal))?;
     let Planned { plan, stage, mut report } = planned;
     let is_first = before.is_some();
     if let (true, Some(before)) = (settings.dry_run, before) {
@@ -170,6 +171,8 @@ async fn stage(
     // A new template replaces the present one.
     let back_to = match request.template {
         NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
+        // A rollback is not taken back to what it was begun to leave.
+        _ if request.is_undo() => None,
         _ => revisions.current().map(Revision::number),
     };
     if settings.dry_run {
@@ -205,6 +208,7 @@ async fn stage(
         stage,
         report,
         back_to,
+        manifest: settings.manifest.as_deref(),
         progress,
         clock: Clock::starting_at(session.now(io)),
         ready_times: ReadyTimes::default(),
@@ -257,16 +261,18 @@ async fn undo(
     let wanted = Wanted::Change;
     let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
     let snapshot = session.read_history(query, io).await?;
-    let revisions = Revisions::of(only_one(&snapshot, &settings.name)?, &snapshot);
+    let daemon_set = only_one(&snapshot, &settings.name)?;
+    let revisions = Revisions::of(daemon_set, &snapshot);
     let Some(number) = revisions.proven().map(|(revision, _)| revision.number()) else {
         let message = "the stage is not rolled back: no other revision is available on any node";
-        let name = name_of(only_one(&snapshot, &settings.name)?);
+        let name = name_of(daemon_set);
         let advice = "the update strategy stays suspended; to choose a revision";
-        let hint = target.view(io.width()).command(advice, &name.command(Subcommand::History));
+        let hint = Fix::new(advice, name.command(Subcommand::History));
         return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
     };
     writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
-    let mut undo = Request::roll_back(number, format!("{} {} undo", (io.clock)(), std::process::id()));
+    let run = format!("{} {} undo", (io.clock)(), std::process::id());
+    let mut undo = Request::roll_back(number, run, daemon_set);
     undo.gates.progress_deadline = request.gates.progress_deadline;
     let undo = Request { evict: request.evict, delete_surge_pods: request.delete_surge_pods, ..undo };
     stage(settings, &undo, None, None, (session, target), io, out).await.map(drop)

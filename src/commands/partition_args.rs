@@ -20,7 +20,7 @@ use crate::rollout::partition::template::NewTemplate;
 /// The update strategy is suspended (OnDelete), and annotations keep what it was. Then pods of older revisions are deleted
 /// one by one, never more than maxUnavailable at a time, and only while every new pod starts, becomes available and does not
 /// restart, and while no updated node turns NotReady. `partition NAME 0` updates the remaining nodes and restores the
-/// strategy. To continue a run that ended early, run the same command again, without --to-revision.
+/// strategy. A run that ends early prints the command that continues it.
 ///
 /// Nodes with the label kubectl-ds/skip are left out. With -f, the template of a manifest is rolled out, and nothing else of it.
 ///
@@ -105,6 +105,9 @@ pub struct PartitionArgs {
     /// Begin although nodes have two pods because of maxSurge; the controller deletes the newer one of each
     #[arg(long)]
     delete_surge_pods: bool,
+    /// Begin although more pods would become unavailable and stay so
+    #[arg(long)]
+    force: bool,
     /// Show the plan without sending it
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
@@ -188,6 +191,7 @@ impl PartitionArgs {
             prepull,
             evict,
             delete_surge_pods,
+            force,
             dry_run,
             progress,
             output,
@@ -255,7 +259,7 @@ impl PartitionArgs {
             ("--on-failure", on_failure != OnFailure::Stop),
         ];
         let gates = Gates {
-            max_restarts,
+            max_restarts: Some(max_restarts),
             soak: signed(soak),
             progress_deadline: signed(progress_deadline),
             verifies: verify.is_some(),
@@ -272,6 +276,7 @@ impl PartitionArgs {
             evict,
             rolls_back: on_failure == OnFailure::Undo,
             delete_surge_pods,
+            force,
             ..Request::new(stages[0], template, run)
         };
         let own_flags = own_flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();

@@ -43,7 +43,7 @@ impl Run<'_> {
     /// Tries out the patch that suspends the update strategy, and returns it with the time at which the hold then begins.
     pub(super) async fn try_hold(&mut self, step: Step, io: &mut Io<'_>) -> Result<Step, Failure> {
         let repeat = self.repeat();
-        let tried = self.unless_interrupted(io, try_hold(self.live, &step, self.before, &repeat)).await?;
+        let tried = self.unless_interrupted(io, try_hold(self.live, &step, self.before, repeat)).await?;
         self.print_warnings(io)?;
         let begins = begins_at(self.clock.now(), &tried?);
         Ok(match step {
@@ -68,12 +68,12 @@ impl Run<'_> {
         self.print_warnings(io)?;
         let title = self.report.daemon_set.title();
         let is_kept = matches!(application, Application::StrategyKept(_));
-        applied_or_not(application, &title, &self.repeat()).or_else(|not_applied| {
+        applied_or_not(application, &title, self.repeat()).or_else(|not_applied| {
             let NotApplied { stage, changes, mut error } = *not_applied;
             if is_kept {
                 self.is_lost = true;
                 self.report.outcome.stage = PartitionStage::Begun;
-                error = refusal::not_held(error, &self.report.daemon_set, self.back_to, self.view);
+                error = refusal::not_held(error, &self.report.daemon_set, self.back_to);
             }
             if stage == Stage::Unknown && self.report.outcome.stage == PartitionStage::Planned {
                 self.report.outcome.stage = PartitionStage::Unknown;
@@ -152,7 +152,8 @@ impl Run<'_> {
             Application::Refused(_) | Application::Recreated | Application::StrategyKept(_) => Replaced::Later(None),
             Application::Unknown(error) => {
                 let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
-                let hint = format!("it is not known whether pod {} on {node} was deleted; {}", pod.name, self.repeat());
+                let unknown = format!("it is not known whether pod {} on {node} was deleted", pod.name);
+                let hint = self.repeat().after(&unknown);
                 return Err(CommandError { exit, ..error }.hint(hint).into());
             }
         })
@@ -206,7 +207,7 @@ impl Run<'_> {
                 let message =
                     "the API server confirmed that the update strategy was restored, but it is still suspended";
                 let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-                Err(error.hint(format!("{before}; {}", self.repeat())).into())
+                Err(error.hint(self.repeat().after(&before)).into())
             }
             _ => Ok(()),
         }

@@ -22,6 +22,7 @@ use crate::model::hold::RUN_ANNOTATION;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{self, Plan, PodRef};
 use crate::render::view::View;
+use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
 use crate::rollout::concurrent_edit::written_at;
@@ -29,8 +30,7 @@ use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, Waiting, is_late, late, loss, next_step};
 use crate::rollout::partition::plan::Request;
 use crate::rollout::partition::ready_times::ReadyTimes;
-use crate::rollout::partition::template::NewTemplate;
-use crate::rollout::partition::way_out::again;
+use crate::rollout::partition::way_out::Continued;
 use crate::rollout::partition::{Stage, kept};
 
 /// How long a client that was replaced by this one may need to notice that, and to finish what it has begun.
@@ -49,6 +49,8 @@ pub(super) struct Run<'a> {
     pub(super) report: PartitionReport,
     /// The revision that the nodes had before, if it is known.
     pub(super) back_to: Option<i64>,
+    /// The file of the manifest whose template is rolled out.
+    pub(super) manifest: Option<&'a str>,
     /// How what happens is shown.
     pub(super) progress: Progress,
     /// What time is measured by.
@@ -125,24 +127,24 @@ impl<'a> Run<'a> {
     }
 
     /// Says how to go on after a run that has ended early.
-    pub(super) fn repeat(&self) -> String {
+    pub(super) fn repeat(&self) -> Fix {
         let name = &self.report.daemon_set;
-        match (&self.request.template, self.report.outcome.stage) {
-            // A revision gets a new number when it becomes current, so the same command would mean another one.
-            (NewTemplate::Revision(_), PartitionStage::Planned | PartitionStage::Unknown) => {
-                self.view.command("to see how far it is, and how to continue", &name.command(Subcommand::Status))
-            }
-            (NewTemplate::Revision(_), _) => {
-                self.view.command("to continue", &again(name, self.request, &self.report.partition))
-            }
-            _ => "run the same command again to continue".to_owned(),
+        let continued = Continued::of_run(&self.report, self.request);
+        let command = match self.report.outcome.stage {
+            PartitionStage::Planned | PartitionStage::Unknown => continued.from_the_start(self.request, self.manifest),
+            _ => continued.again(),
+        };
+        match command {
+            Some(command) => Fix::new("to continue", command),
+            None => Fix::new("to see how far it is, and how to continue", name.command(Subcommand::Status)),
         }
     }
 
     /// Makes the error of a DaemonSet that this client no longer holds.
     pub(super) fn lost(&mut self, loss: Loss) -> Failure {
         self.is_lost = true;
-        refusal::lost(&self.report.daemon_set, loss, self.view).into()
+        let again = Continued::of_run(&self.report, self.request).again();
+        refusal::lost(&self.report.daemon_set, loss, again, self.back_to).into()
     }
 
     /// Writes what the plan begins with.
@@ -200,8 +202,8 @@ impl<'a> Run<'a> {
                 }
                 let message = "the change was applied, but the controller has not acted on it";
                 let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
-                let hint = format!("check that kube-controller-manager is running; then {}", self.repeat());
-                return Err(error.hint(hint).into());
+                let error = error.hint("check that kube-controller-manager is running");
+                return Err(error.hint(self.repeat()).into());
             }
             self.progress.wait_for(Some("waiting for the controller".to_owned()), self.view, out)?;
             self.progress.draw(&self.report, watch, io)?;
@@ -401,10 +403,10 @@ impl<'a> Run<'a> {
     pub(super) fn interrupted(&self) -> CommandError {
         interrupted().hint(match self.before.flavor() {
             Flavor::Apps if self.report.outcome.stage == PartitionStage::Planned => {
-                "no pod was deleted, and the DaemonSet was not changed".to_owned()
+                "no pod was deleted, and the DaemonSet was not changed".into()
             }
-            Flavor::Apps => format!("the update strategy stays suspended; {}", self.repeat()),
-            Flavor::Advanced => "the partition is set, and the controller continues".to_owned(),
+            Flavor::Apps => self.repeat().after("the update strategy stays suspended"),
+            Flavor::Advanced => "the partition is set, and the controller continues".into(),
         })
     }
 

@@ -13,6 +13,8 @@ use crate::cluster::Wanted;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Revisions, name_of};
 use crate::io::Io;
+use crate::report::fix::Fix;
+use crate::report::history::Subcommand;
 use crate::rollout::hold::{Refusal, pause};
 
 /// Pause the rollout of a DaemonSet
@@ -48,8 +50,9 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let PauseArgs { name, delete_surge_pods, change } = arguments;
-    let settings = Settings { is_hold: true, ..change.resolve(&name)? };
-    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot, _| {
+    let switches = [("--delete-surge-pods", delete_surge_pods)].into_iter().collect();
+    let settings = Settings { is_hold: true, switches, ..change.resolve(&name)? };
+    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| {
         pause(revisions, delete_surge_pods, snapshot).map_err(|refusal| refused(revisions, refusal))
     })
     .await
@@ -57,8 +60,12 @@ pub async fn run(
 
 /// Builds the error of a pause that is refused.
 fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
+    let name = name_of(revisions.daemon_set);
     match refusal {
-        Refusal::HeldBy(holder) => held_by(&name_of(revisions.daemon_set), &holder, "pause the rollout there"),
-        Refusal::SurgePods(pods) => surge_pods(&pods, "pause at once with --delete-surge-pods"),
+        Refusal::HeldBy(holder) => held_by(&name, &holder, "pause the rollout there"),
+        Refusal::SurgePods(pods) => {
+            let pause = name.command(Subcommand::Pause).switch("--delete-surge-pods");
+            surge_pods(&pods, Fix::new("to pause at once", pause))
+        }
     }
 }

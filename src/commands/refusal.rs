@@ -4,12 +4,14 @@ use super::history::existing;
 use crate::error::CommandError;
 use crate::facts::revisions::{Revisions, name_of};
 use crate::render::text::{count, some_of};
-use crate::render::view::View;
+use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::SKIP_LABEL;
+use crate::report::plan::Warning;
 use crate::rollout::effect::SurgePods;
 use crate::rollout::partition::next_step::Loss;
-use crate::rollout::partition::plan::Refusal;
+use crate::rollout::partition::plan::{Refusal, Request};
+use crate::rollout::partition::way_out::Continued;
 
 /// The width in columns of a list of nodes.
 const LINE: usize = 60;
@@ -20,7 +22,7 @@ pub(super) fn held_by(daemon_set: &DaemonSetName, holder: &str, instead: &str) -
 }
 
 /// Builds the error of a change that ends surge on nodes with two pods.
-pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: &str) -> CommandError {
+pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: impl Into<Fix>) -> CommandError {
     let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
     let more = if pods.len() > shown.len() { ", ..." } else { "" };
     let nodes = if pods.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", pods.len()) };
@@ -28,27 +30,36 @@ pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: &s
         "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
         shown.join(", ")
     );
-    CommandError::new(message).hint(match may_pass {
-        true => format!("wait until the rollout is complete, or {otherwise}"),
-        false => format!("the rollout is stuck, so the newer pods stay until they are deleted: {otherwise}"),
-    })
+    CommandError::new(message).hint(otherwise.into().after(match may_pass {
+        true => "wait until the rollout is complete",
+        false => "the rollout is stuck, so the newer pods stay until they are deleted",
+    }))
+}
+
+/// Builds the error of a change after which more pods would become unavailable, and stay so.
+pub(super) fn worse(warnings: Vec<Warning>) -> CommandError {
+    let messages: Vec<String> = warnings.iter().map(|warning| warning.message.clone()).collect();
+    let error = CommandError::new(format!("that would make things worse: {}", messages.join("; ")));
+    warnings.into_iter().filter_map(|warning| warning.fix).fold(error, CommandError::hint)
 }
 
 /// Builds the error of a stage that cannot be as requested.
-pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View) -> CommandError {
+pub(super) fn partition(revisions: &Revisions<'_>, request: &Request, refusal: Refusal) -> CommandError {
     let name = name_of(revisions.daemon_set);
     let title = name.title();
     match refusal {
         Refusal::HeldBy(holder) => held_by(&name, &holder, "stage the rollout there"),
-        Refusal::SurgePods(pods) => surge_pods(&pods, "begin at once with --delete-surge-pods"),
+        Refusal::SurgePods(pods) => surge_pods(&pods, "to begin at once, add --delete-surge-pods"),
         Refusal::Unknown(gaps) => {
             let error = CommandError::new(format!("not enough is known of {title} to choose nodes"));
             gaps.into_iter().fold(error, CommandError::hint)
         }
         Refusal::StrategyPutBack => {
-            CommandError::new(format!("the update strategy of {title} was restored while it was partitioned"))
-                .hint(view.command("to suspend it again", &name.command(Subcommand::Pause)))
-                .hint(view.command("to let the controller finish", &name.command(Subcommand::Resume)))
+            let message = format!(
+                "the update strategy of {title} was restored while it was partitioned, so the controller replaces all pods"
+            );
+            suspend_again(CommandError::new(message), &name, Continued::of_request(&name, request).again())
+                .hint(Fix::new("to let the controller finish", name.command(Subcommand::Resume)))
         }
         Refusal::NoSuchRevision(number) => {
             CommandError::new(format!("revision {number} of {title} not found, or cannot be read"))
@@ -94,24 +105,22 @@ pub(super) fn partition(revisions: &Revisions<'_>, refusal: Refusal, view: &View
                      in this run",
                 )
         }
+        Refusal::Worse(warnings) => worse(warnings).hint("to begin all the same, add --force"),
         Refusal::Deleting => CommandError::new(format!("{title} is being deleted")),
     }
 }
 
 /// Adds to the error of a hold that is not in force what the controller does, and how to stop it; `back_to` is the revision
 /// that the nodes had before.
-pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Option<i64>, view: &View) -> CommandError {
-    let mut back = name.command(Subcommand::Undo);
-    if let Some(number) = back_to {
-        back = back.flag("--to-revision", number.to_string());
-    }
+pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Option<i64>) -> CommandError {
     error
         .hint("the controller is replacing all pods of older revisions now, within maxUnavailable")
-        .hint(view.command("to stop it, roll back", &back))
+        .hint(Fix::new("to stop it, roll back", undo(name, back_to)))
 }
 
-/// Builds the error of a DaemonSet that this client no longer holds.
-pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandError {
+/// Builds the error of a DaemonSet that this client no longer holds; `again` continues its stage, and `back_to` is the revision
+/// that the nodes had before.
+pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, back_to: Option<i64>) -> CommandError {
     let title = name.title();
     let stopped = "this run has stopped replacing pods";
     match loss {
@@ -121,14 +130,31 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, view: &View) -> CommandErro
             let message = format!(
                 "the update strategy of {title} was restored, so the controller is replacing all pods now; {stopped}"
             );
-            CommandError::new(message).hint(view.command("to suspend it again", &name.command(Subcommand::Pause)))
+            let error = suspend_again(CommandError::new(message), name, again);
+            let error = error.hint(Fix::new("if the strategy is restored once more, roll back", undo(name, back_to)));
+            error.hint(Fix::new("to let the controller update all nodes", name.command(Subcommand::Resume)))
         }
         Loss::TakenOver => {
             CommandError::new(format!("{title} was paused, or is partitioned by another client; {stopped}"))
+                .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
         }
-        Loss::TemplateChanged => CommandError::new(format!("the template of {title} was changed; {stopped}")).hint(
-            "to roll out the present template, run the command again without --image, --to-revision and --filename",
-        ),
+        Loss::TemplateChanged => {
+            let error = CommandError::new(format!("the template of {title} was changed; {stopped}"));
+            again
+                .into_iter()
+                .fold(error, |error, again| error.hint(Fix::new("to roll out the present template", again)))
+        }
         Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} can no longer be read; {stopped}")),
     }
+}
+
+/// Adds how to stop the controller after the strategy was put back, and how to continue then.
+fn suspend_again(error: CommandError, name: &DaemonSetName, again: Option<Command>) -> CommandError {
+    let error = error.hint(Fix::new("to stop it", name.command(Subcommand::Pause)));
+    again.into_iter().fold(error, |error, again| error.hint(Fix::new("then, to continue", again)))
+}
+
+fn undo(name: &DaemonSetName, back_to: Option<i64>) -> Command {
+    let undo = name.command(Subcommand::Undo);
+    back_to.into_iter().fold(undo, |undo, number| undo.flag("--to-revision", number.to_string()))
 }

@@ -10,7 +10,10 @@ use super::change_args::ChangeArgs;
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
 use crate::error::{CommandError, Exit};
+use crate::facts::revisions::name_of;
 use crate::io::Io;
+use crate::report::fix::Fix;
+use crate::report::history::Subcommand;
 use crate::rollout::restart::restart;
 
 /// Restart all pods, following the update strategy
@@ -43,11 +46,14 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let RestartArgs { name, change } = arguments;
     let settings = change.resolve(&name)?;
-    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot, _| {
+    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| {
         let planned = restart(revisions, snapshot);
         if planned.plan.steps.is_empty() {
             let message = "the DaemonSet was already restarted within this second";
-            return Err(CommandError::new(message).hint("to restart it once more, run the command again"));
+            return Err(CommandError::new(message).hint(Fix::new(
+                "to restart it once more",
+                name_of(revisions.daemon_set).command(Subcommand::Restart),
+            )));
         }
         Ok(planned)
     })

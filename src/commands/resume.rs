@@ -46,6 +46,5 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let ResumeArgs { name, change } = arguments;
     let settings = change.resolve(&name)?;
-    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot, _| Ok(resume(revisions, snapshot)))
-        .await
+    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| Ok(resume(revisions, snapshot))).await
 }

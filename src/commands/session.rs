@@ -134,12 +134,33 @@ pub struct Session {
 }
 
 impl GlobalArgs {
+    /// Returns the view of standard error.
+    pub(super) fn view(&self, io: &Io<'_>) -> View {
+        let terminal = || (io.terminal_size)().map_or(COLUMNS_OF_A_TERMINAL, |(columns, _)| columns);
+        let width = io.err_is_terminal.then(|| io.columns().unwrap_or_else(terminal));
+        View { origin: Some(self.origin()), ..View::new(width, self.ascii || !io.unicode) }
+    }
+
+    /// Returns where suggested commands have to lead, for as long as the process lives.
+    fn origin(&self) -> &'static Origin {
+        let dump = |path: &String| {
+            let flags = Command::default().flag("--from", path);
+            self.now.iter().fold(flags, |flags, now| flags.flag("--now", now.to_string()))
+        };
+        let origin = match &self.from {
+            Some(path) => Origin::Dump(dump(path)),
+            None => Origin::Cluster(self.connection.repeated()),
+        };
+        Box::leak(Box::new(origin))
+    }
+
     /// Makes sense of the flags.
     ///
     /// # Errors
     ///
     /// Fails if a selector is invalid.
     pub fn resolve(self, io: &Io<'_>) -> Result<Target, CommandError> {
+        let origin = self.origin();
         let GlobalArgs {
             namespace,
             all_namespaces,
@@ -157,15 +178,10 @@ impl GlobalArgs {
             Some(namespace) if !namespace.is_empty() => Scope::One(namespace),
             _ => Scope::Default,
         };
-        let (origin, place) = match from {
-            Some(path) => {
-                let flags = Command::default().flag("--from", &path);
-                let flags = now.iter().fold(flags, |flags, now| flags.flag("--now", now.to_string()));
-                (Origin::Dump(flags), Place::Dump { path, now })
-            }
-            None => (Origin::Cluster(connection.repeated()), Place::Live(Box::new(connection.resolve(io)))),
+        let place = match from {
+            Some(path) => Place::Dump { path, now },
+            None => Place::Live(Box::new(connection.resolve(io))),
         };
-        let origin = Box::leak(Box::new(origin));
         let selector = parse_selector("--selector", selector.as_deref())?;
         Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, origin, verbosity })
     }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum, value_parser};
 use super::Failure;
 use super::change;
 use super::change_args::{self, ChangeArgs};
-use super::refusal::surge_pods;
+use super::refusal::{surge_pods, worse};
 use super::session::GlobalArgs;
 use crate::cluster::Wanted;
 use crate::error::{CommandError, Exit};
@@ -15,8 +15,6 @@ use crate::facts::revisions::{Revisions, name_of};
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, StrategyType};
-use crate::render::view::View;
-use crate::report::fix::Fix;
 use crate::rollout::set::{Refusal, Request, set};
 
 /// Change the update strategy of a DaemonSet
@@ -112,7 +110,9 @@ impl SetArgs {
             ));
         }
         let request = Request { fields, force, delete_surge_pods };
-        Ok(Settings { request, change: change.resolve(&name)? })
+        let mut change = change.resolve(&name)?;
+        change.switches = [("--force", force), ("--delete-surge-pods", delete_surge_pods)].into_iter().collect();
+        Ok(Settings { request, change })
     }
 }
 
@@ -128,14 +128,14 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Settings { request, change } = arguments.resolve()?;
-    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot, view| {
-        set(revisions, &request, snapshot).map_err(|refusal| refused(revisions, refusal, view))
+    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot| {
+        set(revisions, &request, snapshot).map_err(|refusal| refused(revisions, refusal))
     })
     .await
 }
 
 /// Builds the error of a request that is refused.
-fn refused(revisions: &Revisions<'_>, refusal: Refusal, view: &View) -> CommandError {
+fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
     let name = name_of(revisions.daemon_set).title();
     match refusal {
         Refusal::Invalid(problems) => CommandError::new(format!("{name} would be invalid: {}", problems.join(", "))),
@@ -153,16 +153,7 @@ fn refused(revisions: &Revisions<'_>, refusal: Refusal, view: &View) -> CommandE
                 .hint("resume it first")
                 .hint("while it is held, --max-unavailable of `partition` sets the budget of a run")
         }
-        Refusal::SurgePods(pods) => surge_pods(&pods, "delete the newer pods with --delete-surge-pods"),
-        Refusal::Worse(warnings) => {
-            let messages: Vec<String> = warnings.iter().map(|warning| warning.message.clone()).collect();
-            let fixes = warnings.into_iter().filter_map(|warning| warning.fix);
-            let hints = fixes.map(|Fix { advice, command }| match command {
-                Some(command) => view.command(&advice, &command),
-                None => advice,
-            });
-            let error = CommandError::new(format!("that would make things worse: {}", messages.join("; ")));
-            hints.fold(error, CommandError::hint).hint("to set it all the same, add --force")
-        }
+        Refusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),
+        Refusal::Worse(warnings) => worse(warnings).hint("to set it all the same, add --force"),
     }
 }

@@ -74,7 +74,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Settings { to_revision, change } = arguments.resolve()?;
-    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot, _| {
+    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot| {
         undo(revisions, to_revision, snapshot)
             .map_err(|none| revisions_unknown(revisions, snapshot).unwrap_or_else(|| no_target(revisions, none)))
     })

@@ -102,6 +102,9 @@ pub struct StageFlags {
     /// How many nodes may become unavailable in the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrPercent>,
+    /// Whether `undo` has begun it, for which pods may have restarted before.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_undo: bool,
     /// How often a new pod may restart.
     #[serde(default)]
     pub max_restarts: i32,

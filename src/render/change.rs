@@ -7,7 +7,7 @@ use super::coverage::what_to_do;
 use super::effect;
 use super::list::age;
 use super::style;
-use super::text::wrap;
+use super::text::{columns, wrap};
 use super::view::View;
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
@@ -203,9 +203,9 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
         }
     }
     if let Some(pod) = plan.pods_left.first() {
-        hint("to restart one", &on(&["delete", "pod"]).name(&pod.pod), view, out)?;
+        hint(&Fix::new("to restart one", on(&["delete", "pod"]).name(&pod.pod)), view, out)?;
         if !plan.daemon_set.is_advanced() {
-            hint("one by one", &on(&["ds", "partition"]).name(&name).name("0"), view, out)?;
+            hint(&Fix::new("one by one", on(&["ds", "partition"]).name(&name).name("0")), view, out)?;
         }
     }
     let waits = |warning: &Warning| warning.code == WarningCode::OnDelete;
@@ -214,7 +214,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
     } else {
         on(&["ds", "history"]).name(name)
     };
-    hint("to watch", &watch, view, out)
+    hint(&Fix::new("to watch", watch), view, out)
 }
 
 /// Writes the command that restores what was before the change.
@@ -223,7 +223,7 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
 ///
 /// Fails if the output cannot be written.
 pub fn revert(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    plan.revert.as_ref().map_or(Ok(()), |command| hint("to undo", command, view, out))
+    plan.revert.as_ref().map_or(Ok(()), |fix| hint(fix, view, out))
 }
 
 /// Writes a command with what it is for.
@@ -231,7 +231,15 @@ pub fn revert(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result
 /// # Errors
 ///
 /// Fails if the output cannot be written.
-pub(super) fn hint(what: &str, command: &Command, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let (what, command) = view.suggest(&Fix { advice: what.to_owned(), command: Some(command.clone()) });
-    writeln!(out, "{} {}", style::context(format!("{:<15}", format!("{what}:"))), command.unwrap_or_default())
+pub(super) fn hint(fix: &Fix, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    const COLUMN: usize = 15;
+    let (advice, command) = view.suggest(fix);
+    let (advice, command) = (format!("{advice}:"), command.unwrap_or_default());
+    if columns(&advice) <= COLUMN || columns(&advice) + 1 + columns(&command) <= view.wrap_width() {
+        return writeln!(out, "{} {command}", style::context(format!("{advice:<COLUMN$}")));
+    }
+    for line in wrap(&advice, view.wrap_width()) {
+        writeln!(out, "{}", style::context(line))?;
+    }
+    writeln!(out, "    {command}")
 }

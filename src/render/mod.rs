@@ -10,6 +10,7 @@ pub mod changes;
 mod common_cause;
 pub(crate) mod coverage;
 mod effect;
+pub(crate) mod error;
 pub(crate) mod explanation;
 #[cfg(feature = "live")]
 pub(crate) mod follow_summary;

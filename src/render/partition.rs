@@ -9,7 +9,7 @@ use super::style;
 use super::text::{count, some_of, wrap};
 use super::view::View;
 use crate::report::age::format_age;
-use crate::report::fix::Command;
+use crate::report::fix::{Command, Fix};
 use crate::report::partition::{Gate, PartitionReport, PartitionStage, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
 
@@ -103,10 +103,10 @@ fn gates(report: &PartitionReport) -> String {
         seconds => format!("each new pod must be ready for {seconds}s"),
     }];
     parts.push(match gates.max_restarts {
-        0 => "without a restart".to_owned(),
-        1 => "with at most 1 restart".to_owned(),
-        i32::MAX => "with any number of restarts".to_owned(),
-        restarts => format!("with at most {restarts} restarts"),
+        Some(0) => "without a restart".to_owned(),
+        Some(1) => "with at most 1 restart".to_owned(),
+        None => "with any number of restarts".to_owned(),
+        Some(restarts) => format!("with at most {restarts} restarts"),
     });
     if gates.verify.is_some() {
         parts.push("and pass --verify".to_owned());
@@ -222,7 +222,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
             true => command.switch("--previous"),
             false => command,
         };
-        hint("logs", &command, view, out)?;
+        hint(&Fix::new("logs", command), view, out)?;
     }
     if !outcome.leaked.is_empty() {
         let text = format!(
@@ -238,12 +238,9 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
         let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
         paragraph(&text, style::moving, view, out)?;
         let label = Command::kubectl(&["label", "node"]).name(node).name(format!("{SKIP_LABEL}-"));
-        hint("to update it", &label, view, out)?;
+        hint(&Fix::new("to update it", label), view, out)?;
     }
-    outcome.way_out.iter().try_for_each(|fix| match &fix.command {
-        Some(command) => hint(&fix.advice, command, view, out),
-        None => Ok(()),
-    })
+    outcome.way_out.iter().try_for_each(|fix| hint(fix, view, out))
 }
 
 /// Returns how far a stage is, in a line.

@@ -36,6 +36,11 @@ impl View {
         }
     }
 
+    /// Returns the columns that text is wrapped to. A pipe's lines are not wrapped.
+    pub(crate) fn wrap_width(&self) -> usize {
+        self.limit.map_or(usize::MAX, |_| self.width)
+    }
+
     /// Returns the same view without a limit, for wide tables and lists of all names.
     #[must_use]
     pub fn unlimited(self) -> Self {

@@ -18,6 +18,32 @@ pub struct Fix {
     pub command: Option<Command>,
 }
 
+impl Fix {
+    /// Makes advice with a command for it.
+    pub fn new(advice: impl Into<String>, command: Command) -> Self {
+        Fix { advice: advice.into(), command: Some(command) }
+    }
+
+    /// Begins the advice with another fragment.
+    #[must_use]
+    pub fn after(mut self, fragment: &str) -> Self {
+        self.advice = format!("{fragment}; {}", self.advice);
+        self
+    }
+}
+
+impl From<String> for Fix {
+    fn from(advice: String) -> Self {
+        Fix { advice, command: None }
+    }
+}
+
+impl From<&str> for Fix {
+    fn from(advice: &str) -> Self {
+        advice.to_owned().into()
+    }
+}
+
 /// A kubectl command whose arguments may come from the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
@@ -128,7 +154,8 @@ impl Command {
 
     /// Returns whether it may change something in a cluster.
     fn is_change(&self) -> bool {
-        !matches!(self.verbs(), ("ds", "snapshot") | ("describe" | "get" | "logs", _)) && !self.reads_dumps()
+        let reads = matches!(self.verbs(), ("ds", "snapshot") | ("auth" | "config" | "describe" | "get" | "logs", _));
+        !reads && !self.reads_dumps()
     }
 }
 

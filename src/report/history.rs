@@ -69,6 +69,8 @@ pub(crate) enum Subcommand {
     Partition,
     /// `undo`.
     Undo,
+    /// `restart`.
+    Restart,
     /// `status`.
     Status,
     /// `history`.
@@ -83,6 +85,7 @@ impl DaemonSetName {
             Subcommand::Resume => "resume",
             Subcommand::Partition => "partition",
             Subcommand::Undo => "undo",
+            Subcommand::Restart => "restart",
             Subcommand::Status => "status",
             Subcommand::History => "history",
         };

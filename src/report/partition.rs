@@ -111,7 +111,8 @@ pub struct Gates {
     /// For how many seconds a new pod must be ready.
     pub min_ready_seconds: i64,
     /// How often a new pod may restart.
-    pub max_restarts: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_restarts: Option<i32>,
     /// For how many seconds all new pods must be available at the end of the stage.
     pub soak_seconds: i64,
     /// After how many seconds without progress the stage is stopped.

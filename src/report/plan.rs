@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::change::Change;
 use super::coverage::Incomplete;
-use super::fix::{Command, Fix};
+use super::fix::Fix;
 use super::history::DaemonSetName;
 
 /// A change of a DaemonSet: a rollback to a revision (`undo`), a restart, other values in its spec (`set`),
@@ -43,11 +43,9 @@ pub struct ChangePlan {
     /// What the change means for this cluster; absent if the template of an Advanced DaemonSet is changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
-    /// The command that restores the values before the change, quoted for bash and zsh; only for
-    /// `set`, `pause` and `resume`.
+    /// How to restore the values before the change; only for `set`, `pause` and `resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    pub revert: Option<Command>,
+    pub revert: Option<Fix>,
     /// The JSON Patch that is sent, with the resource version that was read as its precondition; empty if not needed.
     pub patch: Vec<Value>,
     /// What will prevent the change from having an effect, or revert it, and what it may break.
@@ -66,10 +64,7 @@ pub struct ChangePlan {
 
 impl super::Report for ChangePlan {
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
-        self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
-        let mut revert = Fix { advice: String::new(), command: self.revert.take() };
-        visit(&mut revert);
-        self.revert = revert.command;
+        self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).chain(&mut self.revert).for_each(visit);
     }
 }
 

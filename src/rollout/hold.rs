@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::change_warnings::{self, Written};
 use super::effect::{SurgePods, effect};
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
-use super::partition::way_out::continuation;
+use super::partition::way_out::Continued;
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
@@ -17,6 +17,7 @@ use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{Action, Plan};
+use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 
@@ -118,9 +119,9 @@ fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Sna
     let back = if plan.action == Action::Pause { Subcommand::Resume } else { Subcommand::Pause };
     let name = &common.daemon_set;
     // To pause would forget the target and the gates.
-    let stage = Hold::of(daemon_set).filter(|hold| back == Subcommand::Pause && hold.partition.is_some());
-    let continued = stage.and_then(|hold| continuation(name, &hold, true).into_iter().find_map(|fix| fix.command));
-    let revert = continued.unwrap_or_else(|| name.command(back));
+    let stage = Hold::of(daemon_set).filter(|_| back == Subcommand::Pause);
+    let continued = stage.and_then(|hold| Continued::of_hold(name, &hold, None)?.again());
+    let revert = Fix::new("to undo", continued.unwrap_or_else(|| name.command(back)));
     let report = ChangePlan {
         changes: object::changes(&daemon_set.object, &object),
         revert: changes_strategy.then_some(revert),
@@ -365,7 +366,7 @@ mod tests {
         let after = plan.effect.unwrap().after.unwrap();
         // The node with two pods counts against the limit.
         assert_eq!((after.allowed, after.in_use, after.replaced_now), (3, Some(1), Some(2)));
-        assert_eq!(plan.revert.unwrap().to_string(), "kubectl ds pause -n default agent");
+        assert_eq!(plan.revert.unwrap().command.unwrap().to_string(), "kubectl ds pause -n default agent");
         // Somebody else has put the strategy back: a pause would suspend what is not suspended.
         let plan = resumed(world().daemon_set(json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}})));
         assert_eq!((plan.needed, plan.revert), (true, None));

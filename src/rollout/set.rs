@@ -17,7 +17,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::raised_pace::{Limit, RaisedPace};
 use crate::model::snapshot::Snapshot;
 use crate::plan::{Plan, SpecFields, StrategyType};
-use crate::report::fix::Command;
+use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
 use crate::report::plan::{ChangePlan, Effect, PlanKind, Warning, WarningCode};
 use crate::report::rollout_status::Verdict;
@@ -57,6 +57,25 @@ pub enum Refusal {
 ///
 /// Fails if the result would be invalid, or does harm that was not allowed.
 pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
+    let mut planned = checked(revisions, request, snapshot)?;
+    if let Some(revert) = planned.report.revert.as_mut() {
+        let current = SpecFields::of(revisions.daemon_set);
+        let fields = reverted(current, request.fields.with_other_zero().different_from(current));
+        let object = planned.plan.applied_to(&revisions.daemon_set.object).ok();
+        if let Some(after) = object.and_then(|object| DaemonSet::from_object(object).ok()) {
+            let later = Snapshot { daemon_sets: vec![after.clone()], ..snapshot.clone() };
+            let request = Request { fields, force: false, delete_surge_pods: true };
+            let refusal = checked(&Revisions::of(&after, &later), &request, &later).err();
+            if matches!(refusal, Some(Refusal::Worse(_))) {
+                revert.advice.push_str(", once new pods become available");
+            }
+        }
+    }
+    Ok(planned)
+}
+
+/// Plans a change, unless it makes things worse.
+fn checked(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
     let mut planned = plan(revisions, request, snapshot)?;
     let Planned { plan, report } = &mut planned;
     let after = plan.applied_to(&revisions.daemon_set.object).ok();
@@ -166,7 +185,7 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     let report = ChangePlan {
         why: why(request.fields, changed),
         changes: object::changes(&daemon_set.object, &after.object),
-        revert: common.needed.then(|| revert(&common.daemon_set, current, changed, daemon_set)),
+        revert: common.needed.then(|| Fix::new("to undo", revert(&common.daemon_set, current, changed, daemon_set))),
         effect: common.needed.then_some(effect),
         warnings,
         incomplete,
@@ -213,6 +232,21 @@ pub(crate) fn command(daemon_set: &DaemonSetName, fields: SpecFields) -> Command
 
 /// Returns the command that restores the values before a change.
 fn revert(name: &DaemonSetName, before: SpecFields, changed: SpecFields, daemon_set: &DaemonSet) -> Command {
+    let mut command = command(name, reverted(before, changed));
+    let limits = changed.max_surge.is_some_and(|amount| amount.value() != 0);
+    if limits && !rolling_update::allows_surge(daemon_set) {
+        // By then, nodes may have two pods.
+        command = command.switch("--delete-surge-pods");
+    }
+    let surges_again = changed.max_surge.is_some() || changed.strategy_type.is_some();
+    if surges_again && rolling_update::allows_surge(daemon_set) && !host_ports(daemon_set).is_empty() {
+        return command.switch("--force");
+    }
+    command
+}
+
+/// Returns the values before a change.
+fn reverted(before: SpecFields, changed: SpecFields) -> SpecFields {
     let mut fields = before.of_fields(changed);
     if fields.strategy_type == Some(StrategyType::OnDelete) {
         // Under OnDelete there is no pace to restore.
@@ -225,17 +259,7 @@ fn revert(name: &DaemonSetName, before: SpecFields, changed: SpecFields, daemon_
         (Some(_), unavailable) if zero(unavailable) => fields.max_unavailable = None,
         _ => {}
     }
-    let mut command = command(name, fields);
-    let limits = changed.max_surge.is_some_and(|amount| !zero(Some(amount)));
-    if limits && !rolling_update::allows_surge(daemon_set) {
-        // By then, nodes may have two pods.
-        command = command.switch("--delete-surge-pods");
-    }
-    let surges_again = changed.max_surge.is_some() || changed.strategy_type.is_some();
-    if surges_again && rolling_update::allows_surge(daemon_set) && !host_ports(daemon_set).is_empty() {
-        return command.switch("--force");
-    }
-    command
+    fields
 }
 
 /// Explains what is changed beyond the request.
@@ -499,7 +523,7 @@ mod tests {
         ] {
             let world = || rollout(&rolling, ["new"; 8]);
             let plan = planned(world(), &request).unwrap();
-            let command = plan.revert.as_ref().unwrap().to_string();
+            let command = plan.revert.as_ref().unwrap().command.as_ref().unwrap().to_string();
             let (fields, switch) =
                 expected.split_once(" --delete").map_or((expected, ""), |(fields, _)| (fields, " --delete-surge-pods"));
             assert_eq!(command, format!("kubectl ds set {fields} -n default{switch} agent"));
@@ -513,7 +537,7 @@ mod tests {
             (&json!({"maxUnavailable": 1}), surge("2"), "--max-unavailable 1 -n default --delete-surge-pods agent"),
         ] {
             let plan = planned(with_host_port(rolling), &Request { force: true, ..request }).unwrap();
-            assert_eq!(plan.revert.unwrap().to_string(), format!("kubectl ds set {expected}"));
+            assert_eq!(plan.revert.unwrap().command.unwrap().to_string(), format!("kubectl ds set {expected}"));
         }
     }
 
@@ -575,6 +599,20 @@ mod tests {
             let plan = planned(world(strategy.clone()), &Request { force: true, ..request }).unwrap();
             let is_warned_of = codes(&plan).contains(&WarningCode::CreationRefused);
             assert_eq!(is_warned_of, expected, "{strategy} {request:?}");
+        }
+    }
+
+    /// Lowered to stop what would be refused if it were raised again.
+    #[test]
+    fn what_would_be_refused_now_is_not_offered_as_if_it_undid_the_change() {
+        let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
+                     limited: pods=2";
+        for (is_refused, expected) in [(true, "to undo, once new pods become available"), (false, "to undo")] {
+            let world = rollout(&json!({"maxUnavailable": "50%"}), ["old"; 8]);
+            let world = if is_refused { world.refusal(quota) } else { world };
+            let revert = planned(world, &unavailable("1")).unwrap().revert.unwrap();
+            let command = "kubectl ds set --max-unavailable '50%' -n default agent";
+            assert_eq!((&*revert.advice, &*revert.command.unwrap().to_string()), (expected, command));
         }
     }
 

@@ -22,7 +22,7 @@ use super::{JSON, absent, api_groups, json_list, options};
 use crate::recorded;
 
 /// Serves the recorded objects as lists, and each by its name.
-fn serve(items: &[Value], asked: &Asked) -> Reply {
+pub(super) fn serve(items: &[Value], asked: &Asked) -> Reply {
     let path: Vec<&str> = asked.path().trim_start_matches('/').split('/').collect();
     let (api_version, rest) = match path.as_slice() {
         ["apis"] => return api_groups(&[]),

@@ -131,7 +131,11 @@ fn a_stage_is_not_rolled_back_because_the_server_does_not_answer() {
     });
     let ended = run(&server, &[UPDATE, &["--on-failure=undo"]].concat());
     assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
-    assert!(ended.err.contains("no leader") && ended.err.contains("run the same command again"), "{}", ended.err);
+    assert!(
+        ended.err.contains("no leader") && ended.err.contains("to continue: kubectl ds partition"),
+        "{}",
+        ended.err
+    );
     assert!(!ended.err.contains("rolling"), "{}", ended.err);
     assert!(cluster.is_suspended());
 }

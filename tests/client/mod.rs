@@ -13,6 +13,7 @@ mod staged_interrupts;
 #[cfg(unix)]
 mod staged_verify;
 pub(crate) mod status;
+mod suggestions;
 #[cfg(unix)]
 mod watch_commands;
 mod watching;

@@ -39,7 +39,10 @@ fn an_interruption_right_after_the_first_change_leaves_the_outcome() {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     assert_eq!((output.status.code(), report["outcome"]["stage"].as_str()), (Some(130), Some("Begun")), "{err}");
-    assert!(err.contains("hint: the update strategy stays suspended; run the same command again to continue"), "{err}");
+    let hint = format!(
+        "hint: the update strategy stays suspended; to continue: kubectl ds partition -n team --server {address} agent 0\n"
+    );
+    assert!(err.contains(&hint), "{err}");
 }
 
 #[test]

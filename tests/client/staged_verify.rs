@@ -68,8 +68,9 @@ fn an_interruption_of_the_command_tells_how_to_continue() {
     assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
     let rest: Vec<String> = errors.map_while(Result::ok).collect();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
-    let hint = "hint: the update strategy stays suspended; run the same command again to continue";
-    assert!(rest.iter().any(|line| line == hint), "{rest:?}");
+    let hint = "hint: the update strategy stays suspended; to continue: kubectl ds partition -n team ";
+    let command = rest.iter().find_map(|line| line.strip_prefix(hint)).unwrap_or_else(|| panic!("{rest:?}"));
+    assert!(command.contains("--verify 'echo checking; sleep 60' ") && command.ends_with(" agent 0"), "{command}");
 }
 
 #[test]

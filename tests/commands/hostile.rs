@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::run_with_input;
 
 /// An escape sequence, a C1 control, a bell, a turn of direction, and a line of its own.
-const HOSTILE: &str = "x\u{1b}[31m\u{9b}2J\u{7}\u{202e}\u{200b}\r\nfake: all is well";
+pub const HOSTILE: &str = "x\u{1b}[31m\u{9b}2J\u{7}\u{202e}\u{200b}\r\nfake: all is well";
 
-fn cluster() -> Value {
+pub fn cluster() -> Value {
     let daemon_set = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": {"name": HOSTILE, "namespace": HOSTILE, "uid": "u", "generation": 1, "creationTimestamp": "2026-11-20T09:00:00Z"},

@@ -9,7 +9,7 @@ mod demo;
 #[cfg(unix)]
 mod help;
 pub mod history;
-mod hostile;
+pub mod hostile;
 mod list;
 mod partition;
 mod pause;

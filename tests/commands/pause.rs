@@ -41,8 +41,8 @@ fn the_command_that_reverts_a_change_restores_the_values() {
     let changed = on_rollouts(&arguments);
     let strategy = &changed["spec"]["updateStrategy"]["rollingUpdate"];
     assert_eq!((&strategy["maxSurge"], &strategy["maxUnavailable"]), (&json!(2), &json!(0)));
-    let revert =
-        plan(&run(&[&arguments[..], &DRY, &["--from", ROLLOUTS]].concat()))["revert"].as_str().unwrap().to_owned();
+    let planned = plan(&run(&[&arguments[..], &DRY, &["--from", ROLLOUTS]].concat()));
+    let revert = planned["revert"]["command"].as_str().unwrap().to_owned();
     let words = shlex::split(revert.strip_prefix("kubectl ds ").unwrap()).unwrap();
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !["-n", "infra"].contains(word)).collect();
     let reverted = on_object(&words, &changed);

@@ -103,8 +103,8 @@ fn reports_of_the_demo_fit_their_schemas() {
 
 #[test]
 fn a_planned_partition_fits_its_schema() {
-    let report =
-        run(&["partition", "fluent-bit", "-n", "logging", "--update=4", "--from", "demo", "--dry-run", "-o", "json"]);
+    let stage = ["partition", "fluent-bit", "-n", "logging", "--update=4", "--force"];
+    let report = run(&[&stage[..], &["--from", "demo", "--dry-run", "-o", "json"]].concat());
     let report: Value = serde_json::from_str(&report.out).unwrap();
     assert_eq!(problems(&file("partition-report.json"), &report), Vec::<String>::new());
 }

@@ -127,7 +127,7 @@ fn the_manifests_of_a_directory_are_read() {
     assert_eq!(namespaces, ["fallback", "x"]);
     let path = folder.path().join("kustomization.yaml").to_str().unwrap().to_owned();
     let error = read_daemon_sets(&[path], &mut std::io::empty(), None, "fallback").unwrap_err();
-    assert!(error.hints()[0].contains("pipe the output of `kubectl kustomize DIR` into -f -"), "{error:?}");
+    assert!(error.hints()[0].advice.contains("pipe the output of `kubectl kustomize DIR` into -f -"), "{error:?}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::status::situation::RolloutNode;
+use crate::model::hold::StageFlags;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
@@ -86,14 +87,26 @@ fn outage(node: &RolloutNode<'_>) -> Option<Outage> {
 /// What has to hold before the next pod is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gates {
-    /// How often the containers of a new pod may restart.
-    pub(crate) max_restarts: i32,
+    /// How often the containers of a new pod may restart; `None` for any number.
+    pub(crate) max_restarts: Option<i32>,
     /// For how long all new pods must be available at the end of the stage.
     pub(crate) soak: SignedDuration,
     /// After what time without progress the stage is stopped.
     pub(crate) progress_deadline: SignedDuration,
     /// Whether a command has to succeed for each updated node.
     pub(crate) verifies: bool,
+}
+
+impl Gates {
+    /// Returns the gates that a stage had.
+    fn of(flags: &StageFlags) -> Self {
+        Gates {
+            max_restarts: (!flags.is_undo).then_some(flags.max_restarts),
+            soak: SignedDuration::from_secs(flags.soak_seconds),
+            progress_deadline: SignedDuration::from_secs(flags.progress_deadline_seconds),
+            verifies: flags.verifies,
+        }
+    }
 }
 
 /// Returns how many nodes may be without an available pod; as the controller has it, at least one.

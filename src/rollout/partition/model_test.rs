@@ -289,6 +289,8 @@ impl Client {
         let run = format!("run {}", model.clients);
         let mut request = Request::new(Amount::Keep(keep), NewTemplate::Live, run);
         request.max_unavailable = max_unavailable;
+        // The gates have to stop what a plan would refuse.
+        request.force = true;
         request.gates.soak = SignedDuration::from_secs(15);
         request.gates.progress_deadline = SignedDuration::from_secs(120);
         let snapshot = model.snapshot();

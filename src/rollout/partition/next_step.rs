@@ -2,12 +2,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Stage, allowed, is_skipped, kept, outage};
+use super::{Gates, Stage, allowed, is_skipped, kept, outage};
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::walk::daemon_set_coverage;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-use crate::model::hold::{Hold, RUN_ANNOTATION};
+use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags};
+use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::Snapshot;
 use crate::plan::PodRef;
 use crate::report::partition::{Gate, GateFailure};
@@ -135,6 +136,27 @@ pub(crate) fn next_step(snapshot: &Snapshot, stage: &Stage) -> Look {
         _ => Step::Lost(Loss::Unknown),
     };
     Look { step, counts: view.counts() }
+}
+
+/// Returns whether all nodes of a stage that another run has left have passed its gates; `false` if that is not in the cluster.
+pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> bool {
+    let stage = Stage {
+        uid: situation.daemon_set.metadata.uid.clone(),
+        hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
+        run: String::new(),
+        keep,
+        nodes: Vec::new(),
+        max_unavailable: flags.max_unavailable.unwrap_or(IntOrPercent::Int(1)),
+        excused: Default::default(),
+        gates: Gates::of(flags),
+        old_unready: None,
+        deleted: Default::default(),
+        replaced_at: Default::default(),
+        verified: Default::default(),
+        spared: Default::default(),
+        last_progress: situation.now(),
+    };
+    situation.is_known && View { situation, stage: &stage }.next() == Step::Done
 }
 
 /// Returns why a DaemonSet is no longer held by the client of a stage.
@@ -302,7 +324,8 @@ impl<'v, 'a> View<'v, 'a> {
         if !node.is_ready() {
             return None;
         }
-        if let Some(pod) = node.updated.filter(|pod| pod.restarts() > i64::from(gates.max_restarts)) {
+        let most = gates.max_restarts.map(i64::from);
+        if let Some(pod) = node.updated.filter(|pod| most.is_some_and(|most| pod.restarts() > most)) {
             let restarts = pod.restarts();
             let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
             let message = self.message(node).map_or(String::new(), |message| format!(": {message}"));

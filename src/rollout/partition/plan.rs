@@ -61,6 +61,8 @@ pub(crate) struct Request {
     pub(crate) rolls_back: bool,
     /// Whether the newer pod of nodes with two may be deleted.
     pub(crate) delete_surge_pods: bool,
+    /// Whether to replace pods although more of them would become unavailable, and stay so.
+    pub(crate) force: bool,
     /// What names this client.
     pub(crate) run: String,
 }
@@ -69,7 +71,7 @@ impl Request {
     /// Returns a request without any other flag.
     pub(crate) fn new(amount: Amount, template: NewTemplate, run: String) -> Self {
         let gates = Gates {
-            max_restarts: 0,
+            max_restarts: Some(0),
             soak: SignedDuration::ZERO,
             progress_deadline: PROGRESS_DEADLINE,
             verifies: false,
@@ -87,6 +89,7 @@ impl Request {
             evict: false,
             rolls_back: false,
             delete_surge_pods: false,
+            force: false,
             run,
         }
     }
@@ -101,7 +104,8 @@ impl Request {
             node_selector: self.node_selector.to_string(),
             spread_by: self.spread_by.clone(),
             max_unavailable: self.max_unavailable,
-            max_restarts: self.gates.max_restarts,
+            max_restarts: self.gates.max_restarts.unwrap_or(0),
+            is_undo: self.is_undo(),
             soak_seconds: seconds(self.gates.soak),
             progress_deadline_seconds: seconds(self.gates.progress_deadline),
             verifies: self.verify.is_some(),
@@ -111,12 +115,20 @@ impl Request {
         }
     }
 
-    /// Returns the request to roll back to a revision: the template, and then the updated nodes.
-    pub(crate) fn roll_back(number: i64, run: String) -> Self {
+    /// Returns the request to roll the template and the updated nodes back to a revision. Pods are replaced as in the stage
+    /// that it takes back.
+    pub(crate) fn roll_back(number: i64, run: String, daemon_set: &DaemonSet) -> Self {
+        let hold = Hold::of(daemon_set).filter(|hold| hold.partition.is_some());
+        let evict = hold.is_some_and(|hold| hold.flags.is_none_or(|flags| flags.evict));
         let mut request = Request::new(Amount::Keep(IntOrPercent::Int(0)), NewTemplate::Revision(number), run);
         // Pods that were never replaced may have restarted long ago.
-        request.gates.max_restarts = i32::MAX;
-        request
+        request.gates.max_restarts = None;
+        Request { evict, ..request }
+    }
+
+    /// Returns whether it is a rollback, which only `undo` begins.
+    pub(crate) fn is_undo(&self) -> bool {
+        self.gates.max_restarts.is_none()
     }
 }
 
@@ -168,6 +180,8 @@ pub(crate) enum Refusal {
         /// How many may be without an available pod.
         allowed: usize,
     },
+    /// It would make things worse; how.
+    Worse(Vec<Warning>),
     /// It is being deleted.
     Deleting,
 }
@@ -278,7 +292,14 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             // The controller replaces those pods once the strategy is restored.
             includes_ineligible: kept(keep, desired) == 0 && original["type"] != "OnDelete",
         };
-        warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
+        let found = replacement_warnings(revisions, &replacement, snapshot);
+        // Another template may be one that works. Pods that only have not started are waited for.
+        let is_worse = |code| matches!(code, WarningCode::RevisionFails | WarningCode::CreationRefused);
+        let worse: Vec<Warning> = found.iter().filter(|warning| is_worse(warning.code)).cloned().collect();
+        if !worse.is_empty() && template.is_none() && !is_way_back && !request.force {
+            return Err(Refusal::Worse(worse));
+        }
+        warnings.extend(found);
     }
     let original =
         if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
@@ -570,6 +591,28 @@ mod tests {
     }
 
     #[test]
+    fn a_revision_that_fails_is_rolled_out_further_only_if_that_is_insisted_on() {
+        let crashes = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let world = || {
+            let world = world().revision_of_image("hash1", 1, "agent:1").node("n4", json!({})).node("n5", json!({}));
+            let world = (0..4).fold(world, |world, number| {
+                let node = format!("n{number}");
+                world.node(&node, json!({})).pod(&format!("a{number}"), &node, old())
+            });
+            world.unready_pod("a4", "n4", crashes(), json!({})).unready_pod("a5", "n5", crashes(), json!({}))
+        };
+        let Err(Refusal::Worse(worse)) = planned(world(), &request(0)) else { panic!("not refused") };
+        assert_eq!(worse.iter().map(|warning| warning.code).collect::<Vec<_>>(), [WarningCode::RevisionFails]);
+        assert!(codes(world(), &Request { force: true, ..request(0) }).contains(&WarningCode::RevisionFails));
+        // Another template may work, and nothing is rolled out further on the way back.
+        assert!(planned(world(), &request_of_image(0)).is_ok());
+        let snapshot = world().finish();
+        let back = Request::roll_back(1, "run 1".to_owned(), &snapshot.daemon_sets[0]);
+        assert!(planned(world(), &back).is_ok());
+        assert!(planned(world(), &Request { template: NewTemplate::Revision(1), ..request(0) }).is_ok());
+    }
+
+    #[test]
     fn surge_pods_are_deleted_by_a_stage_only_if_they_may_be() {
         let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
         let world = || rolling(&json!({"maxSurge": 1, "maxUnavailable": 0}));
@@ -693,7 +736,9 @@ mod tests {
 
         let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
                      limited: pods=2";
-        assert_eq!(codes(rolling(&json!({})).refusal(quota), &request(3)), [WarningCode::CreationRefused]);
+        let insisting = Request { force: true, ..request(3) };
+        assert_eq!(codes(rolling(&json!({})).refusal(quota), &insisting), [WarningCode::CreationRefused]);
+        assert!(matches!(planned(rolling(&json!({})).refusal(quota), &request(3)), Err(Refusal::Worse(_))));
         // No pod is replaced.
         assert_eq!(codes(rolling(&json!({})).refusal(quota), &request(4)), []);
 

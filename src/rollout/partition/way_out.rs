@@ -1,37 +1,157 @@
 //! How to continue after a stage has ended, and how to go back.
 
 use super::PROGRESS_DEADLINE;
-use super::plan::Request;
+use super::next_step::gates_hold;
+use super::plan::{Amount, Request};
+use super::template::NewTemplate;
 use crate::model::hold::{GATES_ANNOTATION, Hold, StageFlags};
+use crate::model::int_or_percent::IntOrPercent;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{PartitionReport, PartitionStage};
 use crate::report::strategy::Strategy;
+use crate::rollout::status::situation::Situation;
+
+/// No pod stays on an older revision.
+const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
+
+/// A stage that another run may continue.
+pub(crate) struct Continued<'a> {
+    name: &'a DaemonSetName,
+    flags: StageFlags,
+    /// The command of `--verify`, which is known only to the run itself.
+    verify: Option<&'a str>,
+    /// How many pods are updated.
+    amount: Amount,
+    /// The number of the revision that is rolled out, if it is known.
+    revision: Option<i64>,
+}
+
+impl<'a> Continued<'a> {
+    /// Returns the stage of a run.
+    pub(crate) fn of_run(report: &'a PartitionReport, request: &'a Request) -> Self {
+        let amount = report.partition.parse().map_or(request.amount, Amount::Keep);
+        Continued { amount, revision: report.revision, ..Continued::of_request(&report.daemon_set, request) }
+    }
+
+    /// Returns a stage that was not begun.
+    pub(crate) fn of_request(name: &'a DaemonSetName, request: &'a Request) -> Self {
+        let (flags, verify) = (request.flags(), request.verify.as_deref());
+        Continued { name, flags, verify, amount: request.amount, revision: None }
+    }
+
+    /// Returns the stage that another run has left; `None` if there was none. If its flags cannot be read, the gates are the
+    /// default ones, and no disruption budget is bypassed.
+    pub(crate) fn of_hold(name: &'a DaemonSetName, hold: &Hold, revision: Option<i64>) -> Option<Self> {
+        let flags = hold.flags.clone().unwrap_or_else(|| StageFlags { evict: true, ..StageFlags::default() });
+        Some(Continued { name, flags, verify: None, amount: Amount::Keep(hold.partition?), revision })
+    }
+
+    /// Returns the command that continues it under the same gates; `None` if it is not known yet what that is.
+    pub(crate) fn again(&self) -> Option<Command> {
+        if self.flags.is_undo {
+            let undo = self.name.command(Subcommand::Undo);
+            return Some(undo.flag("--to-revision", self.revision?.to_string()));
+        }
+        Some(self.command(&self.flags, self.amount))
+    }
+
+    /// Returns the command that begins it as it was begun, if it can be repeated; `manifest` is the file of its template.
+    pub(crate) fn from_the_start(&self, request: &Request, manifest: Option<&str>) -> Option<Command> {
+        let mut command = self.command(&self.flags, self.amount);
+        match &request.template {
+            NewTemplate::Live => {}
+            NewTemplate::Images(images) => {
+                for (container, image) in images {
+                    command = command.flag("--image", format!("{container}={image}"));
+                }
+            }
+            // A revision gets a new number when it becomes current, so the same command would mean another one.
+            NewTemplate::Revision(_) => return None,
+            NewTemplate::Manifest(_) => command = command.flag("-f", manifest.filter(|path| *path != "-")?),
+        }
+        if request.delete_surge_pods {
+            command = command.switch("--delete-surge-pods");
+        }
+        Some(command)
+    }
+
+    /// Returns the command that updates all other nodes under the same gates, and restores the strategy.
+    fn finish(&self) -> Command {
+        let flags = StageFlags {
+            nodes: Vec::new(),
+            has_other_nodes: false,
+            node_selector: String::new(),
+            ..self.flags.clone()
+        };
+        self.command(&flags, ALL)
+    }
+
+    /// Returns the command that rolls all nodes back to a revision, with the same kind of replacement.
+    fn back(&self, revision: i64) -> Command {
+        let StageFlags { evict, progress_deadline_seconds, .. } = self.flags;
+        let flags = StageFlags { evict, progress_deadline_seconds, ..StageFlags::default() };
+        self.command(&flags, ALL).flag("--to-revision", revision.to_string())
+    }
+
+    /// Returns the command that runs a stage with flags. Without the command of `--verify`, it does not run.
+    fn command(&self, flags: &StageFlags, amount: Amount) -> Command {
+        let restarts = (flags.max_restarts != 0).then(|| flags.max_restarts.to_string());
+        let seconds = |seconds: i64, default: i64| (seconds != default && seconds != 0).then(|| format!("{seconds}s"));
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let mut command = Command::kubectl(&["ds", "partition"]).namespace(&self.name.namespace);
+        if flags.has_other_nodes {
+            command = command.variable("--nodes", "NODES");
+        }
+        let before = [
+            ("--nodes", some(flags.nodes.join(","))),
+            ("--node-selector", some(flags.node_selector.clone())),
+            ("--spread-by", flags.spread_by.clone()),
+            ("--max-unavailable", flags.max_unavailable.map(|amount| amount.to_string())),
+            ("--max-restarts", restarts),
+            ("--soak", seconds(flags.soak_seconds, 0)),
+            ("--progress-deadline", seconds(flags.progress_deadline_seconds, PROGRESS_DEADLINE.as_secs())),
+        ];
+        let add = |command: Command, (flag, value): (&str, Option<String>)| match value {
+            Some(value) => command.flag(flag, value),
+            None => command,
+        };
+        command = before.into_iter().fold(command, add);
+        command = match self.verify {
+            Some(verify) if flags.verifies => command.flag("--verify", verify),
+            None if flags.verifies => command.variable("--verify", "VERIFY"),
+            _ => command,
+        };
+        command = add(command, ("--on-failure", flags.undoes_on_failure.then(|| "undo".to_owned())));
+        for (switch, given) in [("--prepull", flags.prepull), ("--evict", flags.evict)] {
+            command = if given { command.switch(switch) } else { command };
+        }
+        let command = command.name(self.name.short());
+        match amount {
+            Amount::Keep(keep) => command.name(keep.to_string()),
+            Amount::Update(update) => command.flag("--update", update.to_string()),
+        }
+    }
+}
 
 /// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.
 pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Option<i64>) -> Vec<Fix> {
+    let continued = Continued::of_run(report, request);
     let name = &report.daemon_set;
-    let fix = |advice: &str, command| Fix { advice: advice.to_owned(), command: Some(command) };
     let mut fixes = match report.outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
         PartitionStage::Stopped if report.is_stopped_by_prepull() => return Vec::new(),
-        PartitionStage::Complete => {
-            vec![fix("to finish", command(name, &for_all(&request.flags()), request.verify.as_deref(), "0"))]
-        }
+        PartitionStage::Complete => vec![Fix::new("to finish", continued.finish())],
         PartitionStage::Begun | PartitionStage::Stopped => {
-            vec![fix("to continue", again(name, request, &report.partition))]
+            continued.again().map(|again| Fix::new("to continue", again)).into_iter().collect()
         }
     };
     // Nothing of an Advanced DaemonSet is suspended.
     if name.is_advanced() {
-        fixes.push(fix("to roll back", name.command(Subcommand::Undo)));
+        fixes.push(Fix::new("to roll back", name.command(Subcommand::Undo)));
         return fixes;
     }
-    let back = |number: i64| {
-        let command = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
-        command.flag("--to-revision", number.to_string()).name(name.short()).name("0")
-    };
-    let back = back_to.map(|number| fix("to roll back", back(number)));
+    let back = back_to.map(|number| Fix::new("to roll back", continued.back(number)));
     // What a gate has stopped is rolled back before it is continued, and continued before the gates are given up.
     match report.outcome.stage {
         PartitionStage::Stopped => fixes.splice(0..0, back).for_each(drop),
@@ -39,27 +159,31 @@ pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Opti
     }
     // Under OnDelete, the controller would not go on.
     if report.original_strategy != Strategy::OnDelete {
-        fixes.push(fix("to resume", name.command(Subcommand::Resume)));
+        fixes.push(Fix::new("to resume", name.command(Subcommand::Resume)));
     }
     fixes
 }
 
-/// Returns how to continue a hold that another run has left; `updates` tells whether nodes of its stage are left to update.
-///
-/// Whether the gates have passed is not in the cluster, so that the stage comes first even if all its nodes are updated.
-pub(crate) fn continuation(name: &DaemonSetName, hold: &Hold, updates: bool) -> Vec<Fix> {
-    let fix = |advice: String, command| Fix { advice, command: Some(command) };
-    let Some(partition) = hold.partition else {
-        let advice = "to update the remaining nodes under the gates of `partition`".to_owned();
-        return vec![fix(advice, name.command(Subcommand::Partition).name("0"))];
+/// Returns how to continue a hold that another run has left, as that run has said it; `back_to` is the revision that works on
+/// most other nodes, and `updates` tells whether nodes of its stage are left to update.
+pub(in crate::rollout) fn continuation(
+    name: &DaemonSetName,
+    hold: &Hold,
+    updates: bool,
+    back_to: Option<i64>,
+    situation: &Situation<'_>,
+) -> Vec<Fix> {
+    let continued = Continued::of_hold(name, hold, situation.current.map(|current| current.revision));
+    let (Some(partition), Some(continued)) = (hold.partition, continued) else {
+        let advice = "to update the remaining nodes under the gates of `partition`";
+        return vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))];
     };
     let Some(flags) = &hold.flags else {
         let advice = format!(
             "to continue under the default gates, with evictions: which gates the stage had is not known, because the \
              annotation {GATES_ANNOTATION} is missing or cannot be used"
         );
-        let flags = StageFlags { evict: true, ..StageFlags::default() };
-        return vec![fix(advice, command(name, &flags, None, &partition.to_string()))];
+        return continued.again().map(|again| Fix::new(advice, again)).into_iter().collect();
     };
     let set = match (flags.verifies, flags.has_other_nodes) {
         (false, false) => "",
@@ -67,91 +191,53 @@ pub(crate) fn continuation(name: &DaemonSetName, hold: &Hold, updates: bool) -> 
         (false, true) => ", with NODES set to its nodes, which are too many to keep",
         (true, true) => ", with VERIFY set to the command of --verify and NODES to its nodes, which are not kept",
     };
-    let advice = if updates { "to continue" } else { "to check the gates of the stage again" };
-    let again = fix(format!("{advice}{set}"), command(name, flags, None, &partition.to_string()));
-    if updates || partition.value() == 0 {
-        return vec![again];
+    let finish = |advice: &str| Fix::new(format!("{advice}{set}"), continued.finish());
+    let is_last = flags.is_undo || partition.value() == 0;
+    if !updates && !is_last && gates_hold(situation, partition, flags) {
+        let back = back_to.map(|number| Fix::new("to roll back", continued.back(number)));
+        return [finish("to finish")].into_iter().chain(back).collect();
     }
-    vec![again, fix("to finish, once they have passed".to_owned(), command(name, &for_all(flags), None, "0"))]
-}
-
-/// Returns the flags of a stage for all nodes.
-fn for_all(flags: &StageFlags) -> StageFlags {
-    StageFlags { nodes: Vec::new(), has_other_nodes: false, node_selector: String::new(), ..flags.clone() }
-}
-
-/// Returns the command that asks for a number or percentage of pods that stay on older revisions, under the same gates.
-pub(crate) fn again(name: &DaemonSetName, request: &Request, keep: &str) -> Command {
-    command(name, &request.flags(), request.verify.as_deref(), keep)
-}
-
-/// Returns the command that runs a stage with flags. The command of `--verify` is known only to the run itself; otherwise it is
-/// a shell variable, without which the command does not run.
-fn command(name: &DaemonSetName, flags: &StageFlags, verify: Option<&str>, keep: &str) -> Command {
-    let restarts = (flags.max_restarts != 0).then(|| flags.max_restarts.to_string());
-    let seconds = |seconds: i64, default: i64| (seconds != default && seconds != 0).then(|| format!("{seconds}s"));
-    let some = |text: String| Some(text).filter(|text| !text.is_empty());
-    let mut command = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
-    if flags.has_other_nodes {
-        command = command.variable("--nodes", "NODES");
-    }
-    let before = [
-        ("--nodes", some(flags.nodes.join(","))),
-        ("--node-selector", some(flags.node_selector.clone())),
-        ("--spread-by", flags.spread_by.clone()),
-        ("--max-unavailable", flags.max_unavailable.map(|amount| amount.to_string())),
-        ("--max-restarts", restarts),
-        ("--soak", seconds(flags.soak_seconds, 0)),
-        ("--progress-deadline", seconds(flags.progress_deadline_seconds, PROGRESS_DEADLINE.as_secs())),
-    ];
-    let add = |command: Command, (flag, value): (&str, Option<String>)| match value {
-        Some(value) => command.flag(flag, value),
-        None => command,
-    };
-    command = before.into_iter().fold(command, add);
-    command = match verify {
-        Some(verify) => command.flag("--verify", verify),
-        None if flags.verifies => command.variable("--verify", "VERIFY"),
-        None => command,
-    };
-    command = add(command, ("--on-failure", flags.undoes_on_failure.then(|| "undo".to_owned())));
-    for (switch, given) in [("--prepull", flags.prepull), ("--evict", flags.evict)] {
-        command = if given { command.switch(switch) } else { command };
-    }
-    command.name(name.short()).name(keep)
+    let advice = if updates || flags.is_undo { "to continue" } else { "to check the gates of the stage again" };
+    let again = continued.again().map(|again| Fix::new(format!("{advice}{set}"), again));
+    // Whether the command of --verify has passed is not in the cluster.
+    let finish = (!updates && !is_last).then(|| finish("to finish, once they have passed"));
+    again.into_iter().chain(finish).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::{again, continuation, way_out};
-    use crate::coverage::test_support::world;
-    use crate::facts::revisions::Revisions;
+    use super::{Continued, continuation, way_out};
+    use crate::coverage::test_support::{World, world};
+    use crate::facts::index::Index;
+    use crate::facts::revisions::{Revisions, name_of};
     use crate::model::daemon_set::DaemonSet;
-    use crate::model::hold::Hold;
+    use crate::model::hold::{Hold, StageFlags};
     use crate::model::int_or_percent::IntOrPercent;
     use crate::report::history::DaemonSetName;
     use crate::report::partition::{Gate, GateFailure, PartitionStage};
     use crate::rollout::partition::plan::{Amount, Request, plan};
     use crate::rollout::partition::template::NewTemplate;
+    use crate::rollout::status::situation::Situation;
 
     #[test]
     fn the_same_stage_again_has_the_same_gates() {
         let name =
             DaemonSetName { api_version: "apps/v1".to_owned(), namespace: "team".to_owned(), name: "agent".to_owned() };
         let mut request = Request::new(Amount::Keep(IntOrPercent::Int(3)), NewTemplate::Live, String::new());
-        assert_eq!(again(&name, &request, "3").to_string(), "kubectl ds partition -n team agent 3");
+        let again = |request: &Request| Continued::of_request(&name, request).again().unwrap().to_string();
+        assert_eq!(again(&request), "kubectl ds partition -n team agent 3");
         request.nodes = vec!["a".to_owned(), "b".to_owned()];
         request.verify = Some("curl $NODE".to_owned());
         (request.prepull, request.evict, request.rolls_back) = (true, true, true);
         request.max_unavailable = Some(IntOrPercent::Percent(10));
-        request.gates.max_restarts = 2;
+        request.gates.max_restarts = Some(2);
         request.gates.soak = SignedDuration::from_secs(90);
         request.gates.progress_deadline = SignedDuration::from_secs(60);
         assert_eq!(
-            again(&name, &request, "3").to_string(),
+            again(&request),
             "kubectl ds partition -n team --nodes 'a,b' --max-unavailable '10%' --max-restarts 2 --soak 90s --progress-deadline 60s \
              --verify 'curl $NODE' --on-failure undo --prepull --evict agent 3"
         );
@@ -160,12 +246,15 @@ mod tests {
             let object = json!({"metadata": {"annotations": {
                 "kubectl-ds/original-update-strategy": "{}", "kubectl-ds/partition": "3", "kubectl-ds/gates": annotation}}});
             let hold = Hold::of(&DaemonSet::from_object(object).unwrap()).unwrap();
-            let fixes = continuation(&name, &hold, updates).into_iter();
+            let snapshot = world().node("a", json!({})).pod("agent-a", "a", json!({})).finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let fixes = continuation(&name, &hold, updates, Some(1), &situation).into_iter();
             fixes.map(|fix| (fix.advice, fix.command.unwrap().to_string())).collect::<Vec<_>>()
         };
         let annotation = request.flags().to_annotation();
         assert!(!annotation.contains("curl"));
-        let same = again(&name, &request, "3").to_string().replace("'curl $NODE'", "\"${VERIFY:?}\"");
+        let same = again(&request).replace("'curl $NODE'", "\"${VERIFY:?}\"");
         let left = commands(&annotation, true);
         assert_eq!(left.len(), 1);
         assert_eq!(left[0].1, same);
@@ -180,6 +269,85 @@ mod tests {
             assert!(advice.contains("kubectl-ds/gates is missing or cannot be used"), "{advice}");
             assert_eq!(command, "kubectl ds partition -n team --evict agent 3");
         }
+    }
+
+    #[test]
+    fn a_stage_begins_again_with_the_template_that_was_not_written_yet() {
+        let name =
+            DaemonSetName { api_version: "apps/v1".to_owned(), namespace: "team".to_owned(), name: "agent".to_owned() };
+        let object = json!({"metadata": {"name": "agent", "namespace": "team"}});
+        let manifest = || NewTemplate::Manifest(Box::new(DaemonSet::from_object(object.clone()).unwrap()));
+        let images = NewTemplate::Images(vec![("a".to_owned(), "a:2".to_owned()), ("b".to_owned(), "b:2".to_owned())]);
+        for (template, file, expected) in [
+            (NewTemplate::Live, None, Some("")),
+            (images, None, Some(" --image 'a=a:2' --image 'b=b:2'")),
+            (manifest(), Some("a b.yaml"), Some(" -f 'a b.yaml'")),
+            (manifest(), Some("-"), None),
+            (NewTemplate::Revision(3), None, None),
+        ] {
+            let mut request = Request::new(Amount::Update(IntOrPercent::Int(3)), template, String::new());
+            request.delete_surge_pods = true;
+            let again = Continued::of_request(&name, &request).from_the_start(&request, file);
+            let expected = expected
+                .map(|flags| format!("kubectl ds partition -n team --update 3{flags} --delete-surge-pods agent"));
+            assert_eq!(again.map(|again| again.to_string()), expected);
+        }
+    }
+
+    /// A hold of two nodes that are updated and one that is not, whose stage had these flags.
+    fn held(flags: &StageFlags) -> World {
+        let old =
+            json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
+        let annotations = json!({"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#,
+            "kubectl-ds/partition": "1", "kubectl-ds/gates": flags.to_annotation()});
+        let world = world().daemon_set(json!({"metadata": {"annotations": annotations}}));
+        let world = world.daemon_set(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}));
+        let world = world.node("n0", json!({})).node("n1", json!({})).node("n2", json!({}));
+        world.pod("a0", "n0", json!({})).pod("a1", "n1", json!({})).pod("a2", "n2", old)
+    }
+
+    #[test]
+    fn what_has_passed_its_gates_is_finished_as_the_run_has_said_it() {
+        let flags = |change: &dyn Fn(&mut StageFlags)| {
+            let mut flags = StageFlags { progress_deadline_seconds: 600, ..StageFlags::default() };
+            change(&mut flags);
+            flags
+        };
+        let continued = |flags: StageFlags| {
+            let snapshot = held(&flags).revision("hash1", 1).finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let (name, hold) = (name_of(situation.daemon_set), Hold::of(situation.daemon_set).unwrap());
+            let fixes = continuation(&name, &hold, false, Some(1), &situation).into_iter();
+            fixes.map(|fix| fix.command.unwrap().to_string().replace(" -n default", "")).collect::<Vec<_>>()
+        };
+        let (finish, back) = ("kubectl ds partition agent 0", "kubectl ds partition --to-revision 1 agent 0");
+        assert_eq!(continued(flags(&|_| {})), [finish, back]);
+        // The pods have been ready for 29 minutes.
+        let soaked = continued(flags(&|flags| flags.soak_seconds = 29 * 60));
+        assert_eq!(soaked, [&finish.replace("agent", "--soak 1740s agent"), back]);
+        let soaking = continued(flags(&|flags| flags.soak_seconds = 29 * 60 + 1));
+        assert!(soaking[0].ends_with("--soak 1741s agent 1") && soaking[1].ends_with("agent 0"), "{soaking:?}");
+        // A budget is not bypassed on the way back.
+        let evicted = continued(flags(&|flags| flags.evict = true));
+        let with_evict = |command: &str| command.replace("partition", "partition --evict");
+        assert_eq!(evicted, [with_evict(finish), with_evict(back)]);
+        // A rollback is continued as it was begun, whatever number it has now.
+        assert_eq!(continued(flags(&|flags| flags.is_undo = true)), ["kubectl ds undo --to-revision 2 agent"]);
+    }
+
+    #[test]
+    fn a_rollback_replaces_pods_as_the_stage_did() {
+        let evicts = |world: World| {
+            let snapshot = world.finish();
+            Request::roll_back(1, String::new(), &snapshot.daemon_sets[0]).evict
+        };
+        let flags = |evict| StageFlags { evict, progress_deadline_seconds: 600, ..StageFlags::default() };
+        let gates = |gates: Value| held(&flags(false)).daemon_set(json!({"metadata": {"annotations": gates}}));
+        assert_eq!([true, false].map(|evict| evicts(held(&flags(evict)))), [true, false]);
+        // What is not known is not bypassed; a rollout that was only paused has deleted no pod.
+        assert!(evicts(gates(json!({"kubectl-ds/gates": "{}"}))));
+        assert!(!evicts(gates(json!({"kubectl-ds/gates": null, "kubectl-ds/partition": null}))));
     }
 
     #[test]

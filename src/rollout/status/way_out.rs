@@ -44,7 +44,7 @@ pub(super) fn way_out(
         // Whoever looks may not know of the hold, whether anything is stuck or not.
         _ if hold.is_some() => {
             let undo = revision_fails.then(|| undo(situation, revisions, true)).flatten();
-            let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
+            let leave = hold.iter().flat_map(|hold| leave(situation, revisions, hold, revision_fails));
             undo.into_iter().chain(leave).map(Some).collect()
         }
         _ if !is_stuck => Vec::new(),
@@ -155,7 +155,7 @@ fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
 }
 
 /// Suggests how to leave a hold.
-fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fix> {
+fn leave(situation: &Situation<'_>, revisions: &Revisions<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fix> {
     let name = name_of(situation.daemon_set);
     let fix = |advice: &str, subcommand| Fix { advice: advice.to_owned(), command: Some(name.command(subcommand)) };
     match hold.is_in_force {
@@ -170,7 +170,8 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             let eligible = || situation.eligible();
             let old = eligible().filter(|node| node.old.is_some()).count();
             let updates = hold.partition.is_some_and(|partition| old > kept(partition, eligible().count()));
-            let mut fixes = continuation(&name, hold, updates);
+            let back_to = revisions.proven().map(|(revision, _)| revision.number());
+            let mut fixes = continuation(&name, hold, updates, back_to, situation);
             // Under OnDelete, the controller would replace no pod.
             if hold.original_strategy() != UpdateStrategy::OnDelete {
                 fixes.push(fix("to let the controller finish at its own pace", Subcommand::Resume));

@@ -253,7 +253,7 @@ fn the_command_of_status_keeps_the_target_and_the_gates_of_a_stage() {
     }
     let words = |text: &str| shlex::split(text).unwrap();
     assert_eq!(words(&after(&stopped.stdout, "to continue:")), words(&command), "{stopped}");
-    let reverts = workload.run(&["resume", "--dry-run", "-o", "json"]).expect(0).json()["revert"].take();
+    let reverts = workload.run(&["resume", "--dry-run", "-o", "json"]).expect(0).json()["revert"]["command"].take();
     assert_eq!(words(reverts.as_str().unwrap()), words(&command));
     let run = |command: &str| {
         let words = shlex::split(command).unwrap();

@@ -113,7 +113,7 @@ pub struct Effect {
     /// The pace of a rolling update before the change; absent under OnDelete, and if the template is changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Pace>,
-    /// The pace of a rolling update after the change; absent under OnDelete.
+    /// The pace of a rolling update after the change; absent under OnDelete, and if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Pace>,
     /// The pods that the controller deletes because nodes may no longer have two pods: the newer one of each.

@@ -37,7 +37,8 @@ pub(super) fn effect(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Sn
 }
 
 /// Computes what it means that a DaemonSet becomes `after`, with another template; `hash` is that of its revision, empty
-/// if there is none yet. `None` for an Advanced DaemonSet, whose controller is not simulated.
+/// if there is none yet. Of an Advanced DaemonSet, whose controller is not simulated,
+/// it is about the nodes alone, and `None` if they stay the same.
 pub(super) fn template_effect(
     before: &DaemonSet,
     after: &DaemonSet,
@@ -45,8 +46,11 @@ pub(super) fn template_effect(
     is_same_template: bool,
     snapshot: &Snapshot,
 ) -> Option<Effect> {
+    let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, after, snapshot);
     if after.flavor() == Flavor::Advanced {
-        return None;
+        let changes_nodes = !nodes_gained.is_empty() || !nodes_lost.is_empty();
+        let unknown = Effect { before: None, after: None, ..effect_by_status(before, after) };
+        return changes_nodes.then_some(Effect { nodes_gained, nodes_lost, ..unknown });
     }
     let effect = match is_read(after, snapshot) {
         false => effect_by_status(after, after),
@@ -56,7 +60,6 @@ pub(super) fn template_effect(
             Observation { facts: &Facts::new(&index, after), hash, creation_is_refused }.effect(after)
         }
     };
-    let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, after, snapshot);
     Some(Effect { before: None, nodes_gained, nodes_lost, ..effect })
 }
 

@@ -272,4 +272,22 @@ mod tests {
         }
         assert_eq!(undone_with(crashing(), true).to_revision, Some(2));
     }
+
+    #[test]
+    fn the_nodes_that_come_back_are_shown_for_advanced_daemon_sets_too() {
+        for api_version in ["apps/v1", "apps.kruise.io/v1beta1"] {
+            let undone_to = |selector: serde_json::Value| {
+                let world = world().revision_of_image("hash1", 1, "agent:1");
+                let world =
+                    world.daemon_set(json!({"apiVersion": api_version})).template(json!({"nodeSelector": selector}));
+                let label = |pool: &str| json!({"metadata": {"labels": {"pool": pool}}});
+                undone(world.node("a", label("x")).node("b", label("y")), Some(1)).effect
+            };
+            let effect = undone_to(json!({"pool": "x"})).unwrap();
+            assert_eq!((effect.nodes_gained, effect.nodes_lost), (vec!["b".to_owned()], Vec::new()), "{api_version}");
+            let nodes = undone_to(json!({})).map(|effect| (effect.nodes_gained, effect.nodes_lost));
+            let expected = (api_version == "apps/v1").then(|| (Vec::new(), Vec::new()));
+            assert_eq!(nodes, expected, "{api_version}");
+        }
+    }
 }

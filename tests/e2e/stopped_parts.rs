@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::rollouts::program::{Run, run, run_on};
 use crate::support::control_plane::{ControlPlane, Options, Part};
 use crate::support::faulty_cluster::Settled;
+use crate::support::say;
 
-fn node() -> String {
-    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": {"type": "kwok"}}}).to_string()
+fn node(name: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"type": "kwok"}}}).to_string()
 }
 
 fn daemon_set(name: &str) -> String {
@@ -28,7 +30,7 @@ fn daemon_set(name: &str) -> String {
 #[test]
 fn a_spec_that_the_controller_has_not_seen_and_a_pod_without_a_scheduler_are_named() {
     let cluster = ControlPlane::start(Options::whole());
-    cluster.create(&node());
+    cluster.create(&node("a"));
     cluster.create(&daemon_set("changed"));
     cluster.wait_until("the pod is ready", || {
         (cluster.get(&["ds", "changed"])["status"]["numberReady"] == 1).then_some(())
@@ -67,4 +69,50 @@ fn a_spec_that_the_controller_has_not_seen_and_a_pod_without_a_scheduler_are_nam
         assert_eq!(one["nodes"][0]["state"], "Available", "{one}");
         assert_eq!(one["concerns"], Value::Array(Vec::new()), "{one}");
     }
+}
+
+/// Returns the commands that a run prints, as they are to be pasted.
+fn printed(run: &Run) -> Vec<String> {
+    let text = format!("{}\n{}", run.stdout, run.stderr).replace("\\\n", " ");
+    text.lines().filter_map(|line| Some(line[line.find("kubectl ")?..].to_owned())).collect()
+}
+
+/// Whatever is printed is pasted, for as long as nothing is scheduled.
+#[test]
+fn no_advice_feeds_an_outage_of_the_scheduler() {
+    const NODES: i64 = 6;
+    let cluster = ControlPlane::start(Options::whole());
+    (0..NODES).for_each(|number| cluster.create(&node(&format!("n{number}"))));
+    cluster.create(&daemon_set("agent"));
+    let available = || cluster.get(&["ds", "agent"])["status"]["numberAvailable"].as_i64().unwrap_or(0);
+    cluster.wait_until("the pods are available", || (available() == NODES).then_some(()));
+
+    cluster.stop_part(Part::Scheduler);
+    cluster.kubectl(&["set", "image", "daemonset", "agent", "agent=agent:2"]);
+    let blocked = cluster.wait_until("the rollout is blocked", || {
+        let status = run_on(&cluster, &["status", "agent"]);
+        status.says("is blocked").then_some(status)
+    });
+    say(&format!("{blocked}"));
+    blocked.must_say("SchedulerSilent");
+    let coverage = run_on(&cluster, &["coverage", "agent"]);
+    let mut commands = [printed(&blocked), printed(&coverage)].concat();
+    assert!(!commands.iter().any(|command| command.contains("max-unavailable")), "{commands:?}");
+    // Nor can the budget be raised for the same cause.
+    run_on(&cluster, &["set", "agent", "--max-unavailable=2"]).expect(1).must_say("worse");
+    assert_eq!(available(), NODES - 1);
+
+    commands.dedup();
+    for command in &commands {
+        let words = shlex::split(command).unwrap();
+        match &words[1] {
+            word if word == "ds" => drop(run(&cluster.kubeconfig(), &words[2..])),
+            _ => drop(cluster.try_kubectl(&words[1..].iter().map(String::as_str).collect::<Vec<_>>(), None)),
+        }
+        // The controller acts within a second.
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        assert!(available() >= NODES - 1, "{command}: {} of {commands:?}", available());
+    }
+    cluster.start_part(Part::Scheduler);
+    cluster.wait_until("the pods are available again", || (available() == NODES).then_some(()));
 }

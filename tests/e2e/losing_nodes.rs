@@ -70,7 +70,9 @@ fn paste(cluster: &ControlPlane, printed: &Run, words: &str) -> Run {
 fn a_revision_that_removes_the_nodes_is_told_first_and_rolled_back_by_the_printed_command() {
     let cluster = cluster();
     create(&cluster, "agent");
+    create(&cluster, "other");
     wait_for_pods(&cluster, "agent", 17);
+    wait_for_pods(&cluster, "other", 17);
     let run = |arguments: &[&str]| run_on(&cluster, arguments);
     let first_line = |run: &Run| run.stdout.lines().next().unwrap_or_default().to_owned();
     let before = run(&["status", "agent"]).expect(0);
@@ -90,6 +92,11 @@ fn a_revision_that_removes_the_nodes_is_told_first_and_rolled_back_by_the_printe
         let preview = run(&["coverage", "-f", file.to_str().unwrap()]);
         preview.must_say(&format!("would lose {}", 17 - left));
         assert!(!preview.says("kubectl label"), "{preview}");
+        let staged = run(&["partition", "agent", "0", "-f", file.to_str().unwrap(), "--dry-run"]).expect(0);
+        assert!(
+            staged.stdout.lines().nth(1).unwrap().starts_with(&format!("{} nodes lose their pods", 17 - left)),
+            "{staged}"
+        );
 
         patch(&cluster, "agent", &template);
         wait_for_pods(&cluster, "agent", left);
@@ -98,11 +105,17 @@ fn a_revision_that_removes_the_nodes_is_told_first_and_rolled_back_by_the_printe
         assert!(first_line(&status).contains("nodeSelector pool") || status.says("nodeSelector pool"), "{status}");
         assert!(!status.says("kubectl label"), "{status}");
         run(&["status", "agent", "--watch", "--timeout", "20s"]).expect(3);
-        run(&["list"]).must_say(told).must_say("Degraded");
+        run(&["list"]).must_say(told).must_say("Degraded").must_say("other");
         run(&["list", "--problems", "-o", "name"]).must_say("daemonset.apps/agent");
-        run(&["coverage", "-A"]).must_say(told);
+        let all = run(&["coverage", "-A"]);
+        let named: Vec<&str> = all.stdout.lines().filter(|line| line.contains("removed")).collect();
+        assert!(all.says(told) && !named.is_empty() && named.iter().all(|line| line.contains("agent")), "{all}");
         let restart = run(&["restart", "agent", "--dry-run"]);
         restart.must_say("this does not give them their pods back");
+
+        // A stage that brings them back shows it first, too.
+        let staged = run(&["partition", "agent", "0", "--to-revision=1", "--dry-run"]);
+        assert!(left == 0 || staged.stdout.contains("15 nodes get a pod at once"), "{staged}");
 
         // Whoever means it says so, with the printed command.
         paste(&cluster, &status, "--accept fewer-nodes").expect(0).must_say("accepted");

@@ -384,7 +384,16 @@ fn of_two_clients_the_first_gives_way() {
     let workload = create(Api::Apps, &json!(1));
     let before = pods(&workload).0;
     let first = slow_client(&workload);
-    let second = workload.run(&["partition", "0"]).expect(0);
+    let process = first.id();
+    // Nothing in its environment names the second one.
+    let mut second = program(&workload.cluster.control_plane.kubeconfig(), &workload.arguments(&["partition", "0"]));
+    let second = second.env_remove("USER").env_remove("LOGNAME").env_remove("HOSTNAME").output().unwrap();
+    let second = [second.stdout, second.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    assert!(second.contains(&format!("another run (process {process}), begun ")), "{second}");
+    let events = workload.cluster.api.items(&format!("/api/v1/namespaces/{}/events", workload.namespace));
+    let finished = events.iter().find(|event| event["reason"] == "PartitionFinished").unwrap();
+    let message = finished["message"].as_str().unwrap();
+    assert!(message.contains("(by kubectl-ds, run ") && !message.contains("unknown"), "{message}");
     let (code, error) = end(first);
     assert_eq!(code, Some(1), "{error}");
     assert!(error.contains("another client"), "{error}");

@@ -17,9 +17,9 @@ use std::time::Instant;
 use flate2::{Compression, write::GzEncoder};
 use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::file::Dump;
-use kubectl_ds::coverage::needed_pods::nodes_needing_all_pods;
 use kubectl_ds::coverage::options::{Detail, Options};
 use kubectl_ds::coverage::walk::coverage;
+use kubectl_ds::facts::index::nodes_needing_all_pods;
 
 /// How often each dump is read; the fastest counts, since anything else on the machine only slows.
 const ROUNDS: usize = 3;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use kubectl_ds::cluster::file;
 use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
-use kubectl_ds::coverage::needed_pods::nodes_needing_all_pods;
 use kubectl_ds::coverage::options::{Detail, Options};
 use kubectl_ds::coverage::walk::coverage;
+use kubectl_ds::facts::index::nodes_needing_all_pods;
 use serde_json::Value;
 
 use crate::support::agreement::{World, disagreements, unmet};

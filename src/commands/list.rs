@@ -15,8 +15,8 @@ use super::watch::{Display, Progress, Rejection, check_watch, notices, warn_once
 use super::{Failure, interrupted};
 use crate::cluster::Query;
 use crate::coverage::filter::Filter;
-use crate::coverage::needed_pods::nodes_needing_all_pods;
 use crate::error::{CommandError, Exit};
+use crate::facts::index::nodes_needing_all_pods;
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::render;

@@ -94,7 +94,7 @@ impl Progress {
     pub(super) fn draw(&mut self, stage: &PartitionReport, watch: &Watch<'_>, io: &mut Io<'_>) -> io::Result<()> {
         let Display::Screen(screen) = &mut self.display else { return Ok(()) };
         self.drawn = Some(Instant::now());
-        let mut report = rollout_status_with_map(watch.last_snapshot(), None, ZONE);
+        let mut report = rollout_status_with_map(watch.last_snapshot(), None, Some(ZONE));
         self.events.update(&report);
         for rollout in &mut report.daemon_sets {
             // How to leave the stage is said at its end.

@@ -11,9 +11,9 @@ use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::watch::check_watch;
 use crate::cluster::{Flavors, Query};
-use crate::coverage::needed_pods::nodes_needing_all_pods;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
+use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::selector::is_label_key;
@@ -22,7 +22,7 @@ use crate::render;
 use crate::report::coverage::RemovedNodes;
 use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
-use crate::rollout::status::{rollout_status, rollout_status_with_map};
+use crate::rollout::status::rollout_status_with_map;
 
 /// Show whether rollouts are complete, progressing or blocked, on what, and how to continue
 #[derive(Debug, Clone, Args)]
@@ -163,11 +163,7 @@ pub async fn run(
         check_revision(&snapshot, number)?;
     }
     map.check(&snapshot)?;
-    let mut report = if map.is_shown {
-        rollout_status_with_map(&snapshot, to_revision, &map.label)
-    } else {
-        rollout_status(&snapshot, to_revision)
-    };
+    let mut report = rollout_status_with_map(&snapshot, to_revision, map.is_shown.then_some(&map.label));
     Accept::mark(&accept, &mut report);
     if !output::print_data(output.as_ref(), &mut report, &view, out)? {
         render::status::status(&report, is_named, &view, out)?;

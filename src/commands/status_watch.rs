@@ -29,7 +29,7 @@ use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, Verdict};
 use crate::rollout::events::Events;
 use crate::rollout::standstill::Standstills;
-use crate::rollout::status::{rollout_status, rollout_status_with_map};
+use crate::rollout::status::rollout_status_with_map;
 
 /// The flags of `--watch`.
 #[derive(Debug, Clone, Args)]
@@ -146,11 +146,8 @@ pub(super) async fn run(
             return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into());
         }
         // Maps of all DaemonSets of a big cluster would be as large as the cluster.
-        let mut report = match snapshot.daemon_sets_of_any_flavor().count() {
-            1 => rollout_status_with_map(snapshot, to_revision, &map.label),
-            _ if map.is_shown => rollout_status_with_map(snapshot, to_revision, &map.label),
-            _ => rollout_status(snapshot, to_revision),
-        };
+        let has_map = map.is_shown || snapshot.daemon_sets_of_any_flavor().count() == 1;
+        let mut report = rollout_status_with_map(snapshot, to_revision, has_map.then_some(&map.label));
         Accept::mark(&accept, &mut report);
         events.update(&report);
         let is_over = is_current && report.daemon_sets.iter().all(is_done);

@@ -18,16 +18,15 @@ pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
     snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
 }
 
-/// Returns a sentence for everything that could not be read and that matters for the revisions of the
-/// DaemonSets of a namespace.
+/// Returns what could not be read and matters for the revisions of the DaemonSets of a namespace.
 pub fn incomplete_for_history(snapshot: &Snapshot, namespace: &str) -> Vec<Incomplete> {
-    let left_open = |kind: Kind| match kind {
-        Kind::Pods => Some("which pods are on which revision is not known"),
-        Kind::ControllerRevisions => Some("no revision is known"),
-        _ => None,
-    };
-    let gaps = [Kind::Pods, Kind::ControllerRevisions].into_iter().filter_map(|kind| snapshot.gap(kind, namespace));
-    gaps.filter_map(|gap| Some(sentence(gap, left_open(gap.kind)?))).collect()
+    const PODS: &str = "which pods are on which revision is not known";
+    incomplete_in(snapshot, namespace, &[(Kind::Pods, PODS), (Kind::ControllerRevisions, "no revision is known")])
+}
+
+fn incomplete_in(snapshot: &Snapshot, namespace: &str, left_open: &[(Kind, &str)]) -> Vec<Incomplete> {
+    let gaps = left_open.iter().filter_map(|(kind, left_open)| Some((snapshot.gap(*kind, namespace)?, left_open)));
+    gaps.map(|(gap, left_open)| sentence(gap, left_open)).collect()
 }
 
 /// Returns a sentence for everything that could not be read and that matters for pods of this spec that
@@ -45,14 +44,14 @@ pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec) -> Vec<Incom
 /// Returns a sentence for everything that could not be read and that matters for a change of a DaemonSet's update
 /// strategy; PodDisruptionBudgets matter only if pods are deleted because of it.
 pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str, deletes_pods: bool) -> Vec<Incomplete> {
-    let left_open = |kind: Kind| match kind {
-        Kind::Nodes | Kind::Pods | Kind::ControllerRevisions => Some("the effect is computed from the status alone"),
-        Kind::PodDisruptionBudgets if deletes_pods => Some("whether one matches the pods is unknown"),
-        _ => None,
-    };
-    let kinds = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions, Kind::PodDisruptionBudgets];
-    let gaps = kinds.into_iter().filter_map(|kind| snapshot.gap(kind, namespace));
-    gaps.filter_map(|gap| Some(sentence(gap, left_open(gap.kind)?))).collect()
+    const EFFECT: &str = "the effect is computed from the status alone";
+    let kinds = [
+        (Kind::Nodes, EFFECT),
+        (Kind::Pods, EFFECT),
+        (Kind::ControllerRevisions, EFFECT),
+        (Kind::PodDisruptionBudgets, "whether one matches the pods is unknown"),
+    ];
+    incomplete_in(snapshot, namespace, if deletes_pods { &kinds } else { &kinds[..3] })
 }
 
 /// Returns a sentence if the events of a namespace could not be read, which matters before pods are replaced. That a dump

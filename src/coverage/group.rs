@@ -1,12 +1,12 @@
-//! Groups nodes with the same cause.
+//! Groups nodes with the same cause, and collects the likely mistakes among the causes.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::verdict::finding::Finding;
-use crate::report::coverage::{DaemonSetCoverage, ReasonGroup, ReasonSummary, Trouble};
-use crate::report::reason::ReasonCode;
+use crate::report::coverage::{Counts, DaemonSetCoverage, ReasonGroup, ReasonSummary, Trouble};
+use crate::report::reason::{Reason, ReasonCode};
 
 /// Collects findings of nodes, and merges those with the same cause.
 #[derive(Debug, Default)]
@@ -125,6 +125,45 @@ pub fn count_codes(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<
         (trouble.code.is_about_surplus_pods() || trouble.code.takes_time(), Reverse(trouble.count), trouble.code)
     });
     troubles
+}
+
+/// A likely mistake in the DaemonSet, and the first node that it excludes.
+pub(super) struct Mistake {
+    node: String,
+    finding: Finding,
+}
+
+impl Mistake {
+    /// Gives the nodes that are excluded for the same reason the advice of the mistake.
+    pub(super) fn correct(&self, group: &mut ReasonGroup) {
+        if group.code == self.finding.code {
+            group.fix = self.finding.reason().fix;
+        }
+    }
+}
+
+/// Adds the likely mistakes among the findings about a node, unless one with the same code is known.
+pub(super) fn collect_mistakes(mistakes: &mut Vec<Mistake>, node: &str, findings: &[Finding]) {
+    for finding in findings.iter().filter(|finding| finding.likely_mistake) {
+        if !mistakes.iter().any(|known| known.finding.code == finding.code) {
+            mistakes.push(Mistake { node: node.to_owned(), finding: finding.clone() });
+        }
+    }
+}
+
+/// Returns the likely mistakes that are news although they only exclude nodes: all of them if no node is eligible,
+/// those of a plugin that its nodes wait for, and the removal of a node that is stuck.
+pub(super) fn mistake_warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<Reason> {
+    let none_eligible = counts.eligible == Some(0);
+    mistakes
+        .into_iter()
+        .filter(|mistake| none_eligible || mistake.finding.code.is_state_of_node())
+        .map(|Mistake { node, finding }| {
+            let Reason { code, message, fix } = finding.reason();
+            let prefix = if none_eligible { "no node is eligible; node" } else { "node" };
+            Reason { code, message: format!("{prefix} {node}: {message}"), fix }
+        })
+        .collect()
 }
 
 #[cfg(test)]

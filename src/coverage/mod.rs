@@ -10,13 +10,10 @@ pub(crate) mod filter;
 mod fisher;
 pub(crate) mod gaps;
 pub(crate) mod group;
-mod mistakes;
-pub mod needed_pods;
 mod node_class;
 mod node_map;
 pub mod options;
 mod removed_nodes;
-mod status_counters;
 mod tally;
 #[cfg(test)]
 pub(crate) mod test_support;

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use super::group::count_codes;
 use super::verdict::daemon_set_context::Subject;
 use crate::model::daemon_set::DaemonSetStatus;
-use crate::model::pod::Pod;
-use crate::report::coverage::{Counts, CountsByRow};
+use crate::report::coverage::{Counts, CountsByRow, StatusCheck, StatusDifference};
 use crate::report::reason::ReasonCode;
-use crate::scheduling::should_run::Decision;
+use crate::scheduling::daemon_pods::NodePods;
 
 /// Numbers of nodes whose pods were read.
 #[derive(Debug, Default)]
@@ -30,26 +29,23 @@ pub(crate) struct Tally {
     pub(crate) troubles: BTreeMap<ReasonCode, usize>,
 }
 
-/// What a node adds to the numbers.
-pub(crate) struct Counted<'p> {
-    pub(crate) decision: Decision,
-    /// Its pods in the controller's order.
-    pub(crate) pods: &'p [&'p Pod],
-    pub(crate) is_available: bool,
-    pub(crate) trouble: Option<ReasonCode>,
-}
-
 impl Tally {
     /// Adds a node. As in the status, only its first pod counts, but a pod of the current revision beside it makes the
     /// node updated, and one that is being deleted does not.
     ///
     /// Ported from `updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
-    pub(crate) fn add(&mut self, subject: &Subject, node: &Counted<'_>) {
+    pub(crate) fn add(
+        &mut self,
+        subject: &Subject,
+        node: &NodePods<'_>,
+        is_available: bool,
+        trouble: Option<ReasonCode>,
+    ) {
         self.nodes += 1;
-        if let Some(code) = node.trouble {
+        if let Some(code) = trouble {
             *self.troubles.entry(code).or_default() += 1;
         }
-        if !node.decision.should_run {
+        if !node.should_run() {
             self.misscheduled += usize::from(!node.pods.is_empty());
             return;
         }
@@ -57,14 +53,14 @@ impl Tally {
         let Some(first) = node.pods.first() else { return };
         self.current += 1;
         self.ready += usize::from(first.is_ready());
-        self.available += usize::from(node.is_available);
+        self.available += usize::from(is_available);
         self.available_to_controller += usize::from(subject.is_available(first));
         let Some(updated) = subject.is_updated(first) else {
             self.revision_unknown += 1;
             return;
         };
         self.updated_to_controller += usize::from(updated);
-        let pods = subject.by_revision(node.pods);
+        let pods = subject.by_revision(&node.pods);
         self.updated += usize::from(pods.updated.is_some());
         self.outdated += usize::from(pods.old.is_some_and(|old| subject.is_updated(old) == Some(false)));
     }
@@ -118,6 +114,34 @@ pub(crate) fn counts_of_status(status: &DaemonSetStatus) -> Counts {
     }
 }
 
+/// Compares the counters of a status with a tally of all nodes; `updated_known` is whether the current revision is known.
+pub(crate) fn check_status(status: &DaemonSetStatus, tally: &Tally, updated_known: bool) -> StatusCheck {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let (eligible, available) = (number(tally.eligible), number(tally.available_to_controller));
+    let counters = [
+        ("desiredNumberScheduled", status.desired_number_scheduled, eligible),
+        ("currentNumberScheduled", status.current_number_scheduled, number(tally.current)),
+        ("numberMisscheduled", status.number_misscheduled, number(tally.misscheduled)),
+        ("numberReady", status.number_ready, number(tally.ready)),
+        ("numberAvailable", status.number_available, available),
+        ("numberUnavailable", status.number_unavailable, eligible - available),
+        ("updatedNumberScheduled", status.updated_number_scheduled, number(tally.updated_to_controller)),
+    ];
+    let differences: Vec<StatusDifference> = counters
+        .into_iter()
+        .filter(|(field, status, recomputed)| {
+            status != recomputed && (updated_known || *field != "updatedNumberScheduled")
+        })
+        .map(|(field, status, recomputed)| StatusDifference { field: field.to_owned(), status, recomputed })
+        .collect();
+    StatusCheck { agrees: Some(differences.is_empty()), desired: status.desired_number_scheduled, differences }
+}
+
+/// Returns the check of a status that cannot be compared with anything.
+pub(crate) fn unchecked_status(status: &DaemonSetStatus) -> StatusCheck {
+    StatusCheck { agrees: None, desired: status.desired_number_scheduled, differences: Vec::new() }
+}
+
 /// Returns a row per value; nodes without the label come last.
 pub(crate) fn rows_by_value(by: BTreeMap<Option<&str>, Tally>, pods_known: bool) -> Vec<CountsByRow> {
     let mut rows: Vec<CountsByRow> = by
@@ -133,4 +157,42 @@ pub(crate) fn rows_by_value(by: BTreeMap<Option<&str>, Tally>, pods_known: bool)
         rows.rotate_left(1);
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tally, check_status};
+    use crate::model::daemon_set::DaemonSetStatus;
+
+    #[test]
+    fn a_stale_desired_number_is_listed_with_what_follows_from_it() {
+        let status = DaemonSetStatus {
+            desired_number_scheduled: 17,
+            current_number_scheduled: 15,
+            number_ready: 15,
+            number_available: 15,
+            number_unavailable: 2,
+            updated_number_scheduled: 15,
+            ..DaemonSetStatus::default()
+        };
+        let tally = Tally {
+            eligible: 15,
+            current: 15,
+            ready: 15,
+            available_to_controller: 15,
+            updated_to_controller: 15,
+            ..Tally::default()
+        };
+        let check = check_status(&status, &tally, true);
+        assert_eq!(check.agrees, Some(false));
+        let differences: Vec<_> =
+            check.differences.iter().map(|d| (d.field.as_str(), d.status, d.recomputed)).collect();
+        assert_eq!(differences, [("desiredNumberScheduled", 17, 15), ("numberUnavailable", 2, 0)]);
+    }
+
+    #[test]
+    fn the_updated_number_is_not_held_against_what_is_not_known() {
+        let status = DaemonSetStatus { updated_number_scheduled: 3, ..DaemonSetStatus::default() };
+        assert_eq!(check_status(&status, &Tally::default(), false).agrees, Some(true));
+    }
 }

@@ -10,14 +10,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::common_cause::{self, Observation};
 use super::gaps;
-use super::group::{Groups, summarize};
-use super::mistakes::{self, Mistake};
+use super::group::{Groups, Mistake, collect_mistakes, mistake_warnings, summarize};
 use super::node_class::NodeClasses;
 use super::node_map::node_map;
 use super::options::{Detail, Options};
 use super::removed_nodes::removed_nodes;
-use super::status_counters;
-use super::tally::{Counted, Tally, counts_of_status, rows_by_value};
+use super::tally::{Tally, check_status, counts_of_status, rows_by_value, unchecked_status};
 use super::verdict::daemon_set_context::{Subject, strategy};
 use super::verdict::daemon_set_findings::selector_overlap;
 use super::verdict::eligibility::taint_text;
@@ -76,10 +74,10 @@ fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage
 pub fn daemon_set_coverage(facts: &Facts<'_>, options: &Options) -> DaemonSetCoverage {
     let subject = Subject::new(facts);
     let mut walk = Walk::new(&subject, options);
-    for (node, NodePods { node: name, decision, pods, .. }) in facts.nodes() {
-        match (node, decision) {
-            (Some(node), Some(decision)) if options.selects(node) => walk.visit(node, *decision, pods),
-            (None, _) if options.selects_name(name) => walk.visit_node_not_in_snapshot(name, pods),
+    for (node, pods) in facts.nodes() {
+        match (node, pods.decision) {
+            (Some(node), Some(decision)) if options.selects(node) => walk.visit(node, decision, pods),
+            (None, _) if options.selects_name(pods.node) => walk.visit_node_not_in_snapshot(pods.node, &pods.pods),
             _ => {}
         }
     }
@@ -131,25 +129,24 @@ impl<'s, 'a> Walk<'s, 'a> {
     }
 
     /// Counts a node, and judges it unless its only pod is available.
-    fn visit(&mut self, node: &'s Node, decision: Decision, on_node: &[&'a Pod]) {
+    fn visit(&mut self, node: &'s Node, decision: Decision, pods: &NodePods<'a>) {
         let subject = self.subject;
-        let is_plain = decision.should_run && verdict::is_plainly_available(subject, on_node);
+        let is_plain = decision.should_run && verdict::is_plainly_available(subject, &pods.pods);
         let (is_available, trouble) = if is_plain {
-            self.push_row(node, on_node, &Verdict { decision, state: NodeState::Available, findings: Vec::new() });
+            self.push_row(node, &pods.pods, &Verdict { decision, state: NodeState::Available, findings: Vec::new() });
             (true, None)
         } else {
-            self.visit_in_trouble(node, decision, on_node)
+            self.visit_in_trouble(node, decision, &pods.pods)
         };
-        let counted = Counted { decision, pods: on_node, is_available, trouble };
-        self.tally.add(subject, &counted);
+        self.tally.add(subject, pods, is_available, trouble);
         let failing = trouble.filter(|_| !is_available);
         if decision.should_run && (is_available || failing.is_some_and(|code| !code.takes_time())) {
-            let revision = on_node.first().map(|pod| pod.revision_hash()).filter(|hash| !hash.is_empty());
+            let revision = pods.pods.first().map(|pod| pod.revision_hash()).filter(|hash| !hash.is_empty());
             self.observations.push(Observation { node, revision, failing });
         }
         if let Some(label) = &self.options.by {
             let value = node.metadata.labels.get(label).map(String::as_str);
-            self.by.entry(value).or_default().add(subject, &counted);
+            self.by.entry(value).or_default().add(subject, pods, is_available, trouble);
         }
     }
 
@@ -201,7 +198,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     /// Adds a node to the group of its primary finding; returns the group's number, and the code if it
     /// is a trouble.
     fn group(&mut self, name: &str, verdict: &Verdict) -> Option<(usize, Option<ReasonCode>)> {
-        mistakes::collect(&mut self.mistakes, name, &verdict.findings);
+        collect_mistakes(&mut self.mistakes, name, &verdict.findings);
         let primary = verdict.findings.first()?;
         // An unknown state is no trouble; the report's gaps tell why it is unknown.
         if verdict.state == NodeState::Unknown {
@@ -275,9 +272,9 @@ impl<'s, 'a> Walk<'s, 'a> {
         // Some nodes may be known while others are not.
         let every = options.is_every_node() && subject.index.knows(Kind::Nodes, "") && subject.pods_known;
         let status = if every {
-            status_counters::check(&daemon_set.status, &tally, subject.current.is_some())
+            check_status(&daemon_set.status, &tally, subject.current.is_some())
         } else {
-            status_counters::unchecked(&daemon_set.status)
+            unchecked_status(&daemon_set.status)
         };
         let mut not_eligible_groups = not_eligible_groups.into_report();
         for mistake in mistakes.iter().filter(|_| counts.eligible == Some(0)) {
@@ -285,7 +282,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             not_eligible_groups.iter_mut().for_each(|group| mistake.correct(group));
         }
         let warnings = if options.is_every_node() && subject.nodes_known {
-            mistakes::warnings(&counts, mistakes)
+            mistake_warnings(&counts, mistakes)
         } else {
             Vec::new()
         };

@@ -4,7 +4,7 @@
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
@@ -90,7 +90,7 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the number of the node of that name in [`Index::nodes`].
-    pub(super) fn number(&self, name: &str) -> Option<usize> {
+    pub(crate) fn number(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()
     }
 
@@ -169,12 +169,26 @@ impl<'a> Index<'a> {
     }
 }
 
+/// Returns the nodes whose free room must be known although not all of their pods were read: those that a pod waits for.
+pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
+    let index = Index::new(snapshot);
+    let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal();
+    let mut nodes = BTreeSet::new();
+    for daemon_set in &snapshot.daemon_sets {
+        let waiting = index.pods_of(daemon_set).filter(|(_, pod)| waits(pod)).map(|(node, _)| node);
+        let needed = waiting.filter(|node| index.node(node).is_some() && !snapshot.knows_all_pods_on(node));
+        nodes.extend(needed.map(str::to_owned));
+    }
+    nodes
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::Index;
+    use super::{Index, nodes_needing_all_pods};
     use crate::facts::test_support::world;
+    use crate::model::snapshot::PodsComplete;
 
     #[test]
     fn events_about_a_former_object_of_the_same_name_are_left_out() {
@@ -194,5 +208,22 @@ mod tests {
             let events = index.events_about("Node", &snapshot.nodes[0].metadata);
             assert_eq!(!events.is_empty(), is_about, "{event_uid:?} {object_uid:?}");
         }
+    }
+
+    #[test]
+    fn all_pods_are_needed_of_the_nodes_that_a_pod_waits_for_and_whose_pods_were_not_read() {
+        let mut snapshot = world()
+            .node("bound", json!({}))
+            .pod("agent-bound", "bound", json!({}))
+            .node("ended", json!({}))
+            .pending_pod("agent-ended", "ended", "", json!({"status": {"phase": "Failed"}}))
+            .node("read", json!({}))
+            .pending_pod("agent-read", "read", "", json!({}))
+            .node("waits", json!({}))
+            .pending_pod("agent-waits", "waits", "", json!({}))
+            .pending_pod("agent-gone", "gone", "", json!({}))
+            .finish();
+        snapshot.pods_complete = PodsComplete::On(["read".to_owned()].into());
+        assert_eq!(nodes_needing_all_pods(&snapshot), ["waits".to_owned()].into());
     }
 }

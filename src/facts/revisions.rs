@@ -12,7 +12,7 @@ use crate::model::metadata::{OwnerReference, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::{ContainerStateWaiting, ContainerStatus, Pod};
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
-use crate::report::history::{DaemonSetName, SkippedRevision};
+use crate::report::history::{DaemonSetName, RevisionPods, SkippedRevision};
 use crate::scheduling::daemon_pods;
 
 /// The revisions of one DaemonSet.
@@ -26,6 +26,8 @@ pub struct Revisions<'a> {
     pub all: Vec<Revision<'a>>,
     /// Revisions that match the selector but belong to another owner.
     pub skipped: Vec<SkippedRevision>,
+    /// How many pods are of none of the revisions.
+    pub other_pods: usize,
 }
 
 /// A revision with its template.
@@ -41,6 +43,8 @@ pub struct Revision<'a> {
     pub available: usize,
     /// How many of its pods fail now.
     pub failing: usize,
+    /// How many pods it has.
+    pub pods: RevisionPods,
 }
 
 /// How many seconds a revision has to last at least: one that was replaced earlier was probably replaced because it is bad.
@@ -133,6 +137,12 @@ impl<'a> Revisions<'a> {
         all.sort_by_key(|object| Reverse((object.revision, object.metadata.name.as_str())));
         skipped.sort_by(|one, other| one.name.cmp(&other.name));
         let pods: Vec<&Pod> = pods.into_iter().filter(|pod| daemon_pods::is_counted(daemon_set, pod)).collect();
+        let mut counts: HashMap<&str, RevisionPods> = HashMap::new();
+        for pod in &pods {
+            let counted = counts.entry(pod.revision_hash()).or_default();
+            counted.total += 1;
+            counted.ready += usize::from(pod.is_ready());
+        }
         let mut nodes: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
         let mut failing: HashMap<&str, usize> = HashMap::new();
         for pod in pods.iter().filter(|pod| !pod.metadata.is_terminating() && !pod.revision_hash().is_empty()) {
@@ -150,12 +160,14 @@ impl<'a> Revisions<'a> {
                 is_current: false,
                 available: nodes.get(object.hash()).map_or(0, BTreeSet::len),
                 failing: failing.get(object.hash()).copied().unwrap_or_default(),
+                pods: counts.remove(object.hash()).unwrap_or_default(),
             })
             .collect();
         if let Some(current) = current(daemon_set, &live, &all, &pods) {
             all[current].is_current = true;
         }
-        Revisions { daemon_set, live, all, skipped }
+        let other_pods = counts.values().map(|pods| pods.total).sum();
+        Revisions { daemon_set, live, all, skipped, other_pods }
     }
 
     /// Returns the revision of the live template; `None` if the controller has not created it yet.

@@ -14,7 +14,7 @@ use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::{
-    Cause, Eta, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport, Suspect, SuspectKind, Verdict,
+    BlockedBy, Cause, Eta, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport, Suspect, SuspectKind, Verdict,
 };
 use crate::report::strategy::Strategy;
 
@@ -220,18 +220,21 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name} is progressing: {updated}{starting}{left}")
         }
         Verdict::Blocked => {
-            let why = match (&rollout.budget, rollout.controller_silent_since) {
-                _ if rollout.stalled_since.is_some() => {
+            let why = match rollout.blocked_by {
+                Some(BlockedBy::MissedSurgePods) => {
                     "; the controller has not noticed that surge pods have become available".to_owned()
                 }
-                (_, Some(since)) => {
-                    format!("; kube-controller-manager seems to be down: its lease expired {} ago", ago(since, now))
+                Some(BlockedBy::ControllerDown) => {
+                    let ago = rollout.controller_silent_since.map(|since| format!(" {} ago", ago(since, now)));
+                    let ago = ago.unwrap_or_default();
+                    format!("; kube-controller-manager seems to be down: its lease expired{ago}")
                 }
-                _ if rollout.creation_accepted == Some(true) => {
+                Some(BlockedBy::CreationBackoff) => {
                     "; the controller waits after the API server had refused new pods".to_owned()
                 }
-                _ if rollout.creation_refused => "; the API server refuses new pods".to_owned(),
-                (Some(budget), None) if uses_up_the_budget(rollout) => {
+                Some(BlockedBy::CreationRefused) => "; the API server refuses new pods".to_owned(),
+                Some(BlockedBy::Budget) => {
+                    let Some(budget) = &rollout.budget else { return format!("{name} is blocked: {updated}") };
                     let value =
                         if budget.value.is_percentage() { format!(" ({})", budget.value) } else { String::new() };
                     let field = budget.field.name();
@@ -242,9 +245,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                         budget.allowed
                     );
                 }
-                (None, None) if matches!(rollout.strategy, Strategy::RollingUpdate(_)) => {
-                    "; an old pod of a deleted node stops the rolling update".to_owned()
-                }
+                Some(BlockedBy::NodeNotFound) => "; an old pod of a deleted node stops the rolling update".to_owned(),
                 _ => String::new(),
             };
             format!("{name} is blocked: {updated}{not_available}{why}")
@@ -312,13 +313,6 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
         nodes => format!("; {nodes} more nodes were updated because their pods are new"),
     };
     format!("{what}; {} is suspended{leaked}", hold.original_strategy)
-}
-
-/// Returns whether old pods wait because the budget is used up.
-fn uses_up_the_budget(rollout: &RolloutStatus) -> bool {
-    let is_used_up = |used: usize, allowed: i64| i64::try_from(used).is_ok_and(|used| used >= allowed);
-    !rollout.next.candidates.is_empty()
-        && rollout.budget.as_ref().is_some_and(|budget| is_used_up(budget.used, budget.allowed))
 }
 
 /// Returns which revision is rolled out, what it changes, and since when.

@@ -78,10 +78,7 @@ pub fn cut(text: &str, width: usize, ascii: bool) -> String {
     short + mark
 }
 
-/// Formats a count: `1 node`, `2 nodes`.
-pub fn count(number: usize, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
-}
+pub use crate::report::count;
 
 #[cfg(test)]
 mod tests {

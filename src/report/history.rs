@@ -164,7 +164,7 @@ pub struct RevisionRow {
 }
 
 /// The pods of a revision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionPods {
     /// Those that are ready.

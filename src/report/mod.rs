@@ -27,3 +27,13 @@ pub trait Report: Serialize {
 }
 
 impl Report for serde_json::Value {}
+
+/// Formats a count: `1 node`, `2 nodes`.
+pub fn count(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+/// Formats a count with its verb: `1 node has`, `2 nodes have`.
+pub(crate) fn count_and(number: usize, thing: &str, [one, several]: [&str; 2]) -> String {
+    format!("{} {}", count(number, thing), if number == 1 { one } else { several })
+}

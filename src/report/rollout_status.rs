@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::coverage::{Incomplete, RemovedNodes, StatusDifference, Trouble};
 use super::fix::Fix;
 use super::node_map::NodeMap;
-use super::reason::{Reason, ReasonCode};
+use super::reason::{Reason, ReasonCode, named_values};
 use super::strategy::Strategy;
 use crate::model::int_or_percent::IntOrPercent;
 
@@ -37,43 +37,47 @@ impl super::Report for RolloutStatusReport {
     }
 }
 
-/// How far a rollout is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-pub enum Verdict {
-    /// The rollout is not finished: the controller cannot act, other than to recreate failed pods, and no pod is about to become
-    /// available.
-    Blocked,
-    /// No rollout is under way, and eligible nodes have no available pod: no pod of an older revision remains, and the nodes
-    /// are at fault, or the revision was rolled out more than a day ago.
-    Degraded,
-    /// The DaemonSet is being deleted.
-    Deleting,
-    /// The controller has not observed the current spec.
-    NotObserved,
-    /// Nodes, pods or revisions could not be read, so the verdict is not known.
-    Unknown,
-    /// Pods of an older revision remain because the update strategy does not replace them.
-    Paused,
-    /// The controller acts next, or pods are about to become available.
-    Progressing,
-    /// Every eligible node has one pod, of the current revision and available, and no pod of an older revision remains.
-    Complete,
+named_values! {
+    /// How far a rollout is.
+    Verdict {
+        /// The rollout is not finished: the controller cannot act, other than to recreate failed pods, and no pod is about to become
+        /// available.
+        Blocked,
+        /// No rollout is under way, and eligible nodes have no available pod: no pod of an older revision remains, and the nodes
+        /// are at fault, or the revision was rolled out more than a day ago.
+        Degraded,
+        /// The DaemonSet is being deleted.
+        Deleting,
+        /// The controller has not observed the current spec.
+        NotObserved,
+        /// Nodes, pods or revisions could not be read, so the verdict is not known.
+        Unknown,
+        /// Pods of an older revision remain because the update strategy does not replace them.
+        Paused,
+        /// The controller acts next, or pods are about to become available.
+        Progressing,
+        /// Every eligible node has one pod, of the current revision and available, and no pod of an older revision remains.
+        Complete,
+    }
 }
 
-impl Verdict {
-    /// Returns the verdict as reports have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Blocked => "Blocked",
-            Verdict::Degraded => "Degraded",
-            Verdict::Deleting => "Deleting",
-            Verdict::NotObserved => "NotObserved",
-            Verdict::Unknown => "Unknown",
-            Verdict::Paused => "Paused",
-            Verdict::Progressing => "Progressing",
-            Verdict::Complete => "Complete",
-        }
-    }
+/// Why a rollout is blocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum BlockedBy {
+    /// The controller has not noticed that surge pods have become available, since `stalledSince`.
+    MissedSurgePods,
+    /// kube-controller-manager seems to be down, since `controllerSilentSince`.
+    ControllerDown,
+    /// The controller waits after the API server had refused new pods, which it would create now.
+    CreationBackoff,
+    /// The API server refuses new pods.
+    CreationRefused,
+    /// As many nodes as allowed count against `budget`, and old pods wait for it.
+    Budget,
+    /// A pod of an older revision on a node that does not exist stops the rolling update.
+    NodeNotFound,
+    /// Pods of the current revision do not become available, and no old pod waits to be replaced.
+    UnavailablePods,
 }
 
 /// The rollout of one DaemonSet.
@@ -88,6 +92,9 @@ pub struct RolloutStatus {
     pub name: String,
     /// The verdict.
     pub verdict: Verdict,
+    /// What blocks the rollout; absent unless the verdict is Blocked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<BlockedBy>,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     #[schemars(with = "String")]
     pub strategy: Strategy,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::status::situation::Situation;
 use super::status::verdict_of;
 use crate::facts::Facts;
 use crate::facts::index::Index;
@@ -94,7 +95,7 @@ impl SurgePods {
     /// Returns the pods that an effect deletes; `None` if there are none.
     pub(super) fn of(effect: &Effect, daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<Self> {
         let pods = effect.surge_pods_deleted.clone();
-        let verdict = || verdict_of(&Index::new(snapshot), daemon_set);
+        let verdict = || verdict_of(&Situation::new(&Index::new(snapshot), daemon_set));
         (!pods.is_empty()).then(|| SurgePods { pods, may_pass: verdict() == Verdict::Progressing })
     }
 }

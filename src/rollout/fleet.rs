@@ -55,7 +55,7 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
         true => (coverage, Verdict::Complete, None),
         false => {
             let situation = Situation::of(facts, coverage);
-            let (verdict, hold) = (status::verdict_in(&situation), status::held::hold(&situation));
+            let (verdict, hold) = (status::verdict_of(&situation), status::held::hold(&situation));
             (situation.coverage, verdict, hold)
         }
     };

@@ -1,7 +1,5 @@
 //! The history of a DaemonSet: what each revision changed, when, and which pods run on it.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use crate::coverage::gaps;
@@ -12,8 +10,8 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
-use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionPods, RevisionRow, TemplateSource};
-use crate::scheduling::daemon_pods;
+use crate::report::count_and;
+use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow, TemplateSource};
 
 /// The annotation that records the reason for a change.
 const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
@@ -28,12 +26,12 @@ pub fn histories(snapshot: &Snapshot) -> Vec<HistoryReport> {
 /// Returns the history of one DaemonSet.
 pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport {
     let daemon_set = revisions.daemon_set;
-    let pods = pods_by_hash(daemon_set, snapshot);
+    let knows_pods = snapshot.gap(Kind::Pods, &daemon_set.metadata.namespace).is_none();
     let rows: Vec<RevisionRow> = revisions
         .all
         .iter()
         .enumerate()
-        .map(|(index, revision)| row(revision, &revisions.all[index + 1..], pods.as_ref()))
+        .map(|(index, revision)| row(revision, &revisions.all[index + 1..], knows_pods))
         .collect();
     HistoryReport {
         api_version: "kubectl-ds/v1".to_owned(),
@@ -41,13 +39,13 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
         daemon_set: name_of(daemon_set),
         now: snapshot.now,
         incomplete: gaps::incomplete_for_history(snapshot, &daemon_set.metadata.namespace),
-        notes: notes(revisions, pods.as_ref(), snapshot),
+        notes: notes(revisions, knows_pods, snapshot),
         skipped: revisions.skipped.clone(),
         revisions: rows,
     }
 }
 
-fn row(revision: &Revision<'_>, older: &[Revision<'_>], pods: Option<&BTreeMap<&str, RevisionPods>>) -> RevisionRow {
+fn row(revision: &Revision<'_>, older: &[Revision<'_>], knows_pods: bool) -> RevisionRow {
     let object = revision.object;
     let template = revision.template.as_ref().ok();
     // Compare with the next older revision that is readable.
@@ -69,7 +67,7 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], pods: Option<&BTreeMap<&
         rolled_out_at: object.rolled_out_at(),
         images: template.map(images).unwrap_or_default(),
         change_cause: object.annotations.get(CHANGE_CAUSE_ANNOTATION).filter(|cause| !cause.is_empty()).cloned(),
-        pods: pods.map(|pods| pods.get(object.hash()).copied().unwrap_or(RevisionPods { ready: 0, total: 0 })),
+        pods: knows_pods.then_some(revision.pods),
         summary: in_a_few_words(&changes),
         changes,
         same_as,
@@ -83,21 +81,7 @@ fn images(template: &Template) -> Vec<String> {
     all.filter_map(|container| container.get("image")?.as_str().map(str::to_owned)).collect()
 }
 
-/// Counts a DaemonSet's pods by revision hash; `None` if the pods could not be read.
-fn pods_by_hash<'a>(daemon_set: &DaemonSet, snapshot: &'a Snapshot) -> Option<BTreeMap<&'a str, RevisionPods>> {
-    if snapshot.gap(Kind::Pods, &daemon_set.metadata.namespace).is_some() {
-        return None;
-    }
-    let mut pods: BTreeMap<&str, RevisionPods> = BTreeMap::new();
-    for pod in snapshot.pods.iter().filter(|pod| daemon_pods::is_counted(daemon_set, pod)) {
-        let counted = pods.entry(pod.revision_hash()).or_insert(RevisionPods { ready: 0, total: 0 });
-        counted.total += 1;
-        counted.ready += usize::from(pod.is_ready());
-    }
-    Some(pods)
-}
-
-fn notes(revisions: &Revisions<'_>, pods: Option<&BTreeMap<&str, RevisionPods>>, snapshot: &Snapshot) -> Vec<String> {
+fn notes(revisions: &Revisions<'_>, knows_pods: bool, snapshot: &Snapshot) -> Vec<String> {
     let Revisions { daemon_set, all, .. } = revisions;
     let controller = controller_of(daemon_set);
     let mut notes = Vec::new();
@@ -112,11 +96,8 @@ fn notes(revisions: &Revisions<'_>, pods: Option<&BTreeMap<&str, RevisionPods>>,
         )),
         Some(_) => {}
     }
-    let is_known = |hash: &str| all.iter().any(|revision| revision.object.hash() == hash);
-    let others: usize =
-        pods.into_iter().flatten().filter(|(hash, _)| !is_known(hash)).map(|(_, pods)| pods.total).sum();
-    if others > 0 && known {
-        let pods = if others == 1 { "1 pod is".to_owned() } else { format!("{others} pods are") };
+    if revisions.other_pods > 0 && known && knows_pods {
+        let pods = count_and(revisions.other_pods, "pod", ["is", "are"]);
         notes.push(format!("{pods} of a revision that is no longer retained"));
     }
     notes

@@ -13,6 +13,7 @@ use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::{Warning, WarningCode};
 use crate::report::reason::Reason;
+use crate::report::{count, count_and};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::should_run::DaemonPod;
 
@@ -70,7 +71,7 @@ pub(crate) fn replacement_warnings(
         return removed.into_iter().collect();
     }
     let not_by_nodes = not_by_nodes(&situation, replacement);
-    let failing = replacement.is_same_template.then(|| failing_revision(&situation, revisions)).flatten();
+    let failing = replacement.is_same_template.then(|| failing_revision(&situation)).flatten();
     let refusal = creation_refusal(&situation);
     let refused = refusal.map(|refusal| refused(&situation, replacement, refusal));
     let lost = replacement.includes_ineligible.then(|| not_recreated(&index, replacement, &replaced)).flatten();
@@ -97,18 +98,17 @@ fn replaced<'a>(situation: &Situation<'a>, replacement: &Replacement<'_>) -> Vec
 }
 
 /// Warns that the pods of the present template fail where older ones work, and how to roll back.
-fn failing_revision(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Option<Warning> {
-    let failing = status::failing_revision(situation, revisions)?;
+fn failing_revision(situation: &Situation<'_>) -> Option<Warning> {
+    let (failing, works) = status::failing_revision(situation)?;
     let number =
         situation.current.map_or_else(|| "the current revision".to_owned(), |it| format!("revision {}", it.revision));
-    let nodes = |count: usize| if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
     let message = format!(
         "{number} fails on {}, while older pods are available on {}; this rolls it out further",
-        nodes(failing.failing),
-        nodes(failing.old_available)
+        count(failing.failing, "node"),
+        count(failing.old_available, "node")
     );
-    let name = name_of(revisions.daemon_set);
-    let undo = failing.works.map(|number| {
+    let name = name_of(situation.daemon_set);
+    let undo = works.map(|number| {
         let undo = Command::kubectl(&["ds", "undo"]).flag("--to-revision", number.to_string());
         undo.namespace(&name.namespace).name(name.short())
     });
@@ -122,7 +122,7 @@ fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>) -> Vec
     let group = |code| situation.coverage.groups.iter().find(|group| group.code == code);
     let found = reasons.into_iter().filter_map(|(code, nodes)| Some((group(code)?, nodes)));
     let warnings = found.map(|(group, nodes)| {
-        let nodes = if nodes.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", nodes.len()) };
+        let nodes = count_and(nodes.len(), "node", ["has", "have"]);
         let message = format!(
             "{nodes} no available pod because of {} ({}), which is not tied to the node: pods that are replaced would fare \
              no better",

@@ -6,6 +6,7 @@ use super::effect::{SurgePods, effect};
 use super::pace_warnings::{pace_warnings, surge_pods_deleted};
 use super::planned::{Planned, report_of};
 use super::replacement_warnings::{Replacement, replacement_warnings};
+use super::status::situation::Situation;
 use super::status::verdict_of;
 use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
 use crate::difference::object;
@@ -163,7 +164,7 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         return Err(Refusal::SurgePods(surge_pods));
     }
     warnings.extend(surge_pods_deleted(&effect));
-    if is_raised(&effect) && verdict_of(&Index::new(snapshot), daemon_set) == Verdict::Blocked {
+    if is_raised(&effect) && verdict_of(&Situation::new(&Index::new(snapshot), daemon_set)) == Verdict::Blocked {
         plan = Plan::set(daemon_set, requested, true);
         after = applied(&plan);
     }

@@ -129,7 +129,7 @@ fn events() -> Vec<NodeEvent> {
 
 /// Returns what a terminal shows, with a frame so that its size can be seen.
 fn shown(snapshot: &Snapshot, (columns, rows): (usize, usize), ascii: bool) -> String {
-    let report = rollout_status_with_map(snapshot, None, ZONE);
+    let report = rollout_status_with_map(snapshot, None, Some(ZONE));
     let events = events();
     let events: Vec<&NodeEvent> = events.iter().collect();
     let moment = Moment { report: &report, events: &events, notices: &[] };

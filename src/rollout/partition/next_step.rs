@@ -11,14 +11,21 @@ use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::Snapshot;
 use crate::plan::PodRef;
+use crate::report::count_and;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
-use crate::rollout::status::situation::{RolloutNode, Situation};
+use crate::rollout::status::situation::{RolloutNode, Situation, has_no_taint};
 use crate::scheduling::daemon_pods::available_since;
 
 /// For how long a new pod may be in a state that does not pass by itself: some do pass within seconds, such as a port that
 /// the old pod has just used.
 const GRACE: SignedDuration = SignedDuration::from_secs(10);
+
+/// For how many seconds the containers of a new pod may be starting.
+const MOST_TO_START: i64 = 600;
+
+/// For how many seconds a new pod may be in a state that each goes through, such as not being ready.
+const MOST_TO_SETTLE: i64 = 60;
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,10 +65,7 @@ impl Waiting {
         match self {
             Waiting::Controller => Some("waiting for the controller".to_owned()),
             Waiting::Server | Waiting::Pods(_) => None,
-            Waiting::Budget { nodes, allowed } => {
-                let have = if nodes.len() == 1 { "1 node has" } else { &format!("{} nodes have", nodes.len()) };
-                Some(format!("waiting: {have} no available pod (at most {allowed} allowed): {}", first(nodes)))
-            }
+            Waiting::Budget { nodes, allowed } => Some(format!("waiting: {}", unavailable(nodes, *allowed))),
             Waiting::Soak(end) => {
                 let end_text = end.strftime("%H:%M:%S UTC");
                 (*end > now).then(|| format!("all new pods are available; waiting until {end_text}"))
@@ -180,10 +184,6 @@ struct View<'v, 'a> {
 }
 
 impl<'v, 'a> View<'v, 'a> {
-    fn eligible(&self) -> impl Iterator<Item = &'v RolloutNode<'a>> {
-        self.situation.eligible()
-    }
-
     /// Returns whether a node has a pod of an older revision that is not being deleted.
     fn is_old(&self, node: &RolloutNode<'_>) -> bool {
         node.old.is_some_and(|old| !self.stage.deleted.contains(&old.metadata.uid))
@@ -199,11 +199,11 @@ impl<'v, 'a> View<'v, 'a> {
     }
 
     fn counts(&self) -> Counts {
-        let count = |is: &dyn Fn(&RolloutNode<'_>) -> bool| self.eligible().filter(|node| is(node)).count();
-        let in_flight = self.eligible().filter(|node| self.is_in_flight(node));
+        let count = |is: &dyn Fn(&RolloutNode<'_>) -> bool| self.situation.eligible().filter(|node| is(node)).count();
+        let in_flight = self.situation.eligible().filter(|node| self.is_in_flight(node));
         let is_skipped = |node: &RolloutNode<'_>| self.is_old(node) && is_skipped(node);
-        let skipped = self.eligible().filter(|node| is_skipped(node));
-        let updated = self.eligible().filter(|node| node.updated.is_some());
+        let skipped = self.situation.eligible().filter(|node| is_skipped(node));
+        let updated = self.situation.eligible().filter(|node| node.updated.is_some());
         Counts {
             updated: updated.map(|node| node.name.to_owned()).collect(),
             available: count(&|node| node.updated_is_available),
@@ -216,8 +216,8 @@ impl<'v, 'a> View<'v, 'a> {
 
     fn next(&self) -> Step {
         let (stage, now) = (self.stage, self.situation.now());
-        let failures: Vec<GateFailure> = self.eligible().filter_map(|node| self.failure(node)).collect();
-        let desired = self.eligible().count();
+        let failures: Vec<GateFailure> = self.situation.eligible().filter_map(|node| self.failure(node)).collect();
+        let desired = self.situation.eligible().count();
         let allowed = allowed(stage.max_unavailable, desired);
         if !failures.is_empty() {
             return Step::Stop(failures);
@@ -231,6 +231,7 @@ impl<'v, 'a> View<'v, 'a> {
                 && node.is_ready()
         };
         if let Some((node, pod)) = self
+            .situation
             .eligible()
             .filter(|_| stage.gates.verifies)
             .find(unverified)
@@ -243,9 +244,14 @@ impl<'v, 'a> View<'v, 'a> {
             self.is_old(node) && outage(node).is_some_and(|outage| stage.excused.contains(&outage))
         };
         let unavailable: Vec<&RolloutNode<'_>> =
-            self.eligible().filter(|node| !self.is_available(node) && !is_excused(node)).collect();
-        let in_flight = self.eligible().filter(|node| self.is_in_flight(node)).count();
-        let quota = self.eligible().filter(|node| self.is_old(node)).count().saturating_sub(kept(stage.keep, desired));
+            self.situation.eligible().filter(|node| !self.is_available(node) && !is_excused(node)).collect();
+        let in_flight = self.situation.eligible().filter(|node| self.is_in_flight(node)).count();
+        let quota = self
+            .situation
+            .eligible()
+            .filter(|node| self.is_old(node))
+            .count()
+            .saturating_sub(kept(stage.keep, desired));
         let waiting: Vec<&RolloutNode<'_>> =
             stage.nodes.iter().filter_map(|name| self.candidate(name)).filter(|_| quota > 0).collect();
         // An unavailable pod is replaced at no cost, but not all of them at once: they may have something in common.
@@ -260,7 +266,7 @@ impl<'v, 'a> View<'v, 'a> {
         let is_pair = |node: &RolloutNode<'_>| {
             quota > 0 && self.is_old(node) && node.updated.is_some() && stage.nodes.iter().any(|name| name == node.name)
         };
-        let starting = self.eligible().filter(|node| self.is_in_flight(node) || is_pair(node));
+        let starting = self.situation.eligible().filter(|node| self.is_in_flight(node) || is_pair(node));
         // A node that was not ready before its pod was deleted is not waited for, unless that was done by this client.
         let is_awaited = |node: &&RolloutNode<'_>| node.is_ready() || stage.replaced_at.contains_key(node.name);
         let starting: Vec<&RolloutNode<'_>> = starting.filter(is_awaited).collect();
@@ -275,7 +281,7 @@ impl<'v, 'a> View<'v, 'a> {
                 false => Step::Wait(what),
             };
         }
-        let soaked = self.eligible().filter_map(|node| self.available_since(node)).max();
+        let soaked = self.situation.eligible().filter_map(|node| self.available_since(node)).max();
         match soaked.and_then(|since| since.checked_add(stage.gates.soak).ok()).filter(|end| *end > now) {
             Some(end) => Step::Wait(Waiting::Soak(end)),
             None => Step::Done,
@@ -284,9 +290,7 @@ impl<'v, 'a> View<'v, 'a> {
 
     /// Returns a node of the stage that can be updated now.
     fn candidate(&self, name: &str) -> Option<&'v RolloutNode<'a>> {
-        let node =
-            self.situation.nodes.binary_search_by(|node| (node.object.is_none(), node.name).cmp(&(false, name))).ok();
-        let node = &self.situation.nodes[node?];
+        let node = self.situation.node(name)?;
         let is_whole = node.updated.is_none() && node.eligible && self.is_old(node);
         // The label may be newer than the plan.
         (is_whole && !is_skipped(node) && node.is_ready()).then_some(node)
@@ -336,10 +340,37 @@ impl<'v, 'a> View<'v, 'a> {
         let is_ending = node.reason == Some(ReasonCode::StuckTerminating);
         // The controller may not have noticed yet that the old pod is gone; the progress deadline limits that.
         let is_awaited = node.updated.is_none() && node.reason == Some(ReasonCode::Unexplained);
-        if node.updated_is_available || is_ending || is_awaited || self.situation.is_passing(node) || is_young {
+        if node.updated_is_available || is_ending || is_awaited || self.may_start(node) || is_young {
             return None;
         }
         Some(failure(Gate::Starts, self.message(node)?))
+    }
+
+    /// Returns whether a new pod that is not available may still become so.
+    ///
+    /// This is the policy of a gate, and not what a screen calls passing: a change of the one does not stop or continue a stage
+    /// because of the other. A reason that is not listed stops it.
+    fn may_start(&self, node: &RolloutNode<'_>) -> bool {
+        use ReasonCode as R;
+        let is_within = |seconds| self.situation.is_recent(node.since, seconds);
+        match node.reason {
+            _ if node.keeps_failing => false,
+            // Terminating pods give their room back.
+            Some(R::InsufficientResource | R::HostPortConflict | R::TooManyPods | R::SurgeHostPortDeadlock) => {
+                self.situation.has_room(node)
+            }
+            // The scheduler has yet to notice that the node has lost the taint.
+            Some(R::UntoleratedNoSchedule) => node.object.is_some_and(has_no_taint),
+            Some(R::ContainersStarting | R::WaitingForPreemption) => node.since.is_none() || is_within(MOST_TO_START),
+            Some(R::ReadinessFailing | R::ReadinessGate | R::InitBlocked | R::SchedulerSilent | R::Unexplained) => {
+                is_within(MOST_TO_SETTLE)
+            }
+            Some(
+                R::CreatePending | R::NotYetAvailable | R::Terminating | R::OrphanedTarget | R::PodOnIneligibleNode,
+            ) => true,
+            Some(_) => false,
+            None => true,
+        }
     }
 
     /// Returns how many seconds after its update a node has become not ready; `None` if it is ready, or if that was so late
@@ -367,7 +398,7 @@ impl<'v, 'a> View<'v, 'a> {
             let is_unready = self.is_old(node) && !node.old_is_available && node.is_ready();
             is_unready && !before.contains(node.name)
         };
-        let nodes: Vec<String> = self.eligible().filter(is_new).map(|node| node.name.to_owned()).collect();
+        let nodes: Vec<String> = self.situation.eligible().filter(is_new).map(|node| node.name.to_owned()).collect();
         (nodes.len() > allowed).then(|| GateFailure {
             gate: Gate::OldPodsReady,
             node: None,
@@ -391,8 +422,7 @@ impl<'v, 'a> View<'v, 'a> {
     fn late(&self, what: &Waiting) -> GateFailure {
         match what {
             Waiting::Pods(nodes) => {
-                let node =
-                    self.situation.nodes.iter().find(|node| nodes.first().is_some_and(|first| first == node.name));
+                let node = nodes.first().and_then(|first| self.situation.node(first));
                 let message =
                     node.and_then(|node| self.message(node)).unwrap_or_else(|| "no pod is available".to_owned());
                 GateFailure {
@@ -402,17 +432,15 @@ impl<'v, 'a> View<'v, 'a> {
                     ..late(&message, self.stage)
                 }
             }
-            Waiting::Budget { nodes, allowed } => {
-                let unavailable =
-                    if nodes.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", nodes.len()) };
-                late(
-                    &format!("{unavailable} no available pod (at most {allowed} allowed): {}", first(nodes)),
-                    self.stage,
-                )
-            }
+            Waiting::Budget { nodes, allowed } => late(&unavailable(nodes, *allowed), self.stage),
             Waiting::Controller | Waiting::Server | Waiting::Soak(_) => late("nothing has changed", self.stage),
         }
     }
+}
+
+fn unavailable(nodes: &[String], allowed: usize) -> String {
+    let have = count_and(nodes.len(), "node", ["has", "have"]);
+    format!("{have} no available pod (at most {allowed} allowed): {}", first(nodes))
 }
 
 pub(crate) fn is_late(stage: &Stage, now: Timestamp) -> bool {

@@ -7,10 +7,11 @@ use crate::coverage::options::Options;
 use crate::coverage::test_support::{World, at, world};
 use crate::coverage::walk::coverage;
 use crate::facts::revisions::Revisions;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
 use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{RolloutStatus, SuspectKind, Verdict};
+use crate::report::rollout_status::{BlockedBy, RolloutStatus, SuspectKind, Verdict};
 use crate::rollout::history::histories;
 use crate::rollout::undo::undo;
 
@@ -531,7 +532,7 @@ fn a_map_has_the_restarts_of_each_pod_and_the_reason_where_none_is_available() {
     let young = json!({"metadata": {"creationTimestamp": at("11:59:55")}});
     let world = with_states(world(), &["new crashing", "new", "old"]).node("restarted", json!({})).node("young", young);
     let snapshot = world.pod("agent", "restarted", restarted).finish();
-    let map = rollout_status_with_map(&snapshot, None, "zone").daemon_sets.remove(0).map.unwrap();
+    let map = rollout_status_with_map(&snapshot, None, Some("zone")).daemon_sets.remove(0).map.unwrap();
     let nodes: Vec<_> = map.groups[0].nodes.iter().map(|it| (it.state, it.restarts, it.reason, it.since)).collect();
     let since = Some(at("11:50:00").parse().unwrap());
     assert_eq!(
@@ -544,6 +545,43 @@ fn a_map_has_the_restarts_of_each_pod_and_the_reason_where_none_is_available() {
             (MapState::NoPod, 0, Some(ReasonCode::CreatePending), None),
         ]
     );
+}
+
+#[test]
+fn a_rollout_that_is_blocked_says_by_what() {
+    let silent = |mut world: World| {
+        let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"renewTime": at("11:48:00"), "leaseDurationSeconds": 15}});
+        world.snapshot.leases.push(serde_json::from_value(lease).unwrap());
+        world
+    };
+    let surging = |states: &[&str]| with_states(with_strategy(world(), surge(1)), states);
+    let missed = with_strategy(world(), surge(1)).daemon_set(json!({"spec": {"minReadySeconds": 1}}));
+    let missed = missed.node("a", json!({})).pod("agent-old", "a", old());
+    let is_refused = &["no pod", "old", "old"];
+    for (world, by) in [
+        (missed.pod("agent-new", "a", ready_since("11:59:40")), BlockedBy::MissedSurgePods),
+        (silent(with_states(world(), &["new crashing", "old"])), BlockedBy::ControllerDown),
+        (with_states(tried(refused(two_revisions()), None, None), is_refused), BlockedBy::CreationBackoff),
+        (with_states(tried(refused(two_revisions()), Some("no"), None), is_refused), BlockedBy::CreationRefused),
+        (with_states(refused(two_revisions()), is_refused), BlockedBy::CreationRefused),
+        (with_states(world(), &["new crashing", "new", "new", "old"]), BlockedBy::Budget),
+        (surging(&["old + new crashing", "old"]), BlockedBy::Budget),
+        (surging(&["old"]).pod("agent-gone", "gone", old()), BlockedBy::NodeNotFound),
+        (with_states(world(), &["new crashing", "new crashing"]), BlockedBy::UnavailablePods),
+    ] {
+        let status = status(world);
+        assert_eq!((status.verdict, status.blocked_by), (Verdict::Blocked, Some(by)));
+    }
+    // The controller of a paused Advanced DaemonSet updates nothing, and no deleted node is the cause.
+    let mut paused = with_states(world(), &["new crashing"]).finish();
+    let mut object = paused.daemon_sets.remove(0).object;
+    object["apiVersion"] = json!("apps.kruise.io/v1beta1");
+    object["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"paused": true}});
+    paused.advanced_daemon_sets.push(DaemonSet::from_object(object).unwrap());
+    let paused = rollout_status(&paused, None).daemon_sets.remove(0);
+    assert_eq!((paused.verdict, paused.blocked_by), (Verdict::Blocked, Some(BlockedBy::UnavailablePods)));
+    assert_eq!(status(with_states(world(), &["old"])).blocked_by, None);
 }
 
 /// Upstream's `rollingUpdate` returns an error then.

@@ -1,6 +1,6 @@
 //! What holds a rollout up: the reasons of coverage, and what uses up the budget.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::next_step::NextStep;
 use super::situation::{RolloutNode, Situation};
@@ -18,14 +18,13 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>) -> Vec<Caus
     let mut relevant: HashSet<&str> =
         step.update().map(|update| update.used_by.iter().copied().collect()).unwrap_or_default();
     relevant.extend(step.node_not_found());
-    let nodes: HashMap<&str, &RolloutNode<'_>> = situation.nodes.iter().map(|node| (node.name, node)).collect();
     let is_relevant = |name: &&String| {
-        relevant.contains(name.as_str()) || nodes.get(name.as_str()).is_some_and(|node| node.eligible && !node.is_done)
+        relevant.contains(name.as_str()) || situation.node(name).is_some_and(|node| node.eligible && !node.is_done)
     };
     let mut causes: Vec<Cause> = Vec::new();
     for group in &situation.coverage.groups {
         let of_group: Vec<&RolloutNode<'_>> =
-            group.nodes.iter().filter(is_relevant).filter_map(|name| nodes.get(name.as_str()).copied()).collect();
+            group.nodes.iter().filter(is_relevant).filter_map(|name| situation.node(name)).collect();
         if of_group.is_empty() {
             continue;
         }
@@ -74,10 +73,9 @@ pub(super) fn other_troubles(situation: &Situation<'_>, causes: &[Cause]) -> Vec
 /// Returns the budget of a rolling update, and what uses it up.
 pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Option<Budget> {
     let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
-    let nodes: HashMap<&str, &RolloutNode<'_>> = situation.nodes.iter().map(|node| (node.name, node)).collect();
     let mut by: BTreeMap<ReasonCode, BudgetUse> = BTreeMap::new();
     for name in &update.used_by {
-        let node = nodes.get(name);
+        let node = situation.node(name);
         let code = node.map_or(ReasonCode::Unexplained, |node| code_of(node));
         let used = by.entry(code).or_insert(BudgetUse { code, nodes: Vec::new(), since: None });
         used.nodes.push((*name).to_owned());
@@ -105,21 +103,17 @@ fn code_of(node: &RolloutNode<'_>) -> ReasonCode {
 /// replaces them all at once.
 pub(super) fn replaced_at_once(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<usize> {
     let desired = situation.eligible().count();
-    let allowed = match step.update() {
-        Some(update) => update.allowed,
-        None => return None,
-    };
+    let update = step.update()?;
     // Until the controller has observed the spec, every pod may turn out to be old.
+    let is_observed = situation.daemon_set.is_observed();
     let is_old = |node: &&RolloutNode<'_>| {
-        if situation.daemon_set.is_observed() {
-            node.old.is_some() && !node.old_is_available && !node.updated_is_available
-        } else {
-            (node.old.is_some() || node.updated.is_some()) && !node.old_is_available && !node.updated_is_available
-        }
+        (node.old.is_some() || (!is_observed && node.updated.is_some()))
+            && !node.old_is_available
+            && !node.updated_is_available
     };
-    let retained: &[&str] = step.update().map_or(&[], |update| &update.retained);
-    let unavailable = situation.nodes.iter().filter(is_old).filter(|node| !retained.contains(&node.name)).count();
+    let unavailable =
+        situation.nodes.iter().filter(is_old).filter(|node| !update.retained.contains(&node.name)).count();
     let budget = pace(situation.daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
-    let allowed = allowed.max(budget.max_unavailable);
+    let allowed = update.allowed.max(budget.max_unavailable);
     (i64::try_from(unavailable).unwrap_or(i64::MAX) > allowed).then_some(unavailable)
 }

@@ -4,6 +4,7 @@ use super::situation::{RolloutNode, Situation};
 use crate::coverage::strategy;
 use crate::model::hold::Hold;
 use crate::report::rollout_status::RolloutHold;
+use crate::rollout::partition::kept;
 
 /// Returns the hold of a DaemonSet.
 pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold> {
@@ -20,11 +21,8 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
 /// Counts the nodes that were updated without `partition`. Under OnDelete every new pod gets the current template.
 fn leaked(situation: &Situation<'_>, hold: &Hold) -> usize {
     match hold.partition {
-        Some(partition) => {
-            let desired = i64::try_from(situation.eligible().count()).unwrap_or(i64::MAX);
-            let kept = usize::try_from(partition.scaled_down(desired).min(desired)).unwrap_or(0);
-            kept.saturating_sub(situation.eligible().filter(|node| node.old.is_some()).count())
-        }
+        Some(partition) => kept(partition, situation.eligible().count())
+            .saturating_sub(situation.eligible().filter(|node| node.old.is_some()).count()),
         // Pods that were created after the end of a rollout have the template that all others have.
         None if situation.rolled_out_at() <= hold.since && situation.eligible().all(|node| node.old.is_none()) => 0,
         None => {

@@ -27,14 +27,14 @@ use crate::coverage::gaps;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::index::Index;
-use crate::facts::revisions::{Revision, Revisions};
+use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{
     NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutStatus,
-    RolloutStatusReport, SuspectKind, Verdict,
+    RolloutStatusReport, Suspect, SuspectKind, Verdict,
 };
 use crate::report::strategy::Strategy;
 use next_step::NextStep;
@@ -42,15 +42,15 @@ use situation::Situation;
 
 /// Returns how far the rollout of each DaemonSet of the snapshot is; `requested` is a revision that is asked about.
 pub fn rollout_status(snapshot: &Snapshot, requested: Option<i64>) -> RolloutStatusReport {
-    report(snapshot, requested, None)
+    rollout_status_with_map(snapshot, requested, None)
 }
 
-/// Returns the same with a map of the nodes, grouped by the value of a label.
-pub fn rollout_status_with_map(snapshot: &Snapshot, requested: Option<i64>, label: &str) -> RolloutStatusReport {
-    report(snapshot, requested, Some(label))
-}
-
-fn report(snapshot: &Snapshot, requested: Option<i64>, map_label: Option<&str>) -> RolloutStatusReport {
+/// Returns the same with a map of the nodes, grouped by the value of a label if one is given.
+pub fn rollout_status_with_map(
+    snapshot: &Snapshot,
+    requested: Option<i64>,
+    map_label: Option<&str>,
+) -> RolloutStatusReport {
     let index = Index::new(snapshot);
     RolloutStatusReport {
         api_version: "kubectl-ds/v1".to_owned(),
@@ -65,24 +65,10 @@ fn report(snapshot: &Snapshot, requested: Option<i64>, map_label: Option<&str>) 
     }
 }
 
-/// A current revision that is likely to blame for failing pods.
-pub(in crate::rollout) struct FailingRevision {
-    /// On how many nodes its pods fail.
-    pub(in crate::rollout) failing: usize,
-    /// On how many nodes pods of older revisions are available.
-    pub(in crate::rollout) old_available: usize,
-    /// The number of the revision that works on most nodes.
-    pub(in crate::rollout) works: Option<i64>,
-}
-
-/// Returns how the current revision fails, if it is likely to blame.
-pub(in crate::rollout) fn failing_revision(
-    situation: &Situation<'_>,
-    revisions: &Revisions<'_>,
-) -> Option<FailingRevision> {
+/// Returns how the current revision fails, if it is likely to blame, and the number of the revision that works on most nodes.
+pub(in crate::rollout) fn failing_revision(situation: &Situation<'_>) -> Option<(Suspect, Option<i64>)> {
     let suspect = suspect::suspect(situation).filter(|suspect| suspect.what == SuspectKind::Revision)?;
-    let works = revisions.proven().map(|(revision, _)| revision.number());
-    Some(FailingRevision { failing: suspect.failing, old_available: suspect.old_available, works })
+    Some((suspect, situation.revisions.proven().map(|(revision, _)| revision.number())))
 }
 
 /// Returns the nodes that have no available pod although they are not to blame, by reason; if another template is rolled out,
@@ -101,14 +87,9 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
     reasons
 }
 
-/// Returns the verdict on the rollout of one DaemonSet.
-pub(super) fn verdict_of<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Verdict {
-    verdict_in(&Situation::new(index, daemon_set))
-}
-
-/// Returns the verdict on a rollout in a situation.
-pub(super) fn verdict_in(situation: &Situation<'_>) -> Verdict {
-    verdict::verdict(situation, &situation.next_step())
+/// Returns the verdict on a rollout.
+pub(super) fn verdict_of(situation: &Situation<'_>) -> Verdict {
+    verdict::verdict(situation, &situation.next_step()).unwrap_or(Verdict::Blocked)
 }
 
 fn status<'a>(
@@ -120,8 +101,9 @@ fn status<'a>(
     let situation = Situation::new(index, daemon_set);
     let revisions = &situation.revisions;
     let step = situation.next_step();
-    let verdict = verdict::verdict(&situation, &step);
-    let outdated = outdated(&situation, revisions);
+    let judged = verdict::verdict(&situation, &step);
+    let verdict = judged.unwrap_or(Verdict::Blocked);
+    let outdated = outdated(&situation);
     let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
     let is_known = verdict != Verdict::Unknown;
     let replaces = verdict != Verdict::Deleting && is_known;
@@ -132,9 +114,10 @@ fn status<'a>(
         namespace: daemon_set.metadata.namespace.clone(),
         name: daemon_set.metadata.name.clone(),
         verdict,
+        blocked_by: judged.err(),
         strategy: situation.coverage.strategy.clone(),
         hold: held::hold(&situation),
-        revision: revision(&situation, revisions, &outdated),
+        revision: revision(&situation, &outdated),
         requested: requested.map(|number| {
             let is_current = situation.current.is_some_and(|revision| revision.revision == number);
             let namespace = &daemon_set.metadata.namespace;
@@ -159,7 +142,7 @@ fn status<'a>(
         way_out: way_out::way_out(&situation, revisions, verdict, &step, suspect.as_ref()),
         // Counters are not held against nodes and pods that were not read.
         status_differences: if is_known { situation.coverage.status.differences.clone() } else { Vec::new() },
-        counted_by_generation: if is_known { counted_by_generation(&situation, revisions) } else { Vec::new() },
+        counted_by_generation: if is_known { counted_by_generation(&situation) } else { Vec::new() },
         other_troubles: match verdict {
             Verdict::Deleting => Vec::new(),
             // What pods say is true, whatever could not be read; that their nodes do not exist is not known then.
@@ -177,15 +160,12 @@ fn status<'a>(
     }
 }
 
-fn revision(
-    situation: &Situation<'_>,
-    revisions: &Revisions<'_>,
-    outdated: &[OutdatedNodes],
-) -> Option<RolledOutRevision> {
+fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<RolledOutRevision> {
     let current = situation.current?;
     let most = outdated.iter().max_by_key(|old| old.nodes.len());
     let replaces = most.and_then(|old| old.revision);
-    let template = |number: i64| revisions.number(number).and_then(|revision| revision.template.as_ref().ok());
+    let template =
+        |number: i64| situation.revisions.number(number).and_then(|revision| revision.template.as_ref().ok());
     let changes = match (replaces.and_then(template), template(current.revision)) {
         (Some(before), Some(after)) => in_a_few_words(&difference(before, after)),
         _ => Vec::new(),
@@ -220,7 +200,8 @@ fn counts(situation: &Situation<'_>, is_known: bool) -> RolloutCounts {
 
 /// Returns the nodes whose pod the controller counts as updated by its template generation, although its hash is that of
 /// another template: it was created for a DaemonSet of the same name that was deleted without its pods.
-fn counted_by_generation(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Vec<String> {
+fn counted_by_generation(situation: &Situation<'_>) -> Vec<String> {
+    let revisions = &situation.revisions;
     let Some(current) = situation.current else { return Vec::new() };
     let is_other = |pod: &Pod| {
         let template = revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
@@ -231,11 +212,14 @@ fn counted_by_generation(situation: &Situation<'_>, revisions: &Revisions<'_>) -
 }
 
 /// Returns the nodes with old pods, by revision, the newest first.
-fn outdated(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Vec<OutdatedNodes> {
+fn outdated(situation: &Situation<'_>) -> Vec<OutdatedNodes> {
     let mut by_revision: BTreeMap<Option<i64>, Vec<String>> = BTreeMap::new();
     for node in &situation.nodes {
         if let Some(old) = node.old {
-            by_revision.entry(revisions.of_pod(old).map(Revision::number)).or_default().push(node.name.to_owned());
+            by_revision
+                .entry(situation.revisions.of_pod(old).map(Revision::number))
+                .or_default()
+                .push(node.name.to_owned());
         }
     }
     by_revision.into_iter().rev().map(|(revision, nodes)| OutdatedNodes { revision, nodes }).collect()

@@ -1,7 +1,5 @@
 //! The time left, from the times at which updated pods became available.
 
-use std::collections::HashMap;
-
 use super::next_step::NextStep;
 use super::situation::{RolloutNode, Situation};
 use crate::report::age::seconds_between;
@@ -24,10 +22,9 @@ pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta>
         let is_replaced = node.updated.is_none() && node.old.is_some() && node.may_be_the_revisions();
         node.reason.is_some() && !is_replaced && !situation.is_passing(node)
     };
-    let nodes: HashMap<&str, &RolloutNode<'_>> = situation.nodes.iter().map(|node| (node.name, node)).collect();
     let allowed = step.update().map_or(1, |update| update.allowed);
     let waits_behind_stuck_pods = step.update().is_some_and(|update| {
-        let used_by = update.used_by.iter().filter_map(|name| nodes.get(name));
+        let used_by = update.used_by.iter().filter_map(|name| situation.node(name));
         let stuck = used_by.filter(|node| is_stuck(node)).count();
         !update.candidates.is_empty() && i64::try_from(stuck).is_ok_and(|stuck| stuck >= update.allowed)
     });

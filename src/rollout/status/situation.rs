@@ -139,6 +139,14 @@ impl<'a> Situation<'a> {
         situation
     }
 
+    /// Returns the node of that name.
+    pub(in crate::rollout) fn node(&self, name: &str) -> Option<&RolloutNode<'a>> {
+        match self.index.number(name) {
+            Some(number) => self.nodes.get(number),
+            None => self.nodes[self.index.nodes.len()..].iter().find(|node| node.name == name),
+        }
+    }
+
     /// Returns the nodes that should run a pod.
     pub(in crate::rollout) fn eligible(&self) -> impl Iterator<Item = &RolloutNode<'a>> {
         self.nodes.iter().filter(|node| node.eligible)
@@ -230,7 +238,7 @@ impl<'a> Situation<'a> {
 
     /// Returns whether the pod that waits for room gets it as soon as others have terminated; the scheduler may still have
     /// to notice.
-    fn has_room(&self, node: &RolloutNode<'_>) -> bool {
+    pub(in crate::rollout) fn has_room(&self, node: &RolloutNode<'_>) -> bool {
         let pod = node.updated.or(node.old).filter(|pod| pod.spec.node_name.is_empty());
         pod.zip(node.object)
             .and_then(|(pod, object)| fits_without_terminating(self.index, object, pod))
@@ -238,7 +246,7 @@ impl<'a> Situation<'a> {
     }
 
     /// Returns whether a time is known, and was less than this number of seconds ago.
-    fn is_recent(&self, since: Option<Timestamp>, seconds: i64) -> bool {
+    pub(in crate::rollout) fn is_recent(&self, since: Option<Timestamp>, seconds: i64) -> bool {
         since.is_some_and(|since| seconds_between(since, self.now()) < seconds)
     }
 
@@ -253,7 +261,8 @@ impl<'a> Situation<'a> {
     }
 }
 
-fn has_no_taint(node: &Node) -> bool {
+/// Returns whether a node has no taint that keeps pods away.
+pub(in crate::rollout) fn has_no_taint(node: &Node) -> bool {
     node.spec.taints.iter().all(|taint| taint.effect == "PreferNoSchedule")
 }
 

@@ -5,36 +5,37 @@ use super::situation::{RolloutNode, Situation};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::report::age::seconds_between;
 use crate::report::reason::{Class, ReasonCode};
-use crate::report::rollout_status::Verdict;
+use crate::report::rollout_status::{BlockedBy, Verdict};
+use crate::scheduling::rolling_update::UpdateStep;
 
 /// After how many seconds pods that fail are no longer taken for a rollout that has replaced all of them: after a day.
 const FINISHED: i64 = 86_400;
 
-/// Judges a rollout.
+/// Judges a rollout; fails with what blocks it.
 ///
 /// It is Blocked only if it is not finished, and the controller has nothing to do that the API server would accept, and no pod is about to
 /// become available by itself; or if the controller does not notice that it has something to do. That it recreates pods
 /// that have failed, with a growing delay, does not count: they fail like crashing containers that are restarted.
-pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict {
+pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<Verdict, BlockedBy> {
     let daemon_set = situation.daemon_set;
     if daemon_set.metadata.is_terminating() {
-        return Verdict::Deleting;
+        return Ok(Verdict::Deleting);
     }
     if !daemon_set.is_observed() || situation.awaits_revision() {
-        return Verdict::NotObserved;
+        return Ok(Verdict::NotObserved);
     }
     if !situation.is_known {
-        return Verdict::Unknown;
+        return Ok(Verdict::Unknown);
     }
     if is_complete(situation) {
-        return Verdict::Complete;
+        return Ok(Verdict::Complete);
     }
     if situation.stalled_since(step).is_some() {
-        return Verdict::Blocked;
+        return Err(BlockedBy::MissedSurgePods);
     }
     let is_acting = situation.controller_silent_since().is_none() && step.acts(situation.creation_is_refused());
     if is_acting || is_waiting_for_pods(situation, step) {
-        return Verdict::Progressing;
+        return Ok(Verdict::Progressing);
     }
     let has_old_pods = situation.nodes.iter().any(|node| node.old.is_some());
     let is_suspended = match &daemon_set.spec.update_strategy {
@@ -45,9 +46,25 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Verdict
         }
     };
     match () {
-        () if has_old_pods && is_suspended => Verdict::Paused,
-        () if is_finished(situation) => Verdict::Degraded,
-        () => Verdict::Blocked,
+        () if has_old_pods && is_suspended => Ok(Verdict::Paused),
+        () if is_finished(situation) => Ok(Verdict::Degraded),
+        () => Err(blocked_by(situation, step)),
+    }
+}
+
+/// Returns why the controller does nothing, what would have to end first.
+fn blocked_by(situation: &Situation<'_>, step: &NextStep<'_>) -> BlockedBy {
+    let is_used_up = |update: &UpdateStep<'_>| {
+        let waits = !update.candidates.is_empty() || !update.not_eligible.is_empty();
+        waits && i64::try_from(update.used_by.len()).is_ok_and(|used| used >= update.allowed)
+    };
+    match () {
+        () if situation.controller_silent_since().is_some() => BlockedBy::ControllerDown,
+        () if situation.creation_is_refused() && situation.is_accepted() == Some(true) => BlockedBy::CreationBackoff,
+        () if situation.creation_is_refused() => BlockedBy::CreationRefused,
+        () if step.node_not_found().is_some() => BlockedBy::NodeNotFound,
+        () if step.update().is_some_and(is_used_up) => BlockedBy::Budget,
+        () => BlockedBy::UnavailablePods,
     }
 }
 

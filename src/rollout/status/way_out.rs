@@ -16,6 +16,7 @@ use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION
 use crate::model::pod::Pod;
 use crate::model::raised_pace::RaisedPace;
 use crate::plan::{SpecFields, StrategyType};
+use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::reason::ReasonCode;
@@ -263,10 +264,7 @@ fn raise_budget(situation: &Situation<'_>, revisions: &Revisions<'_>, step: &Nex
     let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
     let enough = i64::try_from(update.used_by.len()).ok()?.checked_add(1).filter(|enough| update.allowed < *enough)?;
     let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(enough)), ..SpecFields::default() };
-    let unavailable = match update.used_by.len() {
-        1 => "1 unavailable node".to_owned(),
-        number => format!("{number} unavailable nodes"),
-    };
+    let unavailable = count(update.used_by.len(), "unavailable node");
     set_fields(situation, revisions, fields, |_| true, format!("to continue despite {unavailable}"))
 }
 

@@ -1,6 +1,6 @@
 //! Single situations: labels of nodes, and a pod that the controller has yet to create.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Client, End, Faults, Model, NEW, OLD, timestamp};
 use crate::coverage::test_support::merge;
@@ -303,6 +303,46 @@ fn a_new_pod_that_cannot_start_stops_the_stage_after_a_moment() {
     let Step::Stop(failures) = step(&model) else { panic!("not stopped") };
     let found = (failures.len(), failures[0].gate, failures[0].node.as_ref(), failures[0].pod.as_ref());
     assert_eq!(found, (1, Gate::Starts, Some(&node), Some(&name)));
+}
+
+/// A kubelet that has never posted a status may never run the new pod.
+#[test]
+fn a_node_without_a_condition_is_not_ready_and_keeps_its_pod() {
+    let mut model = Model::new(5, 3, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut snapshot = model.snapshot();
+    let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    let Step::Replace { node, .. } = next_step(&model.snapshot(), &client.stage).step else { panic!("nothing") };
+    snapshot.daemon_sets = model.snapshot().daemon_sets;
+    snapshot.nodes.iter_mut().find(|it| it.metadata.name == node).unwrap().status.conditions.clear();
+    let Step::Replace { node: other, .. } = next_step(&snapshot, &client.stage).step else { panic!("nothing") };
+    assert_ne!(other, node);
+}
+
+/// What a screen calls passing does not decide about a stage.
+#[test]
+fn a_gate_gives_a_new_pod_the_time_that_starting_takes() {
+    let (mut model, client, at) = begun(3);
+    let (node, pod) = (model.nodes[at].name.clone(), model.pod(NEW, None));
+    let name = pod.name.clone();
+    model.nodes[at].pods = vec![pod];
+    let mut step = |status: Value, seconds: i64| {
+        model.now = model.nodes[at].pods[0].created + seconds;
+        let mut snapshot = model.snapshot();
+        let pod = snapshot.pods.iter_mut().find(|pod| pod.metadata.name == name).unwrap();
+        pod.status.container_statuses = vec![serde_json::from_value(status).unwrap()];
+        let mut stage = client.stage.clone();
+        stage.last_progress = snapshot.now;
+        next_step(&snapshot, &stage).step
+    };
+    let waiting = |reason: &str| json!({"name": "agent", "state": {"waiting": {"reason": reason}}});
+    let unready =
+        json!({"name": "agent", "ready": false, "state": {"running": {"startedAt": timestamp(0).to_string()}}});
+    for (status, seconds) in [(waiting("ContainerCreating"), 600), (unready, 60), (waiting("ErrImagePull"), 10)] {
+        assert_eq!(step(status.clone(), seconds - 1), Step::Wait(Waiting::Pods(vec![node.clone()])), "{status}");
+        let Step::Stop(failures) = step(status.clone(), seconds) else { panic!("{status} goes on") };
+        assert_eq!((failures.len(), failures[0].gate), (1, Gate::Starts), "{status}");
+    }
 }
 
 #[test]

@@ -8,7 +8,6 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::error::ClusterError;
-use super::manifest_decoding::{DecodingProblems, decoding_problems};
 use super::manifest_validation;
 use super::text::{self, Format, STANDARD_INPUT, Text};
 use super::yaml;
@@ -16,9 +15,6 @@ use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::snapshot::Snapshot;
 use crate::model::{server_side_apply, strategic_merge};
-
-/// The release whose rules [`Manifest::validate`] applies: 1.36.
-const MINOR: u32 = 36;
 
 /// How a manifest changes a DaemonSet that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,60 +170,27 @@ impl Manifest {
         object
     }
 
-    /// Returns the DaemonSet that is stored, given what the manifest is merged to, if the rules of Kubernetes 1.36 allow
-    /// it, and warnings.
-    ///
-    /// Fields that 1.36 does not have are an error, unless the server or a node is of a later release. Of an Advanced
-    /// DaemonSet, the API server may reject more than its template and its selector.
+    /// Returns the DaemonSet that is stored, given what the manifest is merged to, and warnings. A live API server validates
+    /// it in full.
     ///
     /// # Errors
     ///
-    /// Fails if the API server would reject the DaemonSet.
-    pub fn validate(
-        &self,
-        merged: Value,
-        snapshot: &Snapshot,
-        server_version: Option<&str>,
-    ) -> Result<(DaemonSet, Vec<String>), ClusterError> {
-        let kubelets = snapshot.nodes.iter().map(|node| node.status.node_info.kubelet_version.as_str());
-        let minor = |version: &str| -> Option<u32> {
-            let minor = version.strip_prefix("v1.")?.split('.').next()?;
-            minor.trim_end_matches('+').parse().ok()
-        };
-        let is_later = kubelets.chain(server_version).filter_map(minor).any(|minor| minor > MINOR);
-        let (daemon_set, warnings) = self.validate_for(merged, is_later)?;
+    /// Fails if the API server would reject the DaemonSet for what would make a preview wrong.
+    pub fn validate(&self, merged: Value, snapshot: &Snapshot) -> Result<(DaemonSet, Vec<String>), ClusterError> {
+        let daemon_set = self.daemon_set(merged)?;
+        let mut problems = manifest_validation::problems(&self.object, &daemon_set);
         let same_name =
             |live: &&DaemonSet| (&*live.metadata.namespace, self.name()) == (self.namespace(), &*live.metadata.name);
         let live = snapshot.daemon_sets.iter().find(same_name).filter(|live| live.flavor() == daemon_set.flavor());
         // `ValidateDaemonSetSpecUpdate`, pkg/apis/apps/validation/validation.go, release 1.36.3.
         if let Some(live) = live.filter(|live| live.spec.selector != daemon_set.spec.selector) {
             let (old, new) = (&live.spec.selector, &daemon_set.spec.selector);
-            let problem = format!("spec.selector: Invalid value: {new}: field is immutable; the live one is {old}");
-            return Err(self.invalid(&[problem]));
+            problems.push(format!("spec.selector: Invalid value: {new}: field is immutable; the live one is {old}"));
         }
-        Ok((daemon_set, warnings))
-    }
-
-    /// Validates the DaemonSet for a release that may have fields which Kubernetes 1.36 does not have.
-    fn validate_for(&self, merged: Value, is_later: bool) -> Result<(DaemonSet, Vec<String>), ClusterError> {
-        let DecodingProblems { mut errors, mut unknown_fields } =
-            match text_at(&self.object, "/apiVersion").starts_with(ADVANCED_GROUP) {
-                true => decoding_problems(&as_apps(&self.object)),
-                false => decoding_problems(&self.object),
-            };
-        if !is_later {
-            errors.append(&mut unknown_fields);
+        match problems.as_slice() {
+            [] => Ok((daemon_set, self.warnings.clone())),
+            problems => Err(self.invalid(problems)),
         }
-        if !errors.is_empty() {
-            return Err(self.invalid(&errors));
-        }
-        let daemon_set = self.daemon_set(merged)?;
-        let problems = manifest_validation::problems(&daemon_set);
-        if !problems.is_empty() {
-            return Err(self.invalid(&problems));
-        }
-        let unknown = unknown_fields.iter().map(|field| format!("{}: {field}; it is ignored", self.file));
-        Ok((daemon_set, self.warnings.iter().cloned().chain(unknown).collect()))
     }
 
     /// Sets the namespace if there is none: the requested one, or else the default one.
@@ -367,15 +330,6 @@ fn files(path: &str) -> Result<Vec<String>, ClusterError> {
     }
     files.sort();
     Ok(files)
-}
-
-/// Returns what Advanced DaemonSets have in common with those of Kubernetes.
-fn as_apps(advanced: &Value) -> Value {
-    let mut common = advanced.clone();
-    if let Some(spec) = common.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.retain(|field, _| matches!(field.as_str(), "selector" | "template"));
-    }
-    common
 }
 
 /// Reads the pod template of the one DaemonSet or Advanced DaemonSet in a manifest, from a file or, for `-`, from

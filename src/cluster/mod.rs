@@ -13,7 +13,6 @@ mod json_document;
 pub mod live;
 mod log_section;
 pub mod manifest;
-mod manifest_decoding;
 mod manifest_validation;
 mod newest_time;
 mod objects;

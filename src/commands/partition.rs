@@ -141,8 +141,7 @@ async fn stage(
     }
     let mut request = request.clone();
     if let Some(manifest) = manifest {
-        let version = session.server_version(io).await.ok().flatten();
-        let (daemon_set, warnings) = manifest.validate(manifest.object().clone(), &snapshot, version.as_deref())?;
+        let (daemon_set, warnings) = manifest.validate(manifest.object().clone(), &snapshot)?;
         for warning in warnings {
             writeln!(io.err, "warning: {}", sanitize(&warning))?;
         }

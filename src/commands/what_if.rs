@@ -108,9 +108,8 @@ pub(super) async fn run(
         let proposed = match dry_run(&read, manifest, live, how, &session, io).await? {
             Some(daemon_set) => daemon_set,
             None => {
-                let version = session.server_version(io).await.ok().flatten();
                 let merged = manifest.merged(live, how)?;
-                let (daemon_set, warnings) = manifest.validate(merged, &snapshot, version.as_deref())?;
+                let (daemon_set, warnings) = manifest.validate(merged, &snapshot)?;
                 for warning in warnings {
                     writeln!(io.err, "warning: {}", sanitize(&warning))?;
                 }
@@ -221,10 +220,7 @@ async fn dry_run(
             let is_new = manifests.other("Namespace", "", namespace).is_some();
             if !(is_new && error.is_absence_of("namespaces", namespace)) {
                 let error = sanitize(&error.to_string());
-                writeln!(
-                    io.err,
-                    "warning: no server-side dry run, validated with the rules of Kubernetes 1.36: {error}"
-                )?;
+                writeln!(io.err, "warning: no server-side dry run, the manifest is not validated in full: {error}")?;
             }
             Ok(None)
         }

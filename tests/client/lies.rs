@@ -191,24 +191,6 @@ fn a_pod_that_was_not_deleted_is_not_counted_as_replaced() {
     assert!(!ended.out.contains("no longer eligible"), "{}", ended.out);
 }
 
-#[test]
-fn pages_without_an_end_are_cut_off() {
-    let (cluster, pages) = (Cluster::new(), AtomicUsize::new(0));
-    let server = Server::start(move |asked| match asked.path().ends_with("/pods") {
-        true => {
-            let page = pages.fetch_add(1, Ordering::SeqCst);
-            let metadata = json!({"resourceVersion": "5", "continue": format!("page-{page}")});
-            let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": []});
-            Reply::of(200, JSON, list.to_string())
-        }
-        false => cluster.answer(asked),
-    });
-    let ended = run(&server, &["status", "agent"]);
-    assert!(ended.code != Some(0) && ended.err.contains("pages in a row are empty"), "{:?} {}", ended.code, ended.err);
-    let asked = server.asked().iter().filter(|asked| asked.path().ends_with("/pods")).count();
-    assert!(asked < 1_000, "{asked} pages");
-}
-
 /// A load balancer's page in the place of an answer.
 fn not_found() -> Reply {
     Reply::of(404, "text/plain; charset=utf-8", "404 page not found\n")

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubectl_ds::cluster::Query;
-use kubectl_ds::model::node::Node;
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use serde_json::{Value, json};
 
@@ -28,12 +27,6 @@ fn with_answer(query: &Query, path: &'static str, answer: Reply) -> Result<Snaps
         Ok((snapshot, _)) => Ok(snapshot),
         Err(error) => Err(error.to_string()),
     }
-}
-
-fn labeled(name: &str, label: &str) -> Node {
-    let mut node = node(name);
-    node.metadata.labels.insert("label".to_owned(), label.to_owned());
-    node
 }
 
 #[test]
@@ -60,21 +53,6 @@ fn objects_of_another_kind_are_refused() {
         with_answer(&agent(), path, Reply::of(200, JSON, object.to_string())).unwrap_err(),
         r#"cannot read the server's answer to get daemonsets: its kind is "Deployment", not "DaemonSet""#
     );
-}
-
-#[test]
-fn an_object_that_is_listed_twice_counts_once_as_the_last_one_is() {
-    let server = Server::start(|asked| match asked.target.as_str() {
-        "/api/v1/nodes?" => protobuf_list("NodeList", &[labeled("n1", "1"), labeled("n2", "2"), node("n3")], "next"),
-        "/api/v1/nodes?&continue=next" => protobuf_list("NodeList", &[labeled("n2", "3"), labeled("n2", "4")], ""),
-        _ => cluster(asked),
-    });
-    let (snapshot, _) = read(&options(&server), &all()).unwrap();
-    let label = |node: &Node| (node.metadata.name.clone(), node.metadata.labels.get("label").cloned());
-    let mut nodes: Vec<_> = snapshot.nodes.iter().map(label).collect();
-    nodes.sort();
-    let expected = [("n1", Some("1")), ("n2", Some("4")), ("n3", None)];
-    assert_eq!(nodes, expected.map(|(name, label)| (name.to_owned(), label.map(str::to_owned))));
 }
 
 #[test]

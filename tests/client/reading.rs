@@ -9,7 +9,7 @@ use kubectl_ds::connection::ConnectOptions;
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::{Value, json};
 
-use super::server::{Asked, Reply, Server};
+use super::server::{Reply, Server};
 use super::{
     JSON, agent, all, api_groups, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list,
     read, refusal, shown,
@@ -112,32 +112,6 @@ fn json_in_answer_to_a_question_for_protobuf_gives_the_same_objects() {
     let (snapshot, _) = read(&options(&server), &all()).unwrap();
     let (expected, _) = read(&options(&Server::start(cluster)), &all()).unwrap();
     assert_eq!(snapshot, expected);
-}
-
-#[test]
-fn pages_are_read_to_the_last_one() {
-    let server = Server::start(|asked| match asked.target.as_str() {
-        "/api/v1/nodes?" => protobuf_list("NodeList", &[node("n1")], "page/2"),
-        "/api/v1/nodes?&continue=page%2F2" => protobuf_list("NodeList", &[node("n2")], "page/3"),
-        "/api/v1/nodes?&continue=page%2F3" => protobuf_list("NodeList", &[node("n3")], ""),
-        _ => cluster(asked),
-    });
-    let (snapshot, _) = read(&options(&server), &agent()).unwrap();
-    assert_eq!(names(&snapshot).0, ["n1", "n2", "n3"]);
-}
-
-#[test]
-fn pages_whose_version_is_gone_are_read_again_from_the_first() {
-    let rounds = AtomicUsize::new(0);
-    let server = Server::start(move |asked| match asked.target.as_str() {
-        "/api/v1/nodes?" if rounds.fetch_add(1, Ordering::SeqCst) == 0 => {
-            protobuf_list("NodeList", &[node("old")], "gone")
-        }
-        "/api/v1/nodes?&continue=gone" => refusal(410, "Expired", "the provided continue parameter is too old"),
-        _ => cluster(asked),
-    });
-    let (snapshot, _) = read(&options(&server), &agent()).unwrap();
-    assert_eq!(names(&snapshot).0, ["n1", "n2"]);
 }
 
 #[test]
@@ -441,36 +415,16 @@ fn a_built_in_kind_that_is_not_found_is_not_an_empty_list() {
 }
 
 #[test]
-fn a_later_page_that_is_not_found_does_not_end_the_list() {
-    let server = Server::start(|asked| match asked.target.as_str() {
-        "/api/v1/namespaces/team/pods?&labelSelector=app%3Dagent" => {
-            protobuf_list("PodList", &[pod("agent-a", "agent", "n1")], "next")
-        }
-        target if target.contains("continue") => refusal(404, "NotFound", "no such page"),
+fn a_list_that_is_only_a_first_page_is_refused() {
+    let server = Server::start(|asked| match asked.path() {
+        "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1")], "next"),
         _ => cluster(asked),
     });
     assert_eq!(
         read(&options(&server), &agent()).unwrap_err().to_string(),
-        "Error from server (NotFound): no such page"
+        "cannot read the server's answer to list nodes: it is only the first page of the list, and no limit was requested"
     );
-}
-
-#[test]
-fn a_list_without_an_end_is_refused() {
-    let error = |next: fn(usize) -> String| {
-        let pages = AtomicUsize::new(0);
-        let server = Server::start(move |asked| match asked.path() {
-            "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1")], &next(pages.fetch_add(1, Ordering::SeqCst))),
-            _ => cluster(asked),
-        });
-        let error = read(&options(&server), &agent()).unwrap_err().to_string();
-        (error, server.asked().iter().filter(|asked| asked.path() == "/api/v1/nodes").count())
-    };
-    let start = "cannot read the server's answer to list nodes: ";
-    assert_eq!(error(|page| format!("page-{page}")), (format!("{start}it has more than 1000 pages"), 1_001));
-    let repeated = format!("{start}a page has the continue token of an earlier page");
-    assert_eq!(error(|_| "next".to_owned()), (repeated.clone(), 2));
-    assert_eq!(error(|page| ["a", "b"][page % 2].to_owned()), (repeated, 3));
+    assert_eq!(server.asked().iter().filter(|asked| asked.path() == "/api/v1/nodes").count(), 1);
 }
 
 #[test]
@@ -509,14 +463,14 @@ fn lists_in_json_are_complete_or_refused() {
 }
 
 #[test]
-fn advanced_daemon_sets_are_read_to_the_last_page_in_the_version_served() {
+fn advanced_daemon_sets_are_read_in_the_version_served() {
     let advanced = |name: &str| {
         let mut object = daemon_set(name);
         object.as_object_mut().unwrap().retain(|key, _| key != "kind" && key != "apiVersion");
         object
     };
-    let list = move |name: &str, next: &str| {
-        let list = json!({"kind": "DaemonSetList", "metadata": {"continue": next}, "items": [advanced(name)]});
+    let list = move |names: [&str; 2]| {
+        let list = json!({"kind": "DaemonSetList", "metadata": {}, "items": names.map(advanced)});
         Reply::of(200, JSON, list.to_string())
     };
     let resources = |names: &[&str]| {
@@ -528,8 +482,7 @@ fn advanced_daemon_sets_are_read_to_the_last_page_in_the_version_served() {
         // Older releases of OpenKruise serve only other kinds in the newer version.
         "/apis/apps.kruise.io/v1beta1" => resources(&["statefulsets", "statefulsets/status"]),
         "/apis/apps.kruise.io/v1alpha1" => resources(&["clonesets", "daemonsets", "daemonsets/status"]),
-        "/apis/apps.kruise.io/v1alpha1/daemonsets?" => list("one", "next"),
-        "/apis/apps.kruise.io/v1alpha1/daemonsets?&continue=next" => list("two", ""),
+        "/apis/apps.kruise.io/v1alpha1/daemonsets?" => list(["one", "two"]),
         _ => cluster(asked),
     });
     let query = Query { flavors: Flavors::Advanced, wanted: Wanted::History(PodsOf::None), ..all() };

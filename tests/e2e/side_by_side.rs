@@ -719,6 +719,12 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "does not",
         "measured slower on links faster than 0.7 Gbit/s, and protobuf halves the size",
     ),
+    (
+        "a list that the server divides into pages without being asked",
+        "reads every page",
+        "fails",
+        "API servers divide only lists with a limit, and kubectl-ds sets none",
+    ),
     ("HTTP/2", "is used", "is not used", "a handful of parallel requests need no multiplexing"),
     (
         "`-v`",

@@ -1,6 +1,4 @@
-//! Lists objects of a kind: item by item as bytes arrive in protobuf, page by page in JSON.
-
-use std::collections::HashSet;
+//! Lists objects of a kind: item by item as bytes arrive in protobuf, and as a whole in JSON.
 
 use kube::api::{ListParams, WatchParams};
 use kube::core::Request;
@@ -26,13 +24,7 @@ use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
 
-/// The most pages a list may have. No API server pages a list without a limit; a proxy might.
-const MAX_PAGES: usize = 1_000;
-
-/// The most pages in a row that may be empty. An API server leaves out what a selector does not match.
-const MAX_EMPTY_PAGES: usize = 200;
-
-/// The most bytes a page in JSON may have: lists that can be larger come in protobuf.
+/// The most bytes a list in JSON may have: lists that can be larger come in protobuf.
 pub(super) const MAX_JSON: usize = 1 << 28;
 
 /// An object that a list can hold.
@@ -146,17 +138,11 @@ impl List {
         format!("{}/{}", self.collection(), escape(name))
     }
 
-    /// Returns the path and query of a page.
-    fn page(&self, page: Option<&str>) -> Result<String, ClusterError> {
-        self.limited_page(page, None)
-    }
-
-    /// Returns the path and query of a page with so many objects.
-    fn limited_page(&self, page: Option<&str>, limit: Option<u32>) -> Result<String, ClusterError> {
+    /// Returns the path and query of the list, or of as many of its objects.
+    fn path(&self, limit: Option<u32>) -> Result<String, ClusterError> {
         let parameters = ListParams {
             label_selector: some(&self.label_selector),
             field_selector: some(&self.field_selector),
-            continue_token: page.map(str::to_owned),
             limit,
             ..ListParams::default()
         };
@@ -268,12 +254,11 @@ pub(super) fn escape(segment: &str) -> String {
     utf8_percent_encode(segment, RESERVED).to_string()
 }
 
-/// A list whose first page has begun to arrive.
+/// A list that has begun to arrive.
 #[derive(Debug)]
 pub(super) struct Opened<'a> {
-    transport: &'a Transport,
     list: List,
-    first: Response<'a>,
+    answer: Response<'a>,
 }
 
 /// A whole list.
@@ -293,8 +278,8 @@ pub(super) struct Listed<T> {
 ///
 /// Fails if the server cannot be reached, or refuses.
 pub(super) async fn open<T: Item>(transport: &Transport, list: List) -> Result<Opened<'_>, ClusterError> {
-    let first = transport.get(&list.request(), &list.page(None)?, T::ACCEPT).await?;
-    Ok(Opened { transport, list, first })
+    let answer = transport.get(&list.request(), &list.path(None)?, T::ACCEPT).await?;
+    Ok(Opened { list, answer })
 }
 
 /// Returns the version that a list would have now.
@@ -307,9 +292,8 @@ pub(super) async fn version<T: Item>(
     tally: &Tally,
     list: &List,
 ) -> Result<String, ClusterError> {
-    let mut answer = transport.get(&list.request(), &list.limited_page(None, Some(1))?, T::ACCEPT).await?;
-    let page = read_page(&mut answer, tally, &|_: T| None, &mut Items::of(list)).await?;
-    Ok(page.resource_version)
+    let mut answer = transport.get(&list.request(), &list.path(Some(1))?, T::ACCEPT).await?;
+    Ok(read_items(&mut answer, tally, &|_: T| None, &mut Items::of(list)).await?.resource_version)
 }
 
 impl Opened<'_> {
@@ -317,41 +301,20 @@ impl Opened<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the connection is lost, if the answer is not such a list, and if the list does not end.
+    /// Fails if the connection is lost, and if the answer is not such a list or not all of it: no API server pages a list
+    /// without a limit.
     pub(super) async fn collect<T: Item>(
-        self,
+        mut self,
         tally: &Tally,
         keep: impl Fn(T) -> Option<T>,
     ) -> Result<Listed<T>, ClusterError> {
-        let Opened { transport, list, first } = self;
-        let (request, mut answer, mut items, mut restarted) = (list.request(), first, Items::of(&list), false);
-        let mut tokens = HashSet::new();
-        let mut empty_pages = 0;
-        for _ in 0..MAX_PAGES {
-            let before = items.count;
-            let ListMeta { resource_version, continue_ } = read_page(&mut answer, tally, &keep, &mut items).await?;
-            if continue_.is_empty() {
-                return Ok(Listed { items: items.unique(), resource_version });
-            }
-            empty_pages = if items.count == before { empty_pages + 1 } else { 0 };
-            if empty_pages > MAX_EMPTY_PAGES {
-                return Err(answer.broken(format!("more than {MAX_EMPTY_PAGES} pages in a row are empty")));
-            }
-            if !tokens.insert(continue_.clone()) {
-                return Err(answer.broken("a page has the continue token of an earlier page"));
-            }
-            answer = match transport.get(&request, &list.page(Some(&continue_))?, T::ACCEPT).await {
-                Ok(next) => next,
-                // The version that all pages share is gone: start over, once.
-                Err(ClusterError::Api { code: 410, .. }) if !restarted => {
-                    (restarted, items) = (true, Items::of(&list));
-                    tokens.clear();
-                    transport.get(&request, &list.page(None)?, T::ACCEPT).await?
-                }
-                Err(error) => return Err(error),
-            };
+        let mut items = Items::of(&self.list);
+        let ListMeta { resource_version, continue_ } = read_items(&mut self.answer, tally, &keep, &mut items).await?;
+        if !continue_.is_empty() {
+            return Err(self.answer.broken("it is only the first page of the list, and no limit was requested"));
         }
-        Err(answer.broken(format!("it has more than {MAX_PAGES} pages")))
+        items.kept.shrink_to_fit();
+        Ok(Listed { items: items.kept, resource_version })
     }
 }
 
@@ -377,26 +340,6 @@ impl<'a, T: Item> Items<'a, T> {
         self.kept.extend(keep(self.list.check_namespace(item)?));
         Ok(())
     }
-
-    /// Returns each object once, as it arrived last.
-    fn unique(self) -> Vec<T> {
-        // The order of the keys in etcd, in which API servers list objects.
-        fn path(metadata: &ObjectMeta) -> impl Iterator<Item = u8> {
-            metadata.namespace.bytes().chain([b'/']).chain(metadata.name.bytes())
-        }
-        let mut items = self.kept;
-        if !items.is_sorted_by(|one, other| path(one.metadata()).lt(path(other.metadata()))) {
-            let mut known = HashSet::new();
-            items.reverse();
-            items.retain(|item| {
-                let ObjectMeta { namespace, name, .. } = item.metadata();
-                known.insert((namespace.clone(), name.clone()))
-            });
-            items.reverse();
-        }
-        items.shrink_to_fit();
-        items
-    }
 }
 
 /// `metav1.ListMeta`, in both wire forms.
@@ -406,14 +349,14 @@ pub(super) struct ListMeta {
     #[prost(string, tag = 2)]
     #[serde(deserialize_with = "crate::model::wire::null_is_default")]
     pub resource_version: String,
-    /// Where the next page begins; empty on the last one.
+    /// Where the next page begins; empty if the list is complete.
     #[prost(string, tag = 3)]
     #[serde(rename = "continue", deserialize_with = "crate::model::wire::null_is_default")]
     pub continue_: String,
 }
 
-/// Reads one page, and returns what it says about the list.
-async fn read_page<T: Item>(
+/// Reads the items of a list, and returns what it says about itself.
+async fn read_items<T: Item>(
     answer: &mut Response<'_>,
     tally: &Tally,
     keep: &impl Fn(T) -> Option<T>,
@@ -436,7 +379,7 @@ async fn read_page<T: Item>(
         }
         "application/json" => {
             let text = answer.text(MAX_JSON).await?;
-            let JsonPage { api_version, kind, metadata, items: texts } =
+            let JsonList { api_version, kind, metadata, items: texts } =
                 serde_json::from_str(&text).map_err(|error| answer.broken(json_problem(&error)))?;
             list.check_list_type(&TypeMeta { api_version, kind }).map_err(|problem| answer.broken(problem))?;
             let texts = texts.unwrap_or_default();
@@ -454,10 +397,10 @@ async fn read_page<T: Item>(
     }
 }
 
-/// A page in JSON, whose items are decoded one by one.
+/// A list in JSON, whose items are decoded one by one.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct JsonPage<'a> {
+struct JsonList<'a> {
     #[serde(default)]
     api_version: String,
     #[serde(default)]
@@ -502,10 +445,10 @@ mod tests {
             ..List::of(Kind::ControllerRevisions)
         };
         let collection = "/apis/apps/v1/namespaces/kube-system/controllerrevisions";
-        assert_eq!(list.page(None).unwrap(), format!("{collection}?&labelSelector=a%3Db%2Cc+in+%28d%2Ce%29"));
+        assert_eq!(list.path(None).unwrap(), format!("{collection}?&labelSelector=a%3Db%2Cc+in+%28d%2Ce%29"));
         assert_eq!(
-            list.page(Some("to+ken")).unwrap(),
-            format!("{collection}?&labelSelector=a%3Db%2Cc+in+%28d%2Ce%29&continue=to%2Bken")
+            list.path(Some(1)).unwrap(),
+            format!("{collection}?&labelSelector=a%3Db%2Cc+in+%28d%2Ce%29&limit=1")
         );
         assert_eq!(list.object("a/b?c"), format!("{collection}/a%2Fb%3Fc"));
         assert_eq!(List::of(Kind::Nodes).collection(), "/api/v1/nodes");

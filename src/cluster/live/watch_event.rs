@@ -1,8 +1,9 @@
 //! Decodes the events of a watch as they arrive, in protobuf or JSON.
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio_util::codec::{Decoder, LengthDelimitedCodec, LinesCodec, LinesCodecError};
 
 use super::list::{Item, List};
 use super::protobuf::{MAGIC, Unknown};
@@ -26,60 +27,50 @@ pub(super) enum Event<T> {
 pub(super) struct Events<'a> {
     response: Response<'a>,
     buffer: BytesMut,
-    /// How many bytes of the buffer are known to have no line end.
-    searched: usize,
-    protobuf: bool,
+    framing: Framing,
+}
+
+/// How events are divided.
+enum Framing {
+    /// `LengthDelimitedFramer`, k8s.io/apimachinery/pkg/util/framer/framer.go, release 1.36: the length of a frame in four
+    /// bytes, big-endian, and the frame.
+    Protobuf(LengthDelimitedCodec),
+    Json(LinesCodec),
 }
 
 impl<'a> Events<'a> {
     pub(super) fn new(response: Response<'a>) -> Result<Self, ClusterError> {
-        let protobuf = match response.content_type.as_str() {
-            "application/vnd.kubernetes.protobuf" => true,
-            "application/json" => false,
+        let framing = match response.content_type.as_str() {
+            "application/vnd.kubernetes.protobuf" => {
+                Framing::Protobuf(LengthDelimitedCodec::builder().max_frame_length(MAX_ITEM).new_codec())
+            }
+            "application/json" => Framing::Json(LinesCodec::new_with_max_length(MAX_ITEM)),
             other => return Err(response.broken(format!("it is of type {other:?}, neither protobuf nor JSON"))),
         };
-        Ok(Events { response, buffer: BytesMut::new(), searched: 0, protobuf })
+        Ok(Events { response, buffer: BytesMut::new(), framing })
     }
 
     /// Returns the next event; `None` at the end of the watch.
     pub(super) async fn next<T: Item>(&mut self, list: &List) -> Result<Option<Event<T>>, ClusterError> {
         loop {
-            let frame = if self.protobuf { self.protobuf_frame() } else { self.json_frame() };
-            if let Some(frame) = frame.map_err(|problem| self.response.broken(problem))? {
-                let event = if self.protobuf { decode_protobuf(list, &frame) } else { decode_json(list, &frame) };
+            let event = match &mut self.framing {
+                Framing::Protobuf(codec) => match codec.decode(&mut self.buffer) {
+                    Ok(frame) => frame.map(|frame| decode_protobuf(list, &frame)),
+                    Err(_) => Some(Err(TOO_LONG.to_owned())),
+                },
+                Framing::Json(codec) => match codec.decode(&mut self.buffer) {
+                    Ok(line) => line.map(|line| decode_json(list, &line)),
+                    Err(LinesCodecError::MaxLineLengthExceeded) => Some(Err(TOO_LONG.to_owned())),
+                    Err(error) => Some(Err(error.to_string())),
+                },
+            };
+            if let Some(event) = event {
                 return event.map(Some).map_err(|problem| self.response.broken(problem));
             }
             match self.response.next().await? {
                 Some(bytes) => self.buffer.extend_from_slice(&bytes),
                 None => return Ok(None),
             }
-        }
-    }
-
-    /// Takes a frame of `LengthDelimitedFramer`, k8s.io/apimachinery/pkg/util/framer/framer.go, release 1.36: its
-    /// length in four bytes, big-endian, and the frame.
-    fn protobuf_frame(&mut self) -> Result<Option<BytesMut>, String> {
-        let Some(header) = self.buffer.first_chunk() else { return Ok(None) };
-        let length = u32::from_be_bytes(*header) as usize;
-        if length > MAX_ITEM {
-            return Err(TOO_LONG.to_owned());
-        }
-        if self.buffer.len() < 4 + length {
-            return Ok(None);
-        }
-        self.buffer.advance(4);
-        Ok(Some(self.buffer.split_to(length)))
-    }
-
-    fn json_frame(&mut self) -> Result<Option<BytesMut>, String> {
-        let searched = std::mem::replace(&mut self.searched, self.buffer.len());
-        match memchr::memchr(b'\n', &self.buffer[searched..]) {
-            Some(end) => {
-                self.searched = 0;
-                Ok(Some(self.buffer.split_to(searched + end + 1)))
-            }
-            None if self.buffer.len() > MAX_ITEM => Err(TOO_LONG.to_owned()),
-            None => Ok(None),
         }
     }
 }
@@ -112,7 +103,7 @@ fn decode_protobuf<T: Item>(list: &List, frame: &[u8]) -> Result<Event<T>, Strin
     event(list, &type_, object, whole)
 }
 
-fn decode_json<T: Item>(list: &List, line: &[u8]) -> Result<Event<T>, String> {
+fn decode_json<T: Item>(list: &List, line: &str) -> Result<Event<T>, String> {
     #[derive(Deserialize)]
     struct WatchEvent<'a> {
         #[serde(rename = "type")]
@@ -120,7 +111,7 @@ fn decode_json<T: Item>(list: &List, line: &[u8]) -> Result<Event<T>, String> {
         #[serde(borrow)]
         object: &'a RawValue,
     }
-    let WatchEvent { type_, object } = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let WatchEvent { type_, object } = serde_json::from_str(line).map_err(|error| error.to_string())?;
     event(list, &type_, || list.decode_json(object.get()), object.get().as_bytes())
 }
 

@@ -1,8 +1,8 @@
-//! Runs a command beside the one runtime and the one signal handler of the process.
+//! Runs a command beside the one signal handler of the process.
 //!
-//! The command has a thread of its own, since writing to a pipe, rendering and reading a file block it. The main
-//! thread drives the runtime's I/O and timers and waits for signals, so that a signal ends the process whatever the
-//! command is doing.
+//! The command has a thread of its own, since writing to a pipe, rendering and reading a file block it. That thread drives
+//! the command's connections and timers, too: on another one, each part of an answer would cost switches between threads.
+//! The main thread only waits for signals, so that a signal ends the process whatever the command is doing.
 
 use std::io::{self, Write};
 use std::panic::resume_unwind;
@@ -44,10 +44,13 @@ pub fn run(command: impl AsyncFnOnce(Interrupt) -> Exit + Send + 'static) -> io:
         Signals::new()?
     };
     let (sender, mut ended) = oneshot::channel();
-    let (handle, given) = (runtime.handle().clone(), interrupt.clone());
+    let (own, given) = (Builder::new_current_thread().enable_all().build()?, interrupt.clone());
     let thread = thread::Builder::new().name("command".to_owned()).stack_size(STACK_SIZE).spawn(move || {
+        let exit = own.block_on(command(given));
+        // Name lookups block a thread of the runtime: they are not waited for.
+        own.shutdown_background();
         // If nobody receives it, the process is ending.
-        let _ = sender.send(handle.block_on(command(given)));
+        let _ = sender.send(exit);
     })?;
     let exit = runtime.block_on(async {
         tokio::select! {
@@ -55,8 +58,6 @@ pub fn run(command: impl AsyncFnOnce(Interrupt) -> Exit + Send + 'static) -> io:
             () = signals.next(&interrupt) => end(&mut ended, &interrupt).await,
         }
     });
-    // Name lookups block a thread of the runtime: they are not waited for.
-    runtime.shutdown_background();
     match exit {
         Some(Ok(exit)) => Ok(exit),
         Some(Err(_)) => match thread.join() {

@@ -107,7 +107,7 @@ enum State<'a> {
     Ended(String),
     Watching {
         version: String,
-        events: Events<'a>,
+        events: Box<Events<'a>>,
         opened: Instant,
     },
     /// Waiting, to continue from the version if one is known.
@@ -203,7 +203,7 @@ impl<'a, K> Follower<'a, K> {
         };
         match opened.await {
             Ok(events) => {
-                self.state = State::Watching { version, events, opened: Instant::now() };
+                self.state = State::Watching { version, events: Box::new(events), opened: Instant::now() };
                 std::mem::take(&mut self.has_failed).then_some(Change::Resumed)
             }
             Err(error) => self.fail(version, error),
@@ -213,7 +213,7 @@ impl<'a, K> Follower<'a, K> {
     fn event<T: Item>(
         &mut self,
         version: String,
-        events: Events<'a>,
+        events: Box<Events<'a>>,
         opened: Instant,
         event: Result<Option<Event<T>>, ClusterError>,
     ) -> Option<Change<T>>

@@ -40,7 +40,7 @@ pub(super) fn preview(passes: bool, incomplete: &[Incomplete]) -> Result<Exit, C
 }
 
 fn partial<'a>(gaps: impl IntoIterator<Item = &'a Incomplete>) -> CommandError {
-    let error = CommandError::new("the answer is partial: --exit-code cannot pass");
+    let error = CommandError::new("cannot evaluate --exit-code: some objects were unreadable");
     let hints = gaps.into_iter().map(|gap| sanitize(&gap.message));
     hints.fold(CommandError { exit: Exit::Partial, ..error }, CommandError::hint)
 }

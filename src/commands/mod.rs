@@ -60,7 +60,7 @@ use crate::render;
 use crate::render::view::View;
 use session::GlobalArgs;
 
-/// Say why a node has no DaemonSet pod, what changed, and how to get back.
+/// Find out why a node has no DaemonSet pod, what changed, and how to roll back.
 ///
 /// Without a subcommand: the fleet, as `kubectl ds list` shows it. With the name of a DaemonSet instead: why its nodes
 /// have no pod, as `kubectl ds coverage` shows it.
@@ -235,9 +235,7 @@ fn interrupted() -> CommandError {
 async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let Cli { target, list, version: (), command } = cli;
     if command.is_some() && list != list::ListArgs::default() {
-        return Err(
-            CommandError::usage("flags of `list` go after `list`, and those of another subcommand after it").into()
-        );
+        return Err(CommandError::usage("put flags after the subcommand").into());
     }
     let warnings_as_errors = target.warnings_as_errors;
     let exit = match command {

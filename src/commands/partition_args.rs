@@ -22,7 +22,7 @@ use crate::rollout::partition::template::NewTemplate;
 /// restart, and while no updated node turns NotReady. `partition NAME 0` updates the remaining nodes and restores the
 /// strategy. A run that ends early prints the command that continues it.
 ///
-/// Nodes with the label kubectl-ds/skip are left out. With -f, the template of a manifest is rolled out, and nothing else of it.
+/// Nodes with the label kubectl-ds/skip are left out. With -f, only the pod template of the manifest is applied.
 ///
 /// While a DaemonSet is partitioned, every new pod gets the current template: on a new node, and after a pod was deleted,
 /// evicted or has failed. For an Advanced DaemonSet of OpenKruise, `partition` is set, and its controller does the rest.
@@ -30,7 +30,7 @@ use crate::rollout::partition::template::NewTemplate;
 /// Exit codes: 3 if a gate has stopped it; 6 if the controller was not seen to act; 7 if a change was sent and it is not known
 /// whether it was applied.
 #[derive(Debug, Args)]
-#[command(before_help = "# Show which nodes would be updated if half of the pods stay as they are
+#[command(before_help = "# Show which nodes would be updated if 50% of the pods stay on the old revision
 kubectl ds partition fluent-bit 50% -n logging --dry-run
 
 # Show which node would get a new image
@@ -46,7 +46,7 @@ kubectl ds partition fluent-bit 0 -n logging --dry-run")]
 pub struct PartitionArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
-    /// The number or percentage of pods that stay on older revisions; percentages are rounded down
+    /// The number or percentage of pods that stay OLD: 90% updates 10% of the nodes; percentages are rounded down
     #[arg(value_name = "N|N%")]
     #[arg(conflicts_with_all = ["update", "stages"])]
     partition: Option<IntOrPercent>,

@@ -25,7 +25,7 @@ enum DumpOutput {
     Yaml,
 }
 
-/// Write what the other commands read into a dump, to look at later with --from
+/// Save cluster state to a file for --from
 ///
 /// The dump is an ordinary Kubernetes List of DaemonSets, revisions, nodes, pods and events; of nodes,
 /// pods and events it has the fields that the commands use. DaemonSets are included in full, with the values

@@ -17,7 +17,7 @@ use crate::report::Report;
 /// The Kubernetes release whose rules are ported.
 const KUBERNETES: &str = "1.36.3";
 
-/// Print the version of kubectl-ds, of the rules it goes by, and of the server
+/// Print client, rules and server versions
 #[derive(Debug, Clone, Args)]
 #[command(before_help = "# Print the versions of kubectl-ds and of the server
 kubectl ds version

@@ -4,7 +4,10 @@
 
 mod support;
 
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+use std::io::{self, Write};
+use std::time::Instant;
+
 use kubectl_ds::cluster::file::Dump;
 use kubectl_ds::cluster::{Query, Wanted};
 use kubectl_ds::coverage::options::{Detail, Options};
@@ -28,21 +31,41 @@ fn dump(nodes: usize) -> Vec<u8> {
     dump
 }
 
+/// Writes the median of ten runs, after one that is not counted, and how many MiB a second that is.
+fn measure<T>(name: &str, bytes: usize, mut run: impl FnMut() -> T) -> io::Result<()> {
+    let mut times: Vec<f64> = (0..11)
+        .map(|_| {
+            let started = Instant::now();
+            drop(black_box(run()));
+            started.elapsed().as_secs_f64()
+        })
+        .skip(1)
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let rate = if bytes == 0 {
+        String::new()
+    } else {
+        format!("   {:.0} MiB/s", bytes as f64 / times[5] / f64::from(1 << 20))
+    };
+    writeln!(io::stdout(), "{name:<28} {:>9.2} ms{rate}", times[5] * 1e3)
+}
+
+fn main() -> io::Result<()> {
+    reports()?;
+    dumps()?;
+    protobuf()
+}
+
 /// A whole report: reasons, groups and counts of three DaemonSets, beside three other pods to a node.
-fn reports(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("coverage");
-    group.sample_size(10);
+fn reports() -> io::Result<()> {
     for nodes in [1_500, 15_000] {
         let snapshot = snapshot(nodes);
-        group.throughput(Throughput::Elements((nodes * support::DAEMON_SETS.len()) as u64));
         for (name, detail) in [("groups", Detail::Groups), ("nodes", Detail::Nodes)] {
             let options = Options { detail, ..Options::default() };
-            group.bench_with_input(BenchmarkId::new(name, nodes), &snapshot, |bencher, snapshot| {
-                bencher.iter(|| coverage(snapshot, &options));
-            });
+            measure(&format!("coverage/{name}/{nodes}"), 0, || coverage(&snapshot, &options))?;
         }
     }
-    group.finish();
+    Ok(())
 }
 
 fn read(mut dump: &[u8], wanted: Wanted) -> Snapshot {
@@ -51,31 +74,20 @@ fn read(mut dump: &[u8], wanted: Wanted) -> Snapshot {
 }
 
 /// Dumps of two sizes: where time is linear, both have the same throughput.
-fn dumps(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("dump");
-    group.sample_size(10);
+fn dumps() -> io::Result<()> {
     for nodes in [1_500, 15_000] {
         let dump = dump(nodes);
-        group.throughput(Throughput::Bytes(dump.len() as u64));
-        group.bench_with_input(BenchmarkId::new("read JSON", nodes), &dump, |bencher, dump| {
-            bencher.iter_batched(|| (), |()| read(dump, Wanted::default()), BatchSize::PerIteration);
-        });
+        measure(&format!("dump/read JSON/{nodes}"), dump.len(), || read(&dump, Wanted::default()))?;
     }
-    group.finish();
+    Ok(())
 }
 
 /// The bodies of nodes as protobuf, padded with a field that is not kept to the size of real ones.
-fn protobuf(criterion: &mut Criterion) {
+fn protobuf() -> io::Result<()> {
     let pad: Vec<u8> = [0xfa, 0x01, 0x80, 0x40].into_iter().chain(std::iter::repeat_n(b'x', 0x2000)).collect();
     let bodies: Vec<Vec<u8>> = nodes(5_000).iter().map(|node| [node.encode_to_vec(), pad.clone()].concat()).collect();
-    let mut group = criterion.benchmark_group("protobuf");
-    group.throughput(Throughput::Bytes(bodies.iter().map(|body| body.len() as u64).sum()));
-    group.bench_function("5000 nodes", |bencher| {
-        bencher
-            .iter(|| bodies.iter().map(|body| Node::decode(body.as_slice()).unwrap().spec.taints.len()).sum::<usize>());
-    });
-    group.finish();
+    let bytes = bodies.iter().map(Vec::len).sum();
+    measure("protobuf/5000 nodes", bytes, || {
+        bodies.iter().map(|body| Node::decode(body.as_slice()).unwrap().spec.taints.len()).sum::<usize>()
+    })
 }
-
-criterion_group!(benches, reports, dumps, protobuf);
-criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! Tables in kubectl's style: upper-case headings, three spaces between columns.
 //!
-//! comfy-table aligns and pads. This module drops the least important columns on a narrow terminal, truncates a cell
+//! comfy-table aligns and pads text without styles. This module drops the least important columns on a narrow terminal, truncates a cell
 //! before it is styled, and wraps prose without breaking non-breaking spaces.
 
 use std::io::{self, Write};
@@ -184,14 +184,40 @@ pub fn write_with<Row>(
     if heading == Heading::Shown {
         table.set_header(layout.iter().map(|column| Cell::new(column.heading)));
     }
-    table.add_rows(cells);
+    table.add_rows(cells.iter().map(|row| row.iter().map(|cell| strip_str(cell).to_string())));
     for (column, place) in layout.iter().zip(table.column_iter_mut()) {
         place.set_padding((0, gap));
         if matches!(column.shape, Shape::Number) {
             place.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+    let mut lines = table.lines();
+    if heading == Heading::Shown {
+        lines.next().map_or(Ok(()), |line| writeln!(out, "{}", line.trim_end()))?;
+    }
+    for row in &cells {
+        let height = row.iter().map(|cell| cell.split('\n').count()).max().unwrap_or(1);
+        for (number, line) in lines.by_ref().take(height).enumerate() {
+            // Only cells of one line have a style.
+            let line = if number == 0 { styled(line, row) } else { line };
+            writeln!(out, "{}", line.trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives the cells of a line the styles that the table was laid out without.
+fn styled(line: String, cells: &[String]) -> String {
+    let (mut text, mut rest) = (String::new(), line.as_str());
+    for cell in cells.iter().filter_map(|cell| cell.split('\n').next()) {
+        // Only padding is before it: the cells to its left are in `text` already.
+        if let Some((padding, after)) = rest.split_once(&strip_str(cell).to_string()) {
+            text.push_str(padding);
+            text.push_str(cell);
+            rest = after;
+        }
+    }
+    text + rest
 }
 
 /// Gives up the ties of words that have no room.

@@ -7,7 +7,7 @@ use super::coverage::what_to_do;
 use super::effect;
 use super::list::age;
 use super::style;
-use super::text::{columns, wrap};
+use super::text::{columns, hanging, paragraph, wrap};
 use super::view::View;
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
@@ -31,16 +31,12 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
         PlanKind::PausePlan => format!("{name} will be paused"),
         PlanKind::ResumePlan => format!("{name} will be resumed"),
     };
-    for line in wrap(&view.show(&text), view.width) {
-        writeln!(out, "{}", style::answer(line))?;
-    }
+    paragraph(&text, style::answer, view, out)?;
     if let Some(effect) = &plan.effect {
         effect::nodes(&effect.nodes_gained, &effect.nodes_lost, view, out)?;
     }
     if let Some(why) = &plan.why {
-        for line in wrap(&view.show(why), view.width) {
-            writeln!(out, "{}", style::context(line))?;
-        }
+        paragraph(why, style::context, view, out)?;
     }
     writeln!(out)?;
     changes::write(&plan.changes, view, out)?;
@@ -107,9 +103,7 @@ pub(super) fn write_warnings(
     let warnings = warnings.iter().map(|warning| (&warning.message, warning.fix.as_ref()));
     for (message, fix) in warnings.chain(incomplete.iter().map(|incomplete| (&incomplete.message, None))) {
         let text = format!("warning: {message}");
-        for (index, line) in wrap(&view.show(&text), view.width - 2).into_iter().enumerate() {
-            writeln!(err, "{}{line}", if index == 0 { "" } else { "  " })?;
-        }
+        hanging(["", "  "], &text, style::plain, view, err)?;
         fix.map_or(Ok(()), |fix| what_to_do(fix, "  ", view, err))?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::coverage::what_to_do;
 use super::style;
-use super::text::{count, wrap};
+use super::text::{count, hanging, paragraph};
 use super::view::View;
 use crate::report::common_cause::{CommonCause, Feature, FeatureValue, Split};
 
@@ -43,13 +43,10 @@ pub fn sentence(cause: &CommonCause) -> String {
 /// Fails if the output cannot be written.
 pub fn causes(causes: &[CommonCause], view: &View, out: &mut dyn Write) -> io::Result<()> {
     for cause in causes {
-        for line in wrap(&format!("Likely cause: {}", view.show(&sentence(cause))), view.width) {
-            writeln!(out, "{}", style::answer(line))?;
-        }
+        paragraph(&format!("Likely cause: {}", sentence(cause)), style::answer, view, out)?;
         if let Some(revision) = cause.revision.as_ref().filter(|revision| !revision.changes.is_empty()) {
-            for line in wrap(&view.show(&format!("changed: {}", revision.changes.join(", "))), view.width - 2) {
-                writeln!(out, "  {line}")?;
-            }
+            let text = format!("changed: {}", revision.changes.join(", "));
+            hanging(["  "; 2], &text, style::plain, view, out)?;
         }
         for fix in &cause.fixes {
             what_to_do(fix, "  ", view, out)?;

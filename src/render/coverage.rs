@@ -8,7 +8,7 @@ use super::common_cause;
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, some_of, wrap, wrap_fix};
+use super::text::{columns, count, hanging, paragraph, some_of, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{
     CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, StatusDifference, Trouble,
@@ -77,9 +77,7 @@ pub fn incomplete(incomplete: &[Incomplete], view: &View, out: &mut dyn Write) -
     }
     writeln!(out)?;
     for gap in incomplete {
-        for line in wrap(&format!("partial answer: {}", view.show(&gap.message)), view.width) {
-            writeln!(out, "{}", style::moving(line))?;
-        }
+        paragraph(&format!("partial answer: {}", gap.message), style::moving, view, out)?;
     }
     Ok(())
 }
@@ -106,11 +104,7 @@ pub fn sentence(
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let lines = wrap(&headline(daemon_set, view), view.width);
-    lines.into_iter().enumerate().try_for_each(|(index, line)| {
-        let indent = if index == 0 { "" } else { "  " };
-        writeln!(out, "{indent}{}", styled(line))
-    })
+    hanging(["", "  "], &headline(daemon_set, view), styled, view, out)
 }
 
 /// Returns the summary.
@@ -249,10 +243,7 @@ fn head(group: &ReasonGroup, code_style: fn(String) -> String, view: &View, out:
 
 /// Writes a message, and the fix below it.
 fn advice(message: &str, fix: Option<&Fix>, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let width = view.width.saturating_sub(columns(indent));
-    for line in wrap(&view.show(message), width) {
-        writeln!(out, "{indent}{line}")?;
-    }
+    hanging([indent; 2], message, style::plain, view, out)?;
     fix.map_or(Ok(()), |fix| what_to_do(fix, indent, view, out))
 }
 
@@ -287,7 +278,7 @@ fn not_eligible_summary(daemon_set: &DaemonSetCoverage, view: &View, out: &mut d
     let verb = if number == 1 { "is" } else { "are" };
     let text = format!("{} {verb} not eligible: {codes}{with_pod} (-o wide shows why)", count(number, "node"));
     writeln!(out)?;
-    wrap(&text, view.width).into_iter().try_for_each(|line| writeln!(out, "{}", style::context(line)))
+    paragraph(&text, style::context, view, out)
 }
 
 /// Writes why the other nodes are not eligible, with fixes only for a DaemonSet that is alone.
@@ -313,8 +304,7 @@ fn status(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> i
         return Ok(());
     }
     writeln!(out)?;
-    let lines = wrap(&stale_status(&daemon_set.status.differences), view.width);
-    lines.into_iter().try_for_each(|line| writeln!(out, "{}", style::moving(line)))
+    paragraph(&stale_status(&daemon_set.status.differences), style::moving, view, out)
 }
 
 /// Lists the counters of a status that differ from what was counted.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::style;
-use super::text::{count, some_of, wrap};
+use super::text::{count, paragraph, some_of};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::change::{Change, Path};
@@ -28,8 +28,7 @@ pub(super) fn write(
         true => [replaced(effect), None, None],
         false => [changes_pace.then(|| pace(effect)), duration(effect), revisions(effect)],
     };
-    let lines = sentences.iter().flatten().flat_map(|sentence| wrap(&view.show(sentence), view.width));
-    lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
+    sentences.iter().flatten().try_for_each(|sentence| paragraph(sentence, style::plain, view, out))
 }
 
 /// Writes which nodes get or lose a pod, which the controller does at once whatever the update strategy is.

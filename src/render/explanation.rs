@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::coverage::{incomplete, what_to_do};
 use super::style;
-use super::text::{columns, count, wrap};
+use super::text::{columns, count, hanging, paragraph, wrap};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
@@ -50,9 +50,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn node(&mut self, node: &NodeCoverage, explanation: &Explanation) -> io::Result<()> {
-        for line in wrap(&self.view.show(&explanation.summary), self.view.width) {
-            writeln!(self.out, "{}", style::answer(line))?;
-        }
+        paragraph(&explanation.summary, style::answer, self.view, self.out)?;
         if let Some(reason) = node.reasons.first() {
             what_to_do(&reason.fix, "", self.view, self.out)?;
         }
@@ -184,11 +182,6 @@ impl Page<'_> {
     }
 
     fn indented(&mut self, text: &str) -> io::Result<()> {
-        let mut indent = "  ";
-        for line in wrap(&self.view.show(text), self.view.width.saturating_sub(4)) {
-            writeln!(self.out, "{indent}{line}")?;
-            indent = "    ";
-        }
-        Ok(())
+        hanging(["  ", "    "], text, style::plain, self.view, self.out)
     }
 }

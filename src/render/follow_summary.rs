@@ -6,7 +6,8 @@ use jiff::Timestamp;
 
 use super::removed_nodes;
 use super::status::{headline, styled};
-use super::text::{count, some_of, wrap};
+use super::style;
+use super::text::{count, hanging, paragraph, some_of};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::node_event::{FailedNodes, FollowSummary};
@@ -21,8 +22,7 @@ pub(crate) fn done(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &m
     if let Some(removed) = &rollout.removed_nodes {
         removed_nodes::write(removed, now, view, out)?;
     }
-    let lines = wrap(&view.show(&headline(rollout, now)), view.width);
-    lines.into_iter().try_for_each(|line| writeln!(out, "{}", styled(rollout.verdict)(line)))
+    paragraph(&headline(rollout, now), styled(rollout.verdict), view, out)
 }
 
 /// Writes what happened to a rollout while it was followed; nothing if nothing happened.
@@ -47,12 +47,7 @@ pub(crate) fn summary(summary: &FollowSummary, view: &View, out: &mut dyn Write)
         lines.push(format!("{number}: {}", some_of(&nodes, view.width.saturating_sub(24))));
     }
     lines.extend(summary.failed.iter().map(|failed| format!("failed: {}", failure(failed, view))));
-    for line in lines {
-        for (index, line) in wrap(&view.show(&line), view.width.saturating_sub(4)).iter().enumerate() {
-            writeln!(out, "  {}{line}", if index == 0 { "" } else { "  " })?;
-        }
-    }
-    Ok(())
+    lines.iter().try_for_each(|line| hanging(["  ", "    "], line, style::plain, view, out))
 }
 
 fn failure(failed: &FailedNodes, view: &View) -> String {

@@ -7,7 +7,7 @@ use super::coverage::incomplete;
 use super::list::age;
 use super::style;
 use super::table::{self, Column, TIED};
-use super::text::{count, cut, wrap};
+use super::text::{count, cut, paragraph};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::coverage::Incomplete;
@@ -31,23 +31,17 @@ struct Row<'a> {
 ///
 /// Fails if the output cannot be written.
 pub fn one(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    for line in wrap(&view.show(&answer(report)), view.width) {
-        writeln!(out, "{}", style::answer(line))?;
-    }
+    paragraph(&answer(report), style::answer, view, out)?;
     if !report.revisions.is_empty() {
         writeln!(out)?;
         table(Vec::new(), std::slice::from_ref(report), wide, view, out)?;
     }
     for note in &report.notes {
-        for line in wrap(&view.show(note), view.width) {
-            writeln!(out, "{}", style::moving(line))?;
-        }
+        paragraph(note, style::moving, view, out)?;
     }
     for skipped in &report.skipped {
         let text = format!("not counted: {} ({})", skipped.name, skipped.reason);
-        for line in wrap(&view.show(&text), view.width) {
-            writeln!(out, "{}", style::context(line))?;
-        }
+        paragraph(&text, style::context, view, out)?;
     }
     incomplete(&report.incomplete, view, out)
 }
@@ -81,9 +75,7 @@ pub fn several(
             if index > 0 {
                 writeln!(out)?;
             }
-            for line in wrap(&view.show(&answer(report)), view.width) {
-                writeln!(out, "{}", style::answer(line))?;
-            }
+            paragraph(&answer(report), style::answer, view, out)?;
             if !report.revisions.is_empty() {
                 table(Vec::new(), std::slice::from_ref(report), wide, view, out)?;
             }

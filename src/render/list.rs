@@ -11,7 +11,7 @@ use super::removed_nodes::in_short;
 use super::status::held_in_short;
 use super::style;
 use super::table::{self, Column, Heading};
-use super::text::{count, wrap};
+use super::text::{count, paragraph};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::age::{format_age, seconds_between};
@@ -56,9 +56,7 @@ pub fn table(report: &ListReport, shown: Shown, view: &View, out: &mut dyn Write
         })
         .collect();
     if shown.heading == Heading::Shown && !report.daemon_sets.is_empty() {
-        for line in wrap(&summary(report), view.width) {
-            writeln!(out, "{}", style::answer(line))?;
-        }
+        paragraph(&summary(report), style::answer, view, out)?;
         writeln!(out)?;
     }
     if !rows.is_empty() {

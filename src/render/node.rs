@@ -6,7 +6,7 @@ use super::coverage::incomplete;
 use super::nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{count, wrap, wrap_fix};
+use super::text::{count, paragraph, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview};
 use crate::report::fix::{Command, Fix};
@@ -73,9 +73,7 @@ pub(super) fn condition(report: &CoverageReport, view: &View, out: &mut dyn Writ
     let cordoned = unschedulable.then(|| "the node is cordoned".to_owned());
     let taints = (!taints.is_empty()).then(|| format!("taints: {}", taints.join(", ")));
     let parts: Vec<String> = not_ready.clone().into_iter().chain(cordoned).chain(taints).collect();
-    for line in wrap(&view.show(&parts.join("; ")), view.width) {
-        writeln!(out, "{}", style::moving(line))?;
-    }
+    paragraph(&parts.join("; "), style::moving, view, out)?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use super::coverage::incomplete;
 use super::removed_nodes::sentence as sentence_of_removed;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, some_of, wrap, wrap_fix};
+use super::text::{columns, count, paragraph, some_of, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
 use crate::report::fix::{Command, Fix};
@@ -24,9 +24,7 @@ const MOST_CAUSES: usize = 2;
 ///
 /// Fails if the output cannot be written.
 pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    for line in wrap(&summary(report), view.width) {
-        writeln!(out, "{}", style::answer(line))?;
-    }
+    paragraph(&summary(report), style::answer, view, out)?;
     removed(report, view, out)?;
     likely_causes(report, view, out)?;
     if !report.reasons.is_empty() {
@@ -60,9 +58,8 @@ fn removed(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Res
         let Some(removed) = &daemon_set.removed_nodes else { continue };
         let text =
             format!("{}/{}: {}", daemon_set.namespace, daemon_set.name, sentence_of_removed(removed, report.now));
-        for line in wrap(&view.show(&text), view.width) {
-            writeln!(out, "{}", if removed.needs_attention() { style::trouble(line) } else { line })?;
-        }
+        let styled = if removed.needs_attention() { style::trouble } else { style::plain };
+        paragraph(&text, styled, view, out)?;
     }
     Ok(())
 }
@@ -79,9 +76,7 @@ fn likely_causes(report: &CoverageReport, view: &View, out: &mut dyn Write) -> i
         .collect();
     let most = if view.limit.is_some() { MOST_CAUSES } else { usize::MAX };
     for cause in causes.iter().take(most) {
-        for line in wrap(&view.show(cause), view.width) {
-            writeln!(out, "{line}")?;
-        }
+        paragraph(cause, style::plain, view, out)?;
     }
     let hidden = causes.len().saturating_sub(most);
     if hidden > 0 {

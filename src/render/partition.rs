@@ -6,7 +6,7 @@ use super::change::hint;
 use super::changes;
 use super::effect;
 use super::style;
-use super::text::{count, some_of, wrap};
+use super::text::{count, paragraph, some_of};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::fix::{Command, Fix};
@@ -52,7 +52,12 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
         writeln!(out)?;
     }
     if !report.not_applied.is_empty() {
-        paragraph("only the template of the manifest is applied; these differences are ignored:", plain, view, out)?;
+        paragraph(
+            "only the template of the manifest is applied; these differences are ignored:",
+            style::plain,
+            view,
+            out,
+        )?;
         writeln!(out)?;
         changes::write(&report.not_applied, view, out)?;
         writeln!(out)?;
@@ -74,12 +79,12 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
             if allowed == 1 { "node" } else { "nodes" },
             some_of(&report.nodes, (view.width * 2).saturating_sub(70))
         );
-        paragraph(&text, plain, view, out)?;
+        paragraph(&text, style::plain, view, out)?;
         if let Some(prepull) = &report.prepull {
             let text = format!("before any change, a Job on each of them pulls {}", prepull.images.join(", "));
-            paragraph(&text, plain, view, out)?;
+            paragraph(&text, style::plain, view, out)?;
         }
-        paragraph(&gates(report), plain, view, out)?;
+        paragraph(&gates(report), style::plain, view, out)?;
     }
     if !report.not_ready.is_empty() {
         let text = format!("skipped because the node is not ready: {}", some_of(&report.not_ready, view.width));
@@ -91,7 +96,7 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
     }
     if report.restores_strategy && !report.changes.is_empty() {
         let text = format!("at the end, the update strategy becomes {} again", report.original_strategy);
-        paragraph(&text, plain, view, out)?;
+        paragraph(&text, style::plain, view, out)?;
     }
     out.flush()
 }
@@ -117,14 +122,6 @@ fn gates(report: &PartitionReport) -> String {
     };
     let deadline = format_age(gates.progress_deadline_seconds);
     format!("{}{soak}; the stage stops after {deadline} without progress", parts.join(" "))
-}
-
-fn paragraph(text: &str, style: fn(String) -> String, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    wrap(&view.show(text), view.width).into_iter().try_for_each(|line| writeln!(out, "{}", style(line)))
-}
-
-fn plain(line: String) -> String {
-    line
 }
 
 /// Writes the sentence that a plan was only shown.
@@ -208,7 +205,7 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
             (_, None) => String::new(),
         };
         let code = failure.reason.map(|code| format!("{code}: ")).unwrap_or_default();
-        paragraph(&format!("{place}{code}{}", failure.message), plain, view, out)?;
+        paragraph(&format!("{place}{code}{}", failure.message), style::plain, view, out)?;
     }
     let others = outcome.failures.len().saturating_sub(5);
     if others > 0 {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::coverage::what_to_do;
 use super::style;
-use super::text::{some_of, wrap};
+use super::text::{paragraph, some_of};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::RemovedNodes;
@@ -18,9 +18,7 @@ use crate::report::coverage::RemovedNodes;
 /// Fails if the output cannot be written.
 pub(super) fn write(removed: &RemovedNodes, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
     let styled = if removed.needs_attention() { style::trouble } else { style::moving };
-    for line in wrap(&view.show(&sentence(removed, now)), view.width) {
-        writeln!(out, "{}", styled(line))?;
-    }
+    paragraph(&sentence(removed, now), styled, view, out)?;
     let lead = "  removed: ";
     writeln!(out, "{lead}{}", view.show(&some_of(&removed.nodes, view.width.saturating_sub(lead.len()))))?;
     if removed.accepted { Ok(()) } else { what_to_do(&removed.fix, "", view, out) }

@@ -8,7 +8,7 @@ use super::coverage::{incomplete, stale_status, what_to_do};
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, some_of, wrap, wrap_fix};
+use super::text::{columns, count, hanging, paragraph, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::RemovedNodes;
@@ -47,9 +47,7 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, 
     }
     let numbers: Vec<String> =
         verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))).collect();
-    for line in wrap(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), view.width) {
-        writeln!(out, "{}", style::answer(line))?;
-    }
+    paragraph(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), style::answer, view, out)?;
     writeln!(out)?;
     let problems = |row: &&RolloutStatus, width: usize| some_of(&problems(row, now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
@@ -133,20 +131,16 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
             what_to_do(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "", view, out)?;
         }
     }
-    let head = view.show(&headline(rollout, now));
-    for line in wrap(&head, view.width) {
-        let is_well = rollout.verdict == Verdict::Complete
-            && !rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
-        let line = if is_well { style::well(line) } else { style::answer(line) };
-        writeln!(out, "{line}")?;
-    }
+    let is_well = rollout.verdict == Verdict::Complete
+        && !rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+    paragraph(&headline(rollout, now), if is_well { style::well } else { style::answer }, view, out)?;
     if let Some(hold) = &rollout.hold {
-        paragraph(&held(hold, now), view, out)?;
+        paragraph(&held(hold, now), style::plain, view, out)?;
     }
     let is_settled =
         matches!(rollout.verdict, Verdict::Complete | Verdict::Degraded | Verdict::Deleting | Verdict::Unknown);
     if let Some(text) = change(rollout, now).filter(|_| !is_settled) {
-        paragraph(&text, view, out)?;
+        paragraph(&text, style::plain, view, out)?;
     }
     for concern in rollout.concerns.iter().filter(|_| rollout.verdict != Verdict::Deleting) {
         what_to_do(&concern.fix, "", view, out)?;
@@ -177,13 +171,9 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
     if !rollout.status_differences.is_empty() && !is_expected {
         let text = stale_status(&rollout.status_differences);
         writeln!(out)?;
-        wrap(&text, view.width).into_iter().try_for_each(|line| writeln!(out, "{}", style::moving(line)))?;
+        paragraph(&text, style::moving, view, out)?;
     }
     Ok(())
-}
-
-fn paragraph(text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    wrap(&view.show(text), view.width).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// Returns the answer, with the numbers that matter.
@@ -356,9 +346,7 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
         let which = view.names(&cause.nodes, BEFORE_NAMES);
         writeln!(out, "{code}{:>5}   {since:>6}   {}", cause.nodes.len(), view.show(&which))?;
         let message = format!("{}{}", cause.message, compared(rollout, cause));
-        for line in wrap(&view.show(&message), view.width.saturating_sub(4)) {
-            writeln!(out, "    {line}")?;
-        }
+        hanging(["    "; 2], &message, style::plain, view, out)?;
         if !cause.passing || !cause.code.takes_time() {
             what_to_do(&cause.fix, "    ", view, out)?;
         }

@@ -8,7 +8,7 @@ use super::common_cause;
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, hanging, paragraph, some_of, wrap_fix};
+use super::text::{columns, count, hanging, paragraph, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{
     CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, StatusDifference, Trouble,
@@ -104,7 +104,11 @@ pub fn sentence(
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    hanging(["", "  "], &headline(daemon_set, view), styled, view, out)
+    let lines = wrap(&headline(daemon_set, view), view.width);
+    lines.into_iter().enumerate().try_for_each(|(index, line)| {
+        let indent = if index == 0 { "" } else { "  " };
+        writeln!(out, "{indent}{}", styled(line))
+    })
 }
 
 /// Returns the summary.

@@ -167,11 +167,11 @@ async fn stage(
         Ok(render::partition::warnings(&report, view, io.err)?)
     };
     show(out, io).map_err(not_shown)?;
-    // A new template replaces the present one.
     let back_to = match request.template {
         NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
         // A rollback is not taken back to what it was begun to leave.
         _ if request.is_undo() => None,
+        // A new template replaces the present one.
         _ => revisions.current().map(Revision::number),
     };
     if settings.dry_run {
@@ -209,7 +209,8 @@ async fn stage(
         back_to,
         manifest: settings.manifest.as_deref(),
         progress,
-        clock: Clock::starting_at(session.now(io)),
+        // A proxy may have written the dates of the answers.
+        clock: Clock::starting_at(session.now(io).min((io.clock)())),
         ready_times: ReadyTimes::default(),
         is_lost: false,
     };
@@ -220,7 +221,11 @@ async fn stage(
         false => run.carry_out(io, &mut out).await,
     };
     run.progress.clear(io)?;
-    if !run.is_lost {
+    let undoes = matches!(ended, Ok(Exit::No))
+        && !run.report.is_stopped_by_prepull()
+        && settings.on_failure == OnFailure::Undo
+        && is_first;
+    if !run.is_lost && !undoes {
         run.report.outcome.way_out = way_out(&run.report, request, back_to);
     }
     if is_text {
@@ -235,7 +240,7 @@ async fn stage(
     }
     io.interrupt.changes_are_reported();
     let exit = ended?;
-    if exit == Exit::No && !run.report.is_stopped_by_prepull() && settings.on_failure == OnFailure::Undo && is_first {
+    if undoes {
         let out = &mut out as &mut dyn Write;
         Box::pin(undo(settings, request, (session, target), io, out)).await?;
     }
@@ -270,8 +275,7 @@ async fn undo(
         return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
     };
     writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
-    let run = format!("{} {} undo", (io.clock)(), std::process::id());
-    let mut undo = Request::roll_back(number, run, daemon_set);
+    let mut undo = Request::roll_back(number, format!("{} undo", request.run), daemon_set);
     undo.gates.progress_deadline = request.gates.progress_deadline;
     let undo = Request { evict: request.evict, delete_surge_pods: request.delete_surge_pods, ..undo };
     stage(settings, &undo, None, None, (session, target), io, out).await.map(drop)

@@ -217,6 +217,7 @@ impl<'a> Run<'a> {
         let mut doubt = Doubt::default();
         let mut is_read_again = false;
         let mut unread = None;
+        let mut has_begun = false;
         let mut time = self.clock.now();
         loop {
             let looked = Instant::now();
@@ -227,6 +228,9 @@ impl<'a> Run<'a> {
                 time = self.clock.now();
             }
             let snapshot = self.on_clock(watch.last_snapshot(), time, io);
+            if !std::mem::replace(&mut has_begun, true) {
+                self.stage.begin(&snapshot);
+            }
             let generation = generation(&snapshot);
             let Look { step, counts } = next_step(&snapshot, &self.stage);
             // Pods are replaced, and the strategy is restored, only if what is known is up to date.

@@ -193,7 +193,15 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
         // A proxy may answer anything.
         Ok(_) => server.unexpected(step, "it is not the deleted pod"),
         Err(Failed::NotFound) => return Application::Applied(GONE),
-        Err(Failed::Refused(error)) => return Application::Refused(Refusal::ByServer(error)),
+        // A proxy may have sent it twice, and the first one was applied.
+        Err(Failed::Refused(error)) => {
+            return match server.read_pod(pod).await {
+                Ok(None) => Application::Applied(GONE),
+                Ok(Some(now)) if now.metadata.uid != pod.uid => Application::Recreated,
+                Ok(Some(now)) if now.metadata.is_terminating() => Application::Applied(GONE),
+                _ => Application::Refused(Refusal::ByServer(error)),
+            };
+        }
         Err(Failed::Blocked) => return Application::Refused(Refusal::Blocked),
         Err(Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error)) => error,
         Err(Failed::Conflict(error)) => {

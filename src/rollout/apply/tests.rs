@@ -135,12 +135,17 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
     let gone = || Application::Applied(Value::Null);
     let lost = || Err(Failed::OutcomeUnknown("lost"));
     let conflict = || Err(Failed::Conflict("conflict"));
+    let refused = || Err(Failed::Refused("no"));
     let odd = |answer: Value| Ok(answer);
     for (answer, now, expected) in [
         (Ok(pod("1", at)), Err("down"), Application::Applied(pod("1", at))),
         (Ok(success.clone()), Err("down"), Application::Applied(success)),
         (Err(Failed::NotFound), Err("down"), gone()),
-        (Err(Failed::Refused("no")), Err("down"), Application::Refused(Refusal::ByServer("no"))),
+        (refused(), Err("down"), Application::Refused(Refusal::ByServer("no"))),
+        (refused(), Ok(Some(pod("1", None))), Application::Refused(Refusal::ByServer("no"))),
+        (refused(), Ok(Some(pod("1", at))), gone()),
+        (refused(), Ok(Some(pod("2", None))), Application::Recreated),
+        (refused(), Ok(None), gone()),
         (lost(), Ok(None), gone()),
         (lost(), Ok(Some(pod("1", at))), gone()),
         (lost(), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("lost"))),

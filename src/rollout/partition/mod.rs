@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::status::situation::RolloutNode;
+use super::status::situation::{RolloutNode, Situation};
+use crate::facts::index::Index;
 use crate::model::hold::StageFlags;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::pod::Pod;
@@ -65,6 +66,14 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
+    /// Notes which pods of older revisions are not available at the first look of a run, by the clock of the run: the plan was
+    /// made by another one, and what that counted as available has not failed since.
+    pub(crate) fn begin(&mut self, snapshot: &Snapshot) {
+        if let (Some(before), Some(daemon_set)) = (&mut self.old_unready, snapshot.daemon_sets.first()) {
+            *before = old_unready(&Situation::new(&Index::new(snapshot), daemon_set));
+        }
+    }
+
     /// Takes back what was noted of deletions that the server has confirmed and not carried out: the pods still run. Returns
     /// their nodes.
     pub(crate) fn take_back_deletions(&mut self, snapshot: &Snapshot) -> Vec<String> {
@@ -82,6 +91,12 @@ fn outage(node: &RolloutNode<'_>) -> Option<Outage> {
     let old = node.old.filter(|_| !node.old_is_available && !node.updated_is_available)?;
     let since = old.condition("Ready").and_then(|ready| ready.last_transition_time.get());
     Some((old.metadata.uid.clone(), since))
+}
+
+/// Returns the ready nodes whose pod of an older revision is not available.
+fn old_unready(situation: &Situation<'_>) -> BTreeSet<String> {
+    let unready = situation.eligible().filter(|node| node.old.is_some() && !node.old_is_available && node.is_ready());
+    unready.map(|node| node.name.to_owned()).collect()
 }
 
 /// What has to hold before the next pod is replaced.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::order::order;
 use super::template::{NewTemplate, not_applied, template};
-use super::{Gates, Outage, PROGRESS_DEADLINE, Stage, allowed, is_skipped, kept, outage};
+use super::{Gates, Outage, PROGRESS_DEADLINE, Stage, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::strategy;
 use crate::difference::object;
@@ -317,11 +317,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         max_unavailable,
         excused,
         gates: gates.clone(),
-        old_unready: (!is_way_back).then(|| {
-            let unready =
-                situation.eligible().filter(|node| node.old.is_some() && !node.old_is_available && node.is_ready());
-            unready.map(name).collect()
-        }),
+        old_unready: (!is_way_back).then(|| old_unready(&situation)),
         deleted: Default::default(),
         replaced_at: Default::default(),
         verified: Default::default(),
@@ -426,7 +422,7 @@ fn pace(strategy: &Value) -> RollingUpdate {
 /// Warns that the stage of another run is not finished: its client stops as soon as this one begins, if it still runs.
 fn other_run(daemon_set: &DaemonSet, request: &Request, old: usize, desired: usize, now: Timestamp) -> Option<Warning> {
     let stays = Hold::of(daemon_set).filter(|hold| hold.is_in_force)?.partition?;
-    let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| **run != request.run)?;
+    let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| !request.run.starts_with(*run))?;
     if old <= kept(stays, desired) {
         return None;
     }
@@ -815,5 +811,6 @@ mod tests {
         // Its stage is finished, or it is this run.
         assert_eq!(told("2", &run), [""; 0]);
         assert_eq!(told("1", "run 1"), [""; 0]);
+        assert_eq!(told("1", "run"), [""; 0], "it takes back its own stage");
     }
 }

@@ -124,8 +124,14 @@ fn old_pods_that_become_unavailable_stop_a_stage_unless_it_goes_back() {
     model.nodes[5].pods[0].ready_since = None;
     let Step::Stop(failures) = step(&model, &client) else { panic!("not stopped") };
     assert_eq!((failures.len(), failures[0].gate), (1, Gate::OldPodsReady));
+    // By the clock of the run, they were not available when it began.
+    let mut later = client.stage.clone();
+    later.begin(&model.snapshot());
+    assert!(matches!(next_step(&model.snapshot(), &later).step, Step::Replace { .. }));
     client.stage.old_unready = None;
     assert!(matches!(step(&model, &client), Step::Replace { .. }));
+    client.stage.begin(&model.snapshot());
+    assert_eq!(client.stage.old_unready, None);
 }
 
 /// Such a stage would never begin, unless only outages count that are new.

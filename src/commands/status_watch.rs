@@ -31,6 +31,12 @@ use crate::rollout::events::Events;
 use crate::rollout::standstill::Standstills;
 use crate::rollout::status::rollout_status_with_map;
 
+/// How long the counters of a status may contradict what is known before all is read again: a watch may have fallen silent.
+const CONTRADICTION: Duration = Duration::from_secs(10);
+
+/// How long that may take.
+const READ_AGAIN: Duration = Duration::from_secs(60);
+
 /// The flags of `--watch`.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Watch")]
@@ -118,7 +124,7 @@ pub(super) async fn run(
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let names = query.names.clone();
     let flavor = if query.flavors == Flavors::Advanced { Flavor::Advanced } else { Flavor::Apps };
-    let mut watch = in_time(deadline, session.watch(query)).await??;
+    let mut watch = in_time(deadline, session.watch(query.clone())).await??;
     let first = in_time(deadline, watch.snapshot()).await?;
     session.check_unknown_names(first)?;
     map.check(first)?;
@@ -129,6 +135,8 @@ pub(super) async fn run(
     let mut standstills = Standstills::default();
     let mut last = None;
     let mut warned = Vec::new();
+    let (mut contradicted, mut patience) = (None, CONTRADICTION);
+    let mut is_confirmed = false;
     let (mut report, end) = loop {
         let looked = Instant::now();
         in_time(deadline, watch.snapshot()).await?;
@@ -190,8 +198,26 @@ pub(super) async fn run(
         } else {
             standstills.clear();
         }
-        if settings.fail_fast && standstills.last(settings.blocked_for, looked.into_std()) {
+        let contradicts = report.daemon_sets.iter().any(|rollout| !rollout.status_differences.is_empty());
+        contradicted = (contradicts && is_current).then(|| contradicted.unwrap_or(looked));
+        let is_blocked = settings.fail_fast && standstills.last(settings.blocked_for, looked.into_std());
+        is_confirmed &= is_blocked;
+        if is_confirmed {
             break (report, End::Blocked);
+        }
+        if is_blocked || contradicted.is_some_and(|since| looked.duration_since(since) >= patience) {
+            let limit = Instant::now() + READ_AGAIN;
+            let limit = deadline.map_or(limit, |deadline| deadline.min(limit));
+            match timeout_at(limit, session.watch(query.clone())).await {
+                Ok(Ok(fresh)) => {
+                    watch = fresh;
+                    (contradicted, patience) = (None, patience.saturating_mul(2));
+                    is_confirmed = is_blocked;
+                    continue;
+                }
+                // Whether it is blocked is not known.
+                _ => standstills.clear(),
+            }
         }
         let timed_out = async {
             match deadline {

@@ -199,6 +199,21 @@ fn a_rollout_that_stays_blocked_ends_the_watch_with_the_reason() {
     assert!(lines.iter().any(|line| line.starts_with("Unexplained")), "{lines:#?}");
 }
 
+/// Its events are lost, and all else is as it should be.
+#[test]
+fn a_watch_that_says_nothing_blocks_no_rollout() {
+    for flags in [&["--fail-fast", "--blocked-for", "1s"][..], &["--timeout", "60s"]] {
+        let lists = AtomicUsize::new(0);
+        let following = Following::with("status", &["team/agent"], move |asked| {
+            let is_list = asked.path() == PODS && !asked.target.contains("watch=true");
+            let is_later = is_list && !asked.target.contains("limit=1") && lists.fetch_add(1, Ordering::SeqCst) > 0;
+            is_later.then(|| protobuf_list("PodList", &[current_pod(true)], ""))
+        });
+        let (code, lines, err) = following.start(flags).end();
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{flags:?} {lines:#?}");
+    }
+}
+
 #[test]
 fn a_watch_ends_after_its_timeout() {
     let following = Following::new();

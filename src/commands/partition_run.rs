@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         let name = &self.report.daemon_set;
         let continued = Continued::of_run(&self.report, self.request);
         let command = match self.report.outcome.stage {
-            PartitionStage::Planned | PartitionStage::Unknown => continued.from_the_start(self.request, self.manifest),
+            PartitionStage::Planned | PartitionStage::Unknown => continued.whole_again(self.request, self.manifest),
             _ => continued.again(),
         };
         match command {

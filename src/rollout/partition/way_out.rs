@@ -57,7 +57,7 @@ impl<'a> Continued<'a> {
     }
 
     /// Returns the command that begins it as it was begun, if it can be repeated; `manifest` is the file of its template.
-    pub(crate) fn from_the_start(&self, request: &Request, manifest: Option<&str>) -> Option<Command> {
+    pub(crate) fn whole_again(&self, request: &Request, manifest: Option<&str>) -> Option<Command> {
         let mut command = self.command(&self.flags, self.amount);
         match &request.template {
             NewTemplate::Live => {}
@@ -287,7 +287,7 @@ mod tests {
         ] {
             let mut request = Request::new(Amount::Update(IntOrPercent::Int(3)), template, String::new());
             request.delete_surge_pods = true;
-            let again = Continued::of_request(&name, &request).from_the_start(&request, file);
+            let again = Continued::of_request(&name, &request).whole_again(&request, file);
             let expected = expected
                 .map(|flags| format!("kubectl ds partition -n team --update 3{flags} --delete-surge-pods agent"));
             assert_eq!(again.map(|again| again.to_string()), expected);

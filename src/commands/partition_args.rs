@@ -30,8 +30,8 @@ use crate::rollout::partition::template::NewTemplate;
 /// Exit codes: 3 if a gate has stopped it; 6 if the controller was not seen to act; 7 if a change was sent and it is not known
 /// whether it was applied.
 #[derive(Debug, Args)]
-#[command(before_help = "# Show which nodes would be updated if 50% of the pods stay on the old revision
-kubectl ds partition fluent-bit 50% -n logging --dry-run
+#[command(before_help = "# Show which nodes would be updated if 50% of the pods stay as they are
+kubectl ds partition node-problem-detector 50% -n kube-system --dry-run
 
 # Show which node would get a new image
 kubectl ds partition fluent-bit --update 1 -n logging --dry-run \\
@@ -42,7 +42,7 @@ kubectl ds partition fluent-bit --update 1 -n logging --dry-run \\
   --image fluent-bit=fluent-bit:4.2.1 --prepull
 
 # Show how the remaining nodes would be updated and the strategy restored
-kubectl ds partition fluent-bit 0 -n logging --dry-run")]
+kubectl ds partition node-problem-detector 0 -n kube-system --dry-run")]
 pub struct PartitionArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,

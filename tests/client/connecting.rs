@@ -10,7 +10,8 @@ use kubectl_ds::connection::ConnectOptions;
 use kubectl_ds::error::{CommandError, Exit};
 
 use super::server::{Server, closed_port, fixture};
-use super::{Reply, agent, cluster, environment, options, read, refusal, shown};
+use super::{Reply, agent, cluster, environment, options, read, refusal};
+use crate::support::shown;
 
 /// Flags that lead to a TLS server by a kubeconfig in `directory`, as `user`.
 fn options_as(server: &Server, directory: &Path, user: serde_json::Value) -> ConnectOptions {
@@ -264,11 +265,11 @@ fn a_silent_server_is_left_when_the_time_is_up() {
     });
     let options = ConnectOptions { request_timeout: Some(Duration::from_millis(300)), ..options(&server) };
     let start = Instant::now();
-    let error = CommandError::from(read(&options, &agent()).unwrap_err());
+    let error = read(&options, &agent()).unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    assert_eq!(error.exit, Exit::TimedOut);
+    assert_eq!(CommandError::from(error.clone()).exit, Exit::TimedOut);
     assert_eq!(
-        error.to_string(),
+        shown(error),
         format!(
             "Unable to connect to the server: {}: the response was incomplete after 0.3 s (--request-timeout)\n\
              hint: check that the server can be reached from here, or increase --request-timeout",

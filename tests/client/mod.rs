@@ -26,7 +26,6 @@ use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::live::{Live, connect};
 use kubectl_ds::connection::ConnectOptions;
-use kubectl_ds::error::CommandError;
 use kubectl_ds::model::metadata::{ObjectMeta, OwnerReference};
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::{Pod, PodSpec};
@@ -57,11 +56,6 @@ pub(crate) fn read(options: &ConnectOptions, query: &Query) -> Result<(Snapshot,
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
-/// Returns an error as a person sees it.
-fn shown(error: ClusterError) -> String {
-    CommandError::from(error).to_string()
 }
 
 /// Asks for the DaemonSet `agent` in the namespace `team`.

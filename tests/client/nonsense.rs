@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::server::{Asked, Reply, Server};
 use super::{
     JSON, absent, agent, all, block_on, cluster, daemon_set, live, node, options, pod, protobuf_list, read, refusal,
-    shown,
 };
 use crate::screens::{end, kubectl_ds};
+use crate::support::shown;
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use super::server::{Reply, Server};
 use super::{
     JSON, agent, all, api_groups, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list,
-    read, refusal, shown,
+    read, refusal,
 };
+use crate::support::shown;
 
 fn on_node(name: &str) -> Wanted {
     Wanted::Coverage(CoverageScope { node: Some(name.to_owned()), ..CoverageScope::default() })
@@ -292,7 +293,7 @@ fn forbidden_daemon_sets_are_an_error() {
         shown(read(&options(&server), &all()).unwrap_err()),
         format!(
             "Error from server (Forbidden): {message}\nhint: ask your cluster administrator for this permission; \
-             `kubectl auth can-i --list` shows which you have"
+             to list those that you have: kubectl auth can-i --list"
         )
     );
 }

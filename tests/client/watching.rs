@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::{
-    JSON, agent, all, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list, refusal, shown,
+    JSON, agent, all, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list, refusal,
 };
+use crate::support::shown;
 
 /// How long a test may take that normally takes seconds.
 const PATIENCE: Duration = Duration::from_secs(600);

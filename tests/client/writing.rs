@@ -395,7 +395,7 @@ fn a_timeout_of_zero_waits_for_the_controller_without_a_limit() {
         store.has_controller.store(reads > 3, Ordering::SeqCst);
         None
     });
-    let (code, out, err) = run(&server, &["undo", "agent", "-o", "plan", "--timeout=0"]);
+    let (code, out, err) = run(&server, &["undo", "agent", "-o", "json", "--timeout=0"]);
     assert_eq!((code, stage(&out).as_str(), err.as_str()), (Some(0), "Observed", ""));
     let reads = server.asked().into_iter().skip_while(|asked| asked.method == "GET").count();
     assert!(reads > 4, "{reads}");

@@ -58,7 +58,7 @@ fn values_are_those_of_the_dump() {
 fn contexts_are_those_of_the_kubeconfig() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("config");
-    let text = "apiVersion: v1\nkind: Config\ncontexts:\n- {name: east, context: {}}\n- {name: west, context: {}}\n";
+    let text = "apiVersion: v1\nkind: Config\ncontexts:\n- {name: east, context: {cluster: a}}\n- {name: west, context: {cluster: b}}\n";
     fs::write(&kubeconfig, text).unwrap();
     let path = kubeconfig.to_str().unwrap();
     assert_eq!(values(&["list", "--kubeconfig", path, "--context", ""]), ["east", "west"]);

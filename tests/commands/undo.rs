@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::history::{REVISIONS, on_revisions, printed};
+use super::history::{REVISIONS, on_revisions};
 use super::run_with_input;
 
 const DRY: &str = "--dry-run=client";
@@ -22,7 +22,9 @@ fn dump_with(name: &str, change: impl Fn(&mut Value)) -> Vec<u8> {
 
 #[test]
 fn revision_0_means_the_previous_one() {
-    assert_eq!(printed(&["undo", "ds/agent", "--to-revision", "0", DRY], 80), printed(&["undo", "agent", DRY], 80));
+    let runs = [&["undo", "ds/agent", "--to-revision", "0", DRY][..], &["undo", "agent", DRY]];
+    let [zero, previous] = runs.map(|arguments| on_revisions(arguments, 80));
+    assert_eq!((zero.code, zero.out, zero.err), (Some(0), previous.out, previous.err));
 }
 
 #[test]
@@ -42,18 +44,22 @@ fn the_patch_is_locked_and_replaces_the_template_without_its_directive() {
 
 #[test]
 fn the_object_comes_out_as_it_would_become() {
-    let before: Value =
-        serde_json::from_str(&printed(&["undo", "agent", "--to-revision=5", DRY, "-o", "json"], 80)).unwrap();
-    let json: Value =
-        serde_json::from_str(&printed(&["undo", "agent", "--to-revision=1", DRY, "-o", "json"], 80)).unwrap();
-    let yaml: Value =
-        serde_saphyr::from_str(&printed(&["undo", "agent", "--to-revision=1", DRY, "-o", "yaml"], 80)).unwrap();
+    let to = |revision: &str, form: &str| {
+        let ended = on_revisions(&["undo", "agent", revision, DRY, "-o", form], 80);
+        let is_known = |line: &str| line.contains("may not work: it was replaced after ");
+        assert!(ended.code == Some(0) && ended.err.lines().all(is_known), "{}", ended.err);
+        ended.out
+    };
+    let before: Value = serde_json::from_str(&to("--to-revision=5", "json")).unwrap();
+    let json: Value = serde_json::from_str(&to("--to-revision=1", "json")).unwrap();
+    let yaml: Value = serde_saphyr::from_str(&to("--to-revision=1", "yaml")).unwrap();
     assert_eq!(yaml, json);
     assert!(json["object"]["metadata"].get("managedFields").is_none());
     let mut expected = before["object"].clone();
     expected["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example.com/agent:1.4".into();
     assert_eq!(json["object"], expected);
-    assert_eq!(printed(&["undo", "agent", DRY, "-o", "name"], 80), "daemonset.apps/agent\n");
+    let named = on_revisions(&["undo", "agent", DRY, "-o", "name"], 80);
+    assert_eq!((named.code, named.out.as_str()), (Some(0), "daemonset.apps/agent\n"));
 }
 
 #[test]
@@ -92,8 +98,9 @@ fn a_last_applied_manifest_is_warned_of_only_if_it_differs() {
         let dump = dump_with("agent", change);
         run_with_input(&["undo", "agent", "--to-revision=1", DRY, "--from", "-"], &dump).err
     };
-    assert_eq!(to_one(&applied("1.4")), "", "the revision is what was applied");
-    assert_ne!(to_one(&applied("1.5")), "");
+    let of_the_revision = "warning: revision 1 may not work: it was replaced after 3s\n";
+    assert_eq!(to_one(&applied("1.4")), of_the_revision, "the revision is what was applied");
+    assert!(to_one(&applied("1.5")).contains("manifest that was last applied"));
 }
 
 #[test]

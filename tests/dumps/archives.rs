@@ -4,11 +4,11 @@ use std::fs;
 use std::io::{self, Cursor, Read, Write};
 
 use flate2::{Compression, write::GzEncoder};
-use kubectl_ds::error::CommandError;
 use serde_json::{Value, json};
 
 use super::folders::typed_list;
 use super::{complaint, daemon_set, node, open, pod, read};
+use crate::support::shown;
 
 type Files = Vec<(&'static str, Vec<u8>)>;
 
@@ -133,7 +133,7 @@ fn an_archive_does_not_choose_how_much_memory_its_names_take() {
                 hint: copy the file again, or make the archive again",
             ),
         };
-        let found = open("-", &mut archive(1 << 30), None).map_err(|error| CommandError::from(error).to_string());
+        let found = open("-", &mut archive(1 << 30), None).map_err(|error| shown(error));
         assert_eq!(found.err().as_deref(), error, "{kind:?}");
         assert!(open("-", &mut archive(9_000), None).is_ok(), "{kind:?}");
     }

@@ -3,11 +3,11 @@ use std::path::Path;
 
 use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::file::Reading;
-use kubectl_ds::error::CommandError;
 use kubectl_ds::model::snapshot::{Kind, PodsComplete};
 use serde_json::{Value, json};
 
 use super::{daemon_set, node, open, pod, untyped};
+use crate::support::shown;
 
 fn write(folder: &Path, files: &[(&str, String)]) {
     for (name, text) in files {
@@ -103,7 +103,7 @@ fn a_broken_file_of_a_folder_is_named_and_the_others_count() {
 fn a_folder_without_objects_says_so() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &[("readme.txt", "hello".to_owned())]);
-    let error = CommandError::from(read(folder.path()).unwrap_err()).to_string();
+    let error = shown(read(folder.path()).unwrap_err());
     assert!(error.starts_with(&format!("{}: has no Kubernetes objects\nhint: ", folder.path().display())), "{error}");
     let missing = folder.path().join("missing.json");
     assert_eq!(read(&missing).unwrap_err().to_string(), format!("{}: no such file or directory", missing.display()));

@@ -2,11 +2,11 @@ use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
 use kubectl_ds::cluster::{CoverageScope, PodsOf, Query, Wanted};
-use kubectl_ds::error::CommandError;
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::json;
 
 use super::{ask, complaint, daemon_set, list, node, on_node, open, pod, read, untyped};
+use crate::support::shown;
 
 fn names(snapshot: &Snapshot) -> Vec<String> {
     let daemon_sets = snapshot.daemon_sets.iter().map(|daemon_set| format!("ds {}", daemon_set.metadata.name));
@@ -148,7 +148,7 @@ fn a_query_picks_daemon_sets_and_offers_near_names() {
     assert_eq!(names(&Query { namespace: Some("y".to_owned()), ..Query::default() }), ["logs"]);
     assert_eq!(names(&Query { names: vec!["proxy".to_owned()], ..Query::default() }), ["proxy"]);
     assert_eq!(names(&Query { selector: "team=a".parse().unwrap(), ..Query::default() }), ["logs"]);
-    let complaint = |query: Query| CommandError::from(ask(&dump, &query).unwrap_err()).to_string();
+    let complaint = |query: Query| shown(ask(&dump, &query).unwrap_err());
     assert_eq!(
         complaint(Query { names: vec!["agnet".to_owned()], ..Query::default() }),
         "standard input: daemonsets.apps \"agnet\" not found\nhint: similar names: agent"
@@ -279,7 +279,7 @@ fn what_is_too_old_to_be_read_says_so() {
     );
     let error = ask(list(&[beta, node("a")]).to_string(), &Query::default()).unwrap_err();
     assert_eq!(
-        CommandError::from(error).to_string(),
+        shown(error),
         format!("standard input: has no DaemonSet of apps/v1, only nodes, extensions/v1beta1 DaemonSet\n{hint}")
     );
 }
@@ -307,7 +307,7 @@ fn without_daemon_sets_in_a_dump_nothing_is_said_about_them() {
     let manifest = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
     for query in [Query::default(), on_node("a"), named, history, manifest] {
         assert_eq!(
-            CommandError::from(ask(&dump, &query).unwrap_err()).to_string(),
+            shown(ask(&dump, &query).unwrap_err()),
             "standard input: has no DaemonSet of apps/v1, only nodes, pods\n\
              hint: make the dump with `kubectl ds snapshot -A`, or add `kubectl get ds -A -o json` to it"
         );

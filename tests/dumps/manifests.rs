@@ -1,12 +1,12 @@
 use jiff::Timestamp;
 use kubectl_ds::cluster::manifest::{Manifest, read_daemon_sets};
-use kubectl_ds::error::CommandError;
 use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::snapshot::Snapshot;
 use serde_json::{Value, json};
 
 use super::{daemon_set, list};
 use crate::oracle::random::Random;
+use crate::support::shown;
 use crate::templates::generator::{Taste, template};
 
 const MANIFEST: &str = "
@@ -33,13 +33,13 @@ spec:
 fn read(text: &str, namespace: Option<&str>) -> Result<DaemonSet, String> {
     let manifest = all(text, namespace)?.remove(0);
     let validated = manifest.validate(manifest.object().clone(), &Snapshot::empty(Timestamp::UNIX_EPOCH));
-    validated.map(|(daemon_set, _)| daemon_set).map_err(|error| CommandError::from(error).to_string())
+    validated.map(|(daemon_set, _)| daemon_set).map_err(|error| shown(error))
 }
 
 fn all(text: &str, namespace: Option<&str>) -> Result<Vec<Manifest>, String> {
     read_daemon_sets(&["-".to_owned()], &mut text.as_bytes(), namespace, "fallback")
         .map(|manifests| manifests.daemon_sets)
-        .map_err(|error| CommandError::from(error).to_string())
+        .map_err(|error| shown(error))
 }
 
 fn complaint(object: &Value) -> String {

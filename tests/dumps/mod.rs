@@ -13,11 +13,11 @@ mod snapshot_command;
 use std::collections::BTreeSet;
 use std::io::Read;
 
+use crate::support::shown;
 use jiff::Timestamp;
 use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::file::{Dump, Reading};
 use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
-use kubectl_ds::error::CommandError;
 use kubectl_ds::model::snapshot::Snapshot;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn on_node(name: &str) -> Query {
 
 /// Reads a dump that cannot be read, and returns what is printed.
 fn complaint(text: impl AsRef<[u8]>) -> String {
-    CommandError::from(read(text).unwrap_err()).to_string()
+    shown(read(text).unwrap_err())
 }
 
 fn daemon_set(namespace: &str, name: &str) -> Value {

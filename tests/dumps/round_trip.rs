@@ -24,6 +24,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{ask, daemon_set, open};
+use crate::support::shown;
 
 fn options(format: Format) -> WriteOptions {
     WriteOptions { format, namespace: None, redact: false }
@@ -379,7 +380,7 @@ fn a_dump_of_one_namespace_does_not_answer_for_others() {
     assert_eq!(ask(&dump, &Query::default()).unwrap().daemon_sets.len(), 2);
     let error = ask(&dump, &Query { namespace: Some("y".to_owned()), ..Query::default() }).unwrap_err();
     assert_eq!(
-        kubectl_ds::error::CommandError::from(error).to_string(),
+        shown(error),
         "standard input: is a dump of namespace \"x\" only, not of \"y\"\n\
          hint: pass `-n x`, or make a dump with `kubectl ds snapshot -A`"
     );

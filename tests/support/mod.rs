@@ -3,6 +3,9 @@
 #[cfg(feature = "e2e")]
 use std::io::Write;
 
+use kubectl_ds::error::CommandError;
+use kubectl_ds::report::fix::Fix;
+
 pub mod agreement;
 #[cfg(feature = "e2e")]
 pub mod api;
@@ -20,6 +23,14 @@ pub mod interceptor;
 pub mod kruise;
 pub mod nasty_strings;
 pub mod objects;
+
+/// Returns an error and its hints as a person sees them in a pipe.
+pub fn shown(error: impl Into<CommandError>) -> String {
+    let error = error.into();
+    let command = |hint: &Fix| hint.command.as_ref().map_or_else(String::new, |command| format!(": {command}"));
+    let hints = error.hints.iter().map(|hint| format!("\nhint: {}{}", hint.advice, command(hint)));
+    std::iter::once(error.to_string()).chain(hints).collect()
+}
 
 /// Tells the person who runs the tests what goes on; unlike a test's own output it is never held back.
 #[cfg(feature = "e2e")]

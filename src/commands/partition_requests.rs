@@ -45,7 +45,7 @@ impl Run<'_> {
         let repeat = self.repeat();
         let tried = self.unless_interrupted(io, try_hold(self.live, &step, self.before, repeat)).await?;
         self.print_warnings(io)?;
-        let begins = begins_at(self.clock.now(), &tried?);
+        let begins = begins_at(self.report.now, &tried?);
         Ok(match step {
             Step::PatchDaemonSet(patch) => Step::PatchDaemonSet(patch.held_since(begins)),
             step => step,

@@ -132,7 +132,8 @@ fn run(server: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
 
 /// Returns how a command ended, without the server's port.
 fn ended(server: &Server, code: Option<i32>, out: &str, err: String) -> Ended {
-    Ended { code, out: out.replace(&server.address.to_string(), "[SERVER]"), err }
+    let hide = |text: &str| text.replace(&server.address.to_string(), "[SERVER]");
+    Ended { code, out: hide(out), err: hide(&err) }
 }
 
 /// Returns a command about the DaemonSet as it is suggested: it goes to the same server.

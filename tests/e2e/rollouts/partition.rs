@@ -271,8 +271,9 @@ fn the_command_of_status_keeps_the_target_and_the_gates_of_a_stage() {
     let (canary, updated) = pods(&workload);
     assert_eq!((updated, before.intersection(&canary).count()), (2, NODES - 2), "{command}");
     // The canary is complete: nothing more is replaced before somebody asks for all.
-    run(&printed(&workload, "to check the gates of the stage again:")).expect(0);
+    run(&command).expect(0);
     assert_eq!(pods(&workload).0, canary);
+    assert!(printed(&workload, "to finish:").contains("--evict"));
     // What somebody else has written is not shown.
     let hostile = json!({"metadata": {"annotations": {"kubectl-ds/gates":
         r#"{"version":1,"flags":{"progressDeadlineSeconds":5,"verify":"touch owned"}}"#}}});

@@ -234,7 +234,9 @@ fn revisions_never_break_what_compares_them() {
         let ways: [&[&str]; 4] =
             [&["history", "--diff"], &["history"], &["undo", "--dry-run"], &["restart", "--dry-run"]];
         let command = *random.pick(&ways);
-        run(text.as_bytes(), &[command, &[name, "-n", namespace, "--from", "-"]].concat());
+        // After `--diff`, a name would be what is compared.
+        let source = [name, "-n", namespace, "--from", "-"];
+        run(text.as_bytes(), &[&command[..1], &source, &command[1..]].concat());
     });
 }
 

@@ -133,7 +133,7 @@ fn an_archive_does_not_choose_how_much_memory_its_names_take() {
                 hint: copy the file again, or make the archive again",
             ),
         };
-        let found = open("-", &mut archive(1 << 30), None).map_err(|error| shown(error));
+        let found = open("-", &mut archive(1 << 30), None).map_err(shown);
         assert_eq!(found.err().as_deref(), error, "{kind:?}");
         assert!(open("-", &mut archive(9_000), None).is_ok(), "{kind:?}");
     }

@@ -33,13 +33,13 @@ spec:
 fn read(text: &str, namespace: Option<&str>) -> Result<DaemonSet, String> {
     let manifest = all(text, namespace)?.remove(0);
     let validated = manifest.validate(manifest.object().clone(), &Snapshot::empty(Timestamp::UNIX_EPOCH));
-    validated.map(|(daemon_set, _)| daemon_set).map_err(|error| shown(error))
+    validated.map(|(daemon_set, _)| daemon_set).map_err(shown)
 }
 
 fn all(text: &str, namespace: Option<&str>) -> Result<Vec<Manifest>, String> {
     read_daemon_sets(&["-".to_owned()], &mut text.as_bytes(), namespace, "fallback")
         .map(|manifests| manifests.daemon_sets)
-        .map_err(|error| shown(error))
+        .map_err(shown)
 }
 
 fn complaint(object: &Value) -> String {

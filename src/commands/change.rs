@@ -8,11 +8,12 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::api_server::ApiServer;
-use super::change_args::{DryRun, Output, Settings};
+use super::change_args::{ChangeArgs, DryRun, Output, Settings};
 use super::hold_trial::{begins_at, try_hold};
 use super::not_applied::{NotApplied, applied_or_not, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::output;
+use super::parse::Named;
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::{Failure, interrupted, partition, refusal};
@@ -43,39 +44,59 @@ use crate::rollout::set;
 /// How long to wait for an object that is read once more.
 const REREAD: Duration = Duration::from_secs(5);
 
+/// A subcommand that changes a DaemonSet with one patch.
+pub(super) trait Verb {
+    /// Returns the name of the DaemonSet, and the flags that all of them take.
+    fn change(&self) -> (&str, &ChangeArgs);
+
+    /// Checks its other flags.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they make no sense.
+    fn check(&self) -> Result<(), CommandError> {
+        Ok(())
+    }
+
+    /// Returns whether it suspends the update strategy, which is tried out first.
+    fn is_hold(&self) -> bool {
+        false
+    }
+
+    /// Returns the flags that were given and allow more, without which it would not do the same again.
+    fn switches(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Makes the plan.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is nothing to change it to, or if that would do harm.
+    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError>;
+}
+
 /// Reads the DaemonSet, makes the plan, shows it, and carries it out.
 ///
 /// # Errors
 ///
 /// Fails if there is no plan, the change is not applied or its outcome is not known, or the output cannot be written.
-pub async fn run(
-    settings: &Settings,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-    wanted: Wanted,
-    make_plan: impl Fn(&Revisions<'_>, &Snapshot) -> Result<Planned, CommandError>,
-) -> Result<Exit, Failure> {
-    let mut target = target.resolve(io)?;
-    target.enter(settings.namespace.clone())?;
-    if !target.selector.is_empty() {
-        return Err(CommandError::usage("a name and --selector cannot be given together").into());
-    }
-    if target.is_dump() && settings.dry_run != DryRun::Client {
-        return Err(CommandError::usage("a dump cannot be changed")
-            .hint("add --dry-run=client to see what would be done")
-            .into());
-    }
+pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let (name, flags) = verb.change();
+    let settings = &flags.resolve(name)?;
+    verb.check()?;
+    let target = resolve(target, &settings.named, settings.dry_run == DryRun::Client, io)?;
     let session = target.open(io).await?;
-    let query = Query { names: vec![settings.name.clone()], flavors: settings.flavors, wanted, ..Query::default() };
-    let mut snapshot = session.read_history(query, io).await?;
-    if settings.is_hold && settings.dry_run == DryRun::Off {
-        snapshot.now = held_at(only_one(&snapshot, &settings.name)?, &snapshot, &session, io).await?;
+    let mut snapshot = session.read_for_change(&settings.named, io).await?;
+    if verb.is_hold() && settings.dry_run == DryRun::Off {
+        snapshot.now = held_at(only_one(&snapshot, &settings.named.name)?, &snapshot, &session, io).await?;
     }
-    let daemon_set = only_one(&snapshot, &settings.name)?;
+    let daemon_set = only_one(&snapshot, &settings.named.name)?;
     let revisions = Revisions::of(daemon_set, &snapshot);
-    let Planned { plan, report } = make_plan(&revisions, &snapshot)?;
-    let mut change = Change { settings, session: &session, target: &target, before: &revisions, plan: &plan, report };
+    let Planned { plan, report } = verb.plan(&revisions, &snapshot)?;
+    let switches = verb.switches();
+    let mut change =
+        Change { settings, switches, session: &session, target: &target, before: &revisions, plan: &plan, report };
     if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
         if settings.dry_run == DryRun::Server {
             let message = "only the change of the template is tried; without --dry-run=server, the updated nodes are \
@@ -85,7 +106,15 @@ pub async fn run(
         } else {
             let is_dry_run = settings.dry_run == DryRun::Client;
             let opened = (&session, &target);
-            return Box::pin(partition::roll_back(to_revision, daemon_set, is_dry_run, opened, io, out)).await;
+            return Box::pin(partition::roll_back(
+                to_revision,
+                (&settings.named, daemon_set),
+                is_dry_run,
+                opened,
+                io,
+                out,
+            ))
+            .await;
         }
     }
     if settings.watch && !is_rolled_out(&plan, daemon_set) {
@@ -162,6 +191,26 @@ async fn held_at(
     Ok(begins_at(snapshot.now, &tried?))
 }
 
+/// Makes sense of the flags that every subcommand takes, for one that changes a DaemonSet.
+///
+/// # Errors
+///
+/// Fails if they choose DaemonSets in another way, and if a dump is to be changed.
+pub(super) fn resolve(
+    target: GlobalArgs,
+    named: &Named,
+    is_dry_run: bool,
+    io: &Io<'_>,
+) -> Result<Target, CommandError> {
+    let mut target = target.resolve(io)?;
+    target.choose(named.namespace.clone(), std::slice::from_ref(&named.name))?;
+    if target.is_dump() && !is_dry_run {
+        let hint = "add --dry-run=client to see what would be done";
+        return Err(CommandError::usage("a dump cannot be changed").hint(hint));
+    }
+    Ok(target)
+}
+
 /// Returns whether this program replaces the pods of a DaemonSet, and not the controller.
 fn is_staged(daemon_set: &DaemonSet) -> bool {
     daemon_set.flavor() == Flavor::Apps && Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force)
@@ -226,6 +275,7 @@ const REACTION: Duration = Duration::from_secs(1);
 /// One change on its way.
 struct Change<'a> {
     settings: &'a Settings,
+    switches: Vec<&'static str>,
     session: &'a Session,
     target: &'a Target,
     before: &'a Revisions<'a>,
@@ -293,8 +343,7 @@ impl Change<'_> {
         let daemon_set = &self.report.daemon_set;
         let on =
             |arguments: &[&str]| Command::kubectl(arguments).namespace(&daemon_set.namespace).name(daemon_set.short());
-        let given = || self.settings.switches.iter().filter(|(_, given)| *given);
-        let allowed = |command: Command| given().fold(command, |command, (flag, _)| command.switch(flag));
+        let allowed = |command: Command| self.switches.iter().fold(command, |command, flag| command.switch(flag));
         match self.plan.action {
             Action::Undo { to_revision } => {
                 Fix::new("to repeat it", on(&["ds", "undo", "--to-revision", &to_revision.to_string()]))

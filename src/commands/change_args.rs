@@ -5,7 +5,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::parse::{Named, parse_duration, parse_name};
-use crate::cluster::Flavors;
 use crate::error::CommandError;
 
 /// Longer than anybody waits.
@@ -54,9 +53,7 @@ pub(super) enum Output {
 /// What the flags mean.
 #[derive(Debug)]
 pub struct Settings {
-    pub(super) flavors: Flavors,
-    pub(super) namespace: Option<String>,
-    pub(super) name: String,
+    pub(super) named: Named,
     pub(super) dry_run: DryRun,
     pub(super) output: Option<Output>,
     /// How long to wait for the controller; `None` if not waiting.
@@ -65,10 +62,6 @@ pub struct Settings {
     pub(super) no_wait: bool,
     /// Whether to follow the rollout after the change.
     pub(super) watch: bool,
-    /// Whether the change suspends the update strategy.
-    pub(super) is_hold: bool,
-    /// The flags that allow more, and whether they were given.
-    pub(super) switches: Vec<(&'static str, bool)>,
 }
 
 impl Settings {
@@ -84,26 +77,15 @@ impl ChangeArgs {
     /// # Errors
     ///
     /// Fails if something other than a DaemonSet is named.
-    pub fn resolve(self, name: &str) -> Result<Settings, CommandError> {
-        let ChangeArgs { dry_run, output, no_wait, timeout, watch } = self;
-        let Named { flavors, namespace, name } = parse_name(name)?;
+    pub fn resolve(&self, name: &str) -> Result<Settings, CommandError> {
+        let ChangeArgs { dry_run, output, no_wait, timeout, watch } = *self;
+        let named = parse_name(name)?;
         if watch && dry_run != DryRun::Off {
             return Err(CommandError::usage("--watch and --dry-run cannot be given together: nothing is rolled out"));
         }
         // The server's answer has the object already.
         let waits = !no_wait && dry_run == DryRun::Off && output != Some(Output::Name);
         let timeout = if timeout.is_zero() { NO_LIMIT } else { timeout };
-        Ok(Settings {
-            flavors,
-            namespace,
-            name,
-            dry_run,
-            output,
-            patience: waits.then_some(timeout),
-            no_wait,
-            watch,
-            is_hold: false,
-            switches: Vec::new(),
-        })
+        Ok(Settings { named, dry_run, output, patience: waits.then_some(timeout), no_wait, watch })
     }
 }

@@ -243,7 +243,7 @@ async fn values(value: Value, words: &[OsString], io: &Io<'_>) -> Result<BTreeMa
     if value == Value::Revision {
         let Some(name) = daemon_set_name(&matches) else { return Ok(none) };
         let name = parse_name(&name)?;
-        target.enter(name.namespace)?;
+        target.choose(name.namespace, &[])?;
         let session = target.open(&mut io).await?;
         let wanted = Wanted::History(PodsOf::None);
         let query = Query { names: vec![name.name], flavors: name.flavors, wanted, ..Query::default() };

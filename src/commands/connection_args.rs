@@ -80,107 +80,65 @@ pub(super) struct ConnectionArgs {
 impl ConnectionArgs {
     /// Returns the flags that lead a suggested command to the same cluster, as the same user. Secrets are left to variables.
     pub(super) fn repeated(&self) -> Command {
-        let ConnectionArgs {
-            kubeconfig,
-            kuberc,
-            context,
-            cluster,
-            user,
-            server,
-            token,
-            username,
-            password,
-            client_certificate,
-            client_key,
-            as_,
-            as_group,
-            as_uid,
-            as_user_extra,
-            certificate_authority,
-            insecure_skip_tls_verify,
-            tls_server_name,
-            request_timeout: _,
-        } = self;
-        let (server, login) = match server.as_deref().map(without_user_info) {
+        let (server, login) = match self.server.as_deref().map(without_user_info) {
             Some((address, None)) => (Some(address), None),
             Some((scheme, Some(host))) => (None, Some((scheme, host))),
             None => (None, None),
         };
         let values = [
-            ("--kubeconfig", kubeconfig),
-            ("--kuberc", kuberc),
-            ("--context", context),
-            ("--cluster", cluster),
-            ("--user", user),
+            ("--kubeconfig", &self.kubeconfig),
+            ("--kuberc", &self.kuberc),
+            ("--context", &self.context),
+            ("--cluster", &self.cluster),
+            ("--user", &self.user),
             ("--server", &server),
-            ("--username", username),
-            ("--client-certificate", client_certificate),
-            ("--client-key", client_key),
-            ("--as", as_),
-            ("--as-uid", as_uid),
-            ("--certificate-authority", certificate_authority),
-            ("--tls-server-name", tls_server_name),
+            ("--username", &self.username),
+            ("--client-certificate", &self.client_certificate),
+            ("--client-key", &self.client_key),
+            ("--as", &self.as_),
+            ("--as-uid", &self.as_uid),
+            ("--certificate-authority", &self.certificate_authority),
+            ("--tls-server-name", &self.tls_server_name),
         ];
         let values = values.into_iter().filter_map(|(flag, value)| Some((flag, value.as_ref()?)));
-        let groups = as_group.iter().map(|group| ("--as-group", group));
-        let extra = as_user_extra.iter().map(|field| ("--as-user-extra", field));
+        let groups = self.as_group.iter().map(|group| ("--as-group", group));
+        let extra = self.as_user_extra.iter().map(|field| ("--as-user-extra", field));
         let flags = values.chain(groups).chain(extra);
         let mut flags = flags.fold(Command::default(), |flags, (flag, value)| flags.flag(flag, value));
         if let Some((scheme, host)) = login {
             flags = flags.partly_variable("--server", &scheme, "LOGIN", &host);
         }
-        if token.is_some() {
+        if self.token.is_some() {
             flags = flags.variable("--token", "TOKEN");
         }
-        if password.is_some() {
+        if self.password.is_some() {
             flags = flags.variable("--password", "PASSWORD");
         }
-        if *insecure_skip_tls_verify { flags.switch("--insecure-skip-tls-verify") } else { flags }
+        if self.insecure_skip_tls_verify { flags.switch("--insecure-skip-tls-verify") } else { flags }
     }
 
     /// Makes sense of the flags.
     pub(super) fn resolve(self, io: &Io<'_>) -> ConnectOptions {
-        let ConnectionArgs {
-            kubeconfig,
-            kuberc,
-            context,
-            cluster,
-            user,
-            server,
-            token,
-            username,
-            password,
-            client_certificate,
-            client_key,
-            as_,
-            as_group,
-            as_uid,
-            as_user_extra,
-            certificate_authority,
-            insecure_skip_tls_verify,
-            tls_server_name,
-            request_timeout,
-        } = self;
         ConnectOptions {
-            kubeconfig,
-            kuberc,
-            context,
-            cluster,
-            user,
-            server,
-            token,
-            username,
-            password,
-            client_certificate,
-            client_key,
-            as_,
-            as_group,
-            as_uid,
-            as_user_extra,
-            certificate_authority,
-            insecure_skip_tls_verify,
-            tls_server_name,
-            request_timeout,
+            kubeconfig: self.kubeconfig,
+            kuberc: self.kuberc,
+            context: self.context,
+            cluster: self.cluster,
+            user: self.user,
+            server: self.server,
+            token: self.token,
+            username: self.username,
+            password: self.password,
+            client_certificate: self.client_certificate,
+            client_key: self.client_key,
+            as_: self.as_,
+            as_group: self.as_group,
+            as_uid: self.as_uid,
+            as_user_extra: self.as_user_extra,
+            certificate_authority: self.certificate_authority,
+            insecure_skip_tls_verify: self.insecure_skip_tls_verify,
+            tls_server_name: self.tls_server_name,
+            request_timeout: self.request_timeout,
             environment: io.environment.clone(),
             input_is_terminal: io.input_is_terminal,
         }

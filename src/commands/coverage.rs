@@ -8,7 +8,7 @@ use clap::Args;
 use super::Failure;
 use super::gate;
 use super::output::{self, Output, OutputParser};
-use super::parse::{node_states, parse_names, parse_node, parse_selector, reason_codes};
+use super::parse::{check_label_key, node_states, parse_names, parse_node, parse_selector, reason_codes};
 use super::session::{GlobalArgs, Target};
 use super::what_if::{self, WhatIf};
 use crate::cluster::manifest::Apply;
@@ -21,7 +21,7 @@ use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::selector::{LabelSelector, is_label_key};
+use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::render::view::View;
@@ -143,7 +143,7 @@ struct Scope {
 }
 
 impl CoverageArgs {
-    fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
+    fn resolve(self) -> Result<Settings, CommandError> {
         let CoverageArgs {
             names,
             node,
@@ -163,13 +163,7 @@ impl CoverageArgs {
         } = self;
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
-        if !names.is_empty() && !target.selector.is_empty() {
-            return Err(CommandError::usage("names and --selector cannot be given together"));
-        }
-        if let Some(label) = by.as_ref().filter(|label| !is_label_key(label)) {
-            return Err(CommandError::usage(format!("invalid --by: {label:?} is not a label key"))
-                .hint("give the key of a node label, such as topology.kubernetes.io/zone"));
-        }
+        check_label_key(by.as_ref())?;
         let node_selector = NodeSelector {
             selector: parse_selector("--node-selector", node_selector.as_deref())?,
             text: node_selector.unwrap_or_default(),
@@ -213,7 +207,7 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let Settings { question, node_selector, exit_code, output } = arguments.resolve(&target)?;
+    let Settings { question, node_selector, exit_code, output } = arguments.resolve()?;
     let answer = match question {
         Question::WhatIf(question) => what_if::run(question, &target, node_selector, output.as_ref(), io, out).await?,
         Question::Coverage(scope) => {
@@ -221,16 +215,11 @@ pub async fn run(
             if scope.node.is_some() && scope.names.is_empty() {
                 target.widen();
             }
-            target.enter(scope.namespace.clone())?;
+            target.choose(scope.namespace.clone(), &scope.names)?;
             run_coverage(&target, scope, node_selector, output.as_ref(), io, out).await?
         }
     };
     if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
-}
-
-pub(super) fn view(output: Option<&Output>, target: &Target, io: &Io<'_>) -> View {
-    let view = target.view(io.width());
-    if output == Some(&Output::Wide) { view.unlimited() } else { view }
 }
 
 /// Prints the coverage, and returns the answer for `--exit-code`.
@@ -257,7 +246,7 @@ async fn run_coverage(
     });
     let query = Query { names, wanted, ..Query::default() };
     let session = target.open(io).await?;
-    let view = view(output, target, io);
+    let view = target.view_for(output, io);
     let wide = output == Some(&Output::Wide);
     let needs_all_pods_on = |snapshot: &Snapshot| match &node {
         Some(node) => BTreeSet::from([node.clone()]),

@@ -40,7 +40,12 @@ pub(super) fn preview(passes: bool, incomplete: &[Incomplete]) -> Result<Exit, C
 }
 
 fn partial<'a>(gaps: impl IntoIterator<Item = &'a Incomplete>) -> CommandError {
-    let error = CommandError::new("cannot evaluate --exit-code: some objects were unreadable");
+    unknown("cannot evaluate --exit-code: some objects were unreadable", gaps)
+}
+
+/// Builds the error of an answer that what could not be read keeps open.
+pub(super) fn unknown<'a>(message: &str, gaps: impl IntoIterator<Item = &'a Incomplete>) -> CommandError {
+    let error = CommandError::new(message);
     let hints = gaps.into_iter().map(|gap| sanitize(&gap.message));
     hints.fold(CommandError { exit: Exit::Partial, ..error }, CommandError::hint)
 }

@@ -7,10 +7,9 @@ use clap::Args;
 use super::Failure;
 use super::output::{self, Output, OutputParser};
 use super::parse::{Named, parse_name};
-use super::session::{GlobalArgs, Target};
+use super::session::{GlobalArgs, warn};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
 use crate::coverage::gaps::incomplete_for_history;
-use crate::encode::sanitize::sanitize;
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Address, Revision, Revisions, Unknown, name_of};
@@ -97,7 +96,7 @@ enum Sides {
 }
 
 impl HistoryArgs {
-    fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
+    fn resolve(self) -> Result<Settings, CommandError> {
         let HistoryArgs { name, diff, unified, exit_code, revision, output } = self;
         let (flavors, namespace, name) = match name {
             Some(name) => {
@@ -106,9 +105,6 @@ impl HistoryArgs {
             }
             None => (Flavors::Any, None, None),
         };
-        if name.is_some() && !target.selector.is_empty() {
-            return Err(CommandError::usage("a name and --selector cannot be given together"));
-        }
         let question = match (diff, revision) {
             (Some(text), _) => Question::Diff { sides: sides(&text)?, unified },
             (None, Some(text)) => Question::Template(address(&text).ok_or_else(|| unknown_address(&text))?),
@@ -183,14 +179,15 @@ async fn answer(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let Settings { flavors, namespace, name, question, exit_code, output } = arguments.resolve(&target)?;
-    target.enter(namespace)?;
+    let Settings { flavors, namespace, name, question, exit_code, output } = arguments.resolve()?;
+    let names: Vec<String> = name.into_iter().collect();
+    target.choose(namespace, &names)?;
     if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
     }
     let session = target.open(io).await?;
     let pods = if matches!(question, Question::Table) { PodsOf::All } else { PodsOf::None };
-    let names = name.iter().cloned().collect();
+    let is_named = !names.is_empty();
     let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
     let snapshot = session.read_history(query, io).await?;
     let view = target.view(io.width());
@@ -200,11 +197,7 @@ async fn answer(
             if reports.is_empty() && output.as_ref().is_none_or(|output| *output == Output::Wide) {
                 session.say_none_found(io)?;
             }
-            let shown = Shown {
-                is_named: name.is_some(),
-                with_namespace: session.namespace.is_none(),
-                output: output.as_ref(),
-            };
+            let shown = Shown { is_named, with_namespace: session.namespace.is_none(), output: output.as_ref() };
             print_table(&reports, shown, &view, out)?;
             return Ok(Exit::Success);
         }
@@ -219,9 +212,7 @@ async fn answer(
     let manifest = match &sides {
         Sides::Manifest(_, path) => {
             let (template, warnings) = manifest::read_template(path, io.input)?;
-            for warning in warnings {
-                writeln!(io.err, "warning: {}", sanitize(&warning))?;
-            }
+            warn(warnings, io)?;
             Some(Template::new(template))
         }
         _ => None,

@@ -118,18 +118,14 @@ pub async fn run(
     }
     let mut target = target.resolve(io)?;
     let (namespace, names) = parse_names(&names)?;
-    if !names.is_empty() && !target.selector.is_empty() {
-        return Err(CommandError::usage("names and --selector cannot be given together").into());
-    }
     if watch {
         check_watch(&target, output.as_ref())?;
     }
-    target.enter(namespace)?;
+    target.choose(namespace, &names)?;
     let session = target.open(io).await?;
     let query = Query { names, ..Query::default() };
     let wide = output == Some(Output::Wide);
-    let view = target.view(io.width());
-    let view = if wide { view.unlimited() } else { view };
+    let view = target.view_for(output.as_ref(), io);
     let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
     let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
     let filter = Filter { reasons: reason, problems, ..Filter::default() };

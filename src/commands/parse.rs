@@ -11,7 +11,7 @@ use clap::{Arg, Command};
 use super::explain::statuses;
 use crate::cluster::Flavors;
 use crate::error::CommandError;
-use crate::model::selector::LabelSelector;
+use crate::model::selector::{LabelSelector, is_label_key};
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
@@ -196,6 +196,19 @@ fn is_enclosed(text: &str, is_inner: impl Fn(u8) -> bool) -> bool {
 fn invalid_name(text: &str) -> CommandError {
     CommandError::usage(format!("{text:?} does not name a DaemonSet"))
         .hint("give NAME, ds/NAME, NAMESPACE/NAME, or ads/NAME for an Advanced DaemonSet")
+}
+
+/// Checks the value of `--by`.
+///
+/// # Errors
+///
+/// Fails if it is not the key of a label.
+pub(super) fn check_label_key(by: Option<&String>) -> Result<(), CommandError> {
+    match by.filter(|label| !is_label_key(label)) {
+        Some(label) => Err(CommandError::usage(format!("invalid --by: {label:?} is not a label key"))
+            .hint("give the key of a node label, such as topology.kubernetes.io/zone")),
+        None => Ok(()),
+    }
 }
 
 /// Parses the name of a node: `NAME` or `node/NAME`.

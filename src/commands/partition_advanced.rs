@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::partition_run::{Doubt, Run};
-use crate::error::{CommandError, Exit};
+use crate::error::Exit;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::report::partition::PartitionStage;
-use crate::rollout::partition::next_step::{Loss, is_late, late};
+use crate::rollout::partition::next_step::{Loss, late};
 
 impl<'a> Run<'a> {
     /// Returns whether nobody has changed the partition or paused the rollout since.
@@ -37,7 +37,6 @@ impl<'a> Run<'a> {
         let unavailable_before = before.desired_number_scheduled - before.number_available;
         let mut watch = self.watch(io, out).await?;
         let mut doubt = Doubt::default();
-        let mut is_read_again = false;
         loop {
             let looked = Instant::now();
             self.check(&mut watch, &mut doubt, io).await?;
@@ -71,20 +70,12 @@ impl<'a> Run<'a> {
                     }
                 }
             }
-            if doubt.since.is_none() && is_late(&self.stage, self.clock.now()) {
-                if !is_read_again {
-                    if let Some(error) = self.read_again(&mut watch, io).await? {
-                        return Err(CommandError::from(error).hint(self.repeat()).into());
-                    }
-                    is_read_again = true;
-                    continue;
-                }
+            if self.is_late_again(&mut watch, &mut doubt, io).await? {
                 self.report.outcome.stage = PartitionStage::Stopped;
                 self.report.outcome.failures = vec![late("the controller has not updated the nodes", &self.stage)];
                 return Ok(Exit::No);
             }
-            self.progress.draw(&self.report, &watch, io)?;
-            self.unless_interrupted(io, self.progress.next_look(&mut watch, looked)).await?;
+            self.wait(None, &mut watch, looked, io, out).await?;
         }
     }
 }

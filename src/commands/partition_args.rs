@@ -7,7 +7,6 @@ use jiff::SignedDuration;
 
 use super::parse::{Named, parse_duration, parse_name, parse_selector};
 use super::watch;
-use crate::cluster::Flavors;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
@@ -48,17 +47,11 @@ pub struct PartitionArgs {
     name: String,
     /// The number or percentage of pods that stay OLD: 90% updates 10% of the nodes; percentages are rounded down
     #[arg(value_name = "N|N%")]
-    #[arg(conflicts_with_all = ["update", "stages"])]
+    #[arg(conflicts_with = "update")]
     partition: Option<IntOrPercent>,
     /// The number or percentage of pods to update instead
-    #[arg(long, value_name = "N|N%", conflicts_with = "stages")]
+    #[arg(long, value_name = "N|N%")]
     update: Option<IntOrPercent>,
-    /// Several numbers or percentages of pods to update, one stage after the other
-    #[arg(long, value_name = "N|N%,...", value_delimiter = ',')]
-    stages: Vec<IntOrPercent>,
-    /// With --stages: do not ask before each stage
-    #[arg(long, requires = "stages")]
-    yes: bool,
     /// Roll out another image of a container; can be given more than once
     #[arg(long, value_name = "CONTAINER=IMAGE", conflicts_with = "to_revision")]
     image: Vec<String>,
@@ -122,7 +115,7 @@ pub struct PartitionArgs {
 
 /// What `--on-failure` takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum OnFailure {
+enum OnFailure {
     /// Leave everything as it is
     #[default]
     Stop,
@@ -147,20 +140,13 @@ pub(super) enum Output {
 
 /// What the flags mean.
 pub(super) struct Settings {
-    pub(super) flavors: Flavors,
-    pub(super) namespace: Option<String>,
-    pub(super) name: String,
-    pub(super) stages: Vec<Amount>,
-    pub(super) asks: bool,
+    pub(super) named: Named,
     pub(super) request: Request,
-    pub(super) on_failure: OnFailure,
     pub(super) dry_run: bool,
     pub(super) progress: watch::Progress,
     pub(super) output: Option<Output>,
     /// The manifest whose template is rolled out.
     pub(super) manifest: Option<String>,
-    /// The flags that were given and that Advanced DaemonSets do not support.
-    pub(super) own_flags: Vec<&'static str>,
 }
 
 impl PartitionArgs {
@@ -174,8 +160,6 @@ impl PartitionArgs {
             name,
             partition,
             update,
-            stages,
-            yes,
             image,
             to_revision,
             filename: manifest,
@@ -196,27 +180,15 @@ impl PartitionArgs {
             progress,
             output,
         } = self;
-        let Named { flavors, namespace, name } = parse_name(&name)?;
-        let dry_run = dry_run == DryRun::Client;
-        if partition.is_none() && update.is_none() && stages.is_empty() {
+        let named = parse_name(&name)?;
+        let Some(amount) = partition.map(Amount::Keep).or(update.map(Amount::Update)) else {
             return Err(CommandError::usage("no number of pods given").hint(
                 "give how many pods stay on older revisions, such as 90% or 5, or how many to update with --update",
             ));
-        }
-        let asks = !stages.is_empty() && !yes && !dry_run;
-        if asks && !io.input_is_terminal {
-            return Err(CommandError::usage("--stages asks before each stage, and there is no terminal")
-                .hint("add --yes to begin each stage as soon as the one before is complete"));
-        }
-        let stages: Vec<Amount> = match (partition, update) {
-            (Some(keep), _) => vec![Amount::Keep(keep)],
-            (_, Some(update)) => vec![Amount::Update(update)],
-            (None, None) => stages.into_iter().map(Amount::Update).collect(),
         };
-        for Amount::Keep(amount) | Amount::Update(amount) in &stages {
-            if amount.value() < 0 || matches!(amount, IntOrPercent::Percent(percent) if *percent > 100) {
-                return Err(CommandError::usage(format!("invalid number of pods \"{amount}\"")));
-            }
+        let (Amount::Keep(number) | Amount::Update(number)) = amount;
+        if number.value() < 0 || matches!(number, IntOrPercent::Percent(percent) if percent > 100) {
+            return Err(CommandError::usage(format!("invalid number of pods \"{number}\"")));
         }
         if let Some(amount) = max_unavailable
             && (amount.value() < 1 || matches!(amount, IntOrPercent::Percent(percent) if percent > 100))
@@ -244,20 +216,6 @@ impl PartitionArgs {
             None if images.is_empty() => NewTemplate::Live,
             None => NewTemplate::Images(images),
         };
-        let own_flags = [
-            ("--nodes", !nodes.is_empty()),
-            ("--node-selector", node_selector.is_some()),
-            ("--spread-by", spread_by.is_some()),
-            ("--max-unavailable", max_unavailable.is_some()),
-            ("--verify", verify.is_some()),
-            ("--stages", stages.len() > 1),
-            ("--soak", !soak.is_zero()),
-            ("--prepull", prepull),
-            ("--evict", evict),
-            ("--max-restarts", max_restarts != 0),
-            ("--delete-surge-pods", delete_surge_pods),
-            ("--on-failure", on_failure != OnFailure::Stop),
-        ];
         let gates = Gates {
             max_restarts: Some(max_restarts),
             soak: signed(soak),
@@ -277,23 +235,9 @@ impl PartitionArgs {
             rolls_back: on_failure == OnFailure::Undo,
             delete_surge_pods,
             force,
-            ..Request::new(stages[0], template, run)
+            ..Request::new(amount, template, run)
         };
-        let own_flags = own_flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
-        Ok(Settings {
-            flavors,
-            namespace,
-            name,
-            stages,
-            asks,
-            request,
-            on_failure,
-            dry_run,
-            progress,
-            output,
-            manifest,
-            own_flags,
-        })
+        Ok(Settings { named, request, dry_run: dry_run == DryRun::Client, progress, output, manifest })
     }
 }
 

@@ -173,7 +173,6 @@ impl<'a> Run<'a> {
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         let mut doubt = Doubt::default();
-        let mut is_read_again = false;
         loop {
             let looked = Instant::now();
             self.check(watch, &mut doubt, io).await?;
@@ -191,23 +190,51 @@ impl<'a> Run<'a> {
                 self.stage.last_progress = self.clock.now();
                 return Ok(());
             }
-            // While requests fail, what the controller does is not known.
-            if doubt.since.is_none() && is_late(&self.stage, self.clock.now()) {
-                if !is_read_again {
-                    if let Some(error) = self.read_again(watch, io).await? {
-                        return Err(CommandError::from(error).hint(self.repeat()).into());
-                    }
-                    is_read_again = true;
-                    continue;
-                }
+            if self.is_late_again(watch, &mut doubt, io).await? {
                 let message = "the change was applied, but the controller has not acted on it";
                 let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
                 let error = error.hint("check that kube-controller-manager is running");
                 return Err(error.hint(self.repeat()).into());
             }
-            self.progress.wait_for(Some("waiting for the controller".to_owned()), self.view, out)?;
-            self.progress.draw(&self.report, watch, io)?;
-            self.unless_interrupted(io, self.progress.next_look(watch, looked)).await?;
+            self.wait(Some("waiting for the controller".to_owned()), watch, looked, io, out).await?;
+        }
+    }
+
+    /// Says what is waited for, shows how far the stage is, and waits until it is time to look again.
+    pub(super) async fn wait(
+        &mut self,
+        what: Option<String>,
+        watch: &mut Watch<'a>,
+        looked: Instant,
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        self.progress.wait_for(what, self.view, out)?;
+        self.progress.draw(&self.report, watch, io)?;
+        self.unless_interrupted(io, self.progress.next_look(watch, looked)).await
+    }
+
+    /// Returns whether the deadline has passed, also after everything was read again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it has passed and nothing can be read.
+    pub(super) async fn is_late_again(
+        &mut self,
+        watch: &mut Watch<'a>,
+        doubt: &mut Doubt,
+        io: &Io<'_>,
+    ) -> Result<bool, Failure> {
+        // While requests fail, what the controller does is not known.
+        if doubt.since.is_some() || !is_late(&self.stage, self.clock.now()) {
+            return Ok(false);
+        }
+        if std::mem::replace(&mut doubt.is_read_again, true) {
+            return Ok(true);
+        }
+        match self.read_again(watch, io).await? {
+            Some(error) => Err(CommandError::from(error).hint(self.repeat()).into()),
+            None => Ok(false),
         }
     }
 
@@ -278,9 +305,7 @@ impl<'a> Run<'a> {
                 },
                 Step::Lost(loss) => return Ok(Ended::Lost(loss)),
                 Step::Wait(waiting) => {
-                    self.progress.wait_for(waiting.describe(time), self.view, out)?;
-                    self.progress.draw(&self.report, watch, io)?;
-                    self.unless_interrupted(io, self.progress.next_look(watch, looked)).await?;
+                    self.wait(waiting.describe(time), watch, looked, io, out).await?;
                 }
                 Step::Verify { node, pod, uid } => {
                     if let Some(failure) = self.verify(&node, &pod, io).await? {
@@ -311,10 +336,7 @@ impl<'a> Run<'a> {
                         Replaced::Unanswered(error) => Some(error.message),
                         Replaced::Later(why) => why,
                     };
-                    self.progress.wait_for(why.map(|why| format!("waiting: {why}")), self.view, out)?;
-                    let answered = Instant::now();
-                    self.progress.draw(&self.report, watch, io)?;
-                    self.unless_interrupted(io, self.progress.next_look(watch, answered)).await?;
+                    self.wait(why.map(|why| format!("waiting: {why}")), watch, Instant::now(), io, out).await?;
                 }
             }
         }
@@ -462,6 +484,8 @@ pub(super) struct Doubt {
     /// Since when requests fail.
     pub(super) since: Option<Timestamp>,
     rejection: Rejection,
+    /// Whether everything was read again because the deadline had passed.
+    is_read_again: bool,
 }
 
 /// How a stage has ended.

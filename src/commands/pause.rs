@@ -1,21 +1,17 @@
 //! `pause`: suspends the update strategy.
 
-use std::io::Write;
-
 use clap::Args;
 
-use super::Failure;
-use super::change;
-use super::change_args::{ChangeArgs, Settings};
+use super::change::Verb;
+use super::change_args::ChangeArgs;
 use super::refusal::{held_by, surge_pods};
-use super::session::GlobalArgs;
-use crate::cluster::Wanted;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::facts::revisions::{Revisions, name_of};
-use crate::io::Io;
+use crate::model::snapshot::Snapshot;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::rollout::hold::{Refusal, pause};
+use crate::rollout::planned::Planned;
 
 /// Pause the rollout of a DaemonSet
 ///
@@ -38,24 +34,22 @@ pub struct PauseArgs {
     change: ChangeArgs,
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if somebody else holds the DaemonSet, the change is not applied, or the output cannot be written.
-pub async fn run(
-    arguments: PauseArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let PauseArgs { name, delete_surge_pods, change } = arguments;
-    let switches = [("--delete-surge-pods", delete_surge_pods)].into_iter().collect();
-    let settings = Settings { is_hold: true, switches, ..change.resolve(&name)? };
-    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| {
-        pause(revisions, delete_surge_pods, snapshot).map_err(|refusal| refused(revisions, refusal))
-    })
-    .await
+impl Verb for PauseArgs {
+    fn change(&self) -> (&str, &ChangeArgs) {
+        (&self.name, &self.change)
+    }
+
+    fn is_hold(&self) -> bool {
+        true
+    }
+
+    fn switches(&self) -> Vec<&'static str> {
+        self.delete_surge_pods.then_some("--delete-surge-pods").into_iter().collect()
+    }
+
+    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
+        pause(revisions, self.delete_surge_pods, snapshot).map_err(|refusal| refused(revisions, refusal))
+    }
 }
 
 /// Builds the error of a pause that is refused.

@@ -1,19 +1,15 @@
 //! `restart`: restarts all pods.
 
-use std::io::Write;
-
 use clap::Args;
 
-use super::Failure;
-use super::change;
+use super::change::Verb;
 use super::change_args::ChangeArgs;
-use super::session::GlobalArgs;
-use crate::cluster::Wanted;
-use crate::error::{CommandError, Exit};
-use crate::facts::revisions::name_of;
-use crate::io::Io;
+use crate::error::CommandError;
+use crate::facts::revisions::{Revisions, name_of};
+use crate::model::snapshot::Snapshot;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
+use crate::rollout::planned::Planned;
 use crate::rollout::restart::restart;
 
 /// Restart all pods, following the update strategy
@@ -33,20 +29,12 @@ pub struct RestartArgs {
     change: ChangeArgs,
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the DaemonSet does not exist, the change is not applied, or the output cannot be written.
-pub async fn run(
-    arguments: RestartArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let RestartArgs { name, change } = arguments;
-    let settings = change.resolve(&name)?;
-    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| {
+impl Verb for RestartArgs {
+    fn change(&self) -> (&str, &ChangeArgs) {
+        (&self.name, &self.change)
+    }
+
+    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
         let planned = restart(revisions, snapshot);
         if planned.plan.steps.is_empty() {
             let message = "the DaemonSet was already restarted within this second";
@@ -56,6 +44,5 @@ pub async fn run(
             )));
         }
         Ok(planned)
-    })
-    .await
+    }
 }

@@ -1,17 +1,14 @@
 //! `resume`: restores the update strategy.
 
-use std::io::Write;
-
 use clap::Args;
 
-use super::Failure;
-use super::change;
+use super::change::Verb;
 use super::change_args::ChangeArgs;
-use super::session::GlobalArgs;
-use crate::cluster::Wanted;
-use crate::error::Exit;
-use crate::io::Io;
+use crate::error::CommandError;
+use crate::facts::revisions::Revisions;
+use crate::model::snapshot::Snapshot;
 use crate::rollout::hold::resume;
+use crate::rollout::planned::Planned;
 
 /// Resume the rollout of a DaemonSet that was paused or partitioned
 ///
@@ -33,18 +30,12 @@ pub struct ResumeArgs {
     change: ChangeArgs,
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the DaemonSet does not exist, the change is not applied, or the output cannot be written.
-pub async fn run(
-    arguments: ResumeArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let ResumeArgs { name, change } = arguments;
-    let settings = change.resolve(&name)?;
-    change::run(&settings, target, io, out, Wanted::Change, |revisions, snapshot| Ok(resume(revisions, snapshot))).await
+impl Verb for ResumeArgs {
+    fn change(&self) -> (&str, &ChangeArgs) {
+        (&self.name, &self.change)
+    }
+
+    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
+        Ok(resume(revisions, snapshot))
+    }
 }

@@ -14,11 +14,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Failure;
 use super::connection_args::ConnectionArgs;
-use super::parse::parse_selector;
+use super::output::Output;
+use super::parse::{Named, parse_selector};
 use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
 use crate::cluster::live::{self, Watch};
-use crate::cluster::{Query, Source};
+use crate::cluster::{Query, Source, Wanted};
 use crate::connection::ConnectOptions;
 use crate::connection::error::ConnectionError;
 use crate::coverage::filter::Filter;
@@ -193,6 +194,12 @@ impl Target {
         View { origin: Some(self.origin), ..View::new(width, self.ascii) }
     }
 
+    /// Returns the view for a format: `-o wide` has no limit.
+    pub(super) fn view_for(&self, output: Option<&Output>, io: &Io<'_>) -> View {
+        let view = self.view(io.width());
+        if output == Some(&Output::Wide) { view.unlimited() } else { view }
+    }
+
     /// Opens the source; of a live cluster nothing is read yet.
     ///
     /// # Errors
@@ -240,12 +247,15 @@ impl Target {
         }
     }
 
-    /// Looks in the namespace that names were given with, as in `NAMESPACE/NAME`.
+    /// Limits what is looked for to named DaemonSets, in the namespace that they were given with, as in `NAMESPACE/NAME`.
     ///
     /// # Errors
     ///
-    /// Fails if another namespace was asked for.
-    pub(super) fn enter(&mut self, namespace: Option<String>) -> Result<(), CommandError> {
+    /// Fails if a selector or another namespace was given, too.
+    pub(super) fn choose(&mut self, namespace: Option<String>, names: &[String]) -> Result<(), CommandError> {
+        if !names.is_empty() && !self.selector.is_empty() {
+            return Err(CommandError::usage("a name and --selector cannot be given together"));
+        }
         let Some(namespace) = namespace else { return Ok(()) };
         match &self.scope {
             Scope::One(other) if *other != namespace => {
@@ -375,6 +385,17 @@ impl Session {
         self.read(query, io, |_| BTreeSet::new()).await
     }
 
+    /// Reads a DaemonSet, and what decides about changing it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the source cannot be read.
+    pub(super) async fn read_for_change(&self, named: &Named, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
+        let names = vec![named.name.clone()];
+        let query = Query { names, flavors: named.flavors, wanted: Wanted::Change, ..Query::default() };
+        self.read_history(query, io).await
+    }
+
     /// Reads what a query asks for again and again until it is found; returns `None` if it is not in time. Transient
     /// failures do not end the wait.
     ///
@@ -476,7 +497,12 @@ impl Session {
     }
 }
 
-fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {
+/// Writes warnings.
+///
+/// # Errors
+///
+/// Fails if standard error cannot be written.
+pub(super) fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {
     for warning in warnings {
         writeln!(io.err, "warning: {}", sanitize(&warning))?;
     }

@@ -1,20 +1,16 @@
 //! `set`: changes the update strategy and other fields of the spec besides the template.
 
-use std::io::Write;
-
 use clap::{Args, ValueEnum, value_parser};
 
-use super::Failure;
-use super::change;
-use super::change_args::{self, ChangeArgs};
+use super::change::Verb;
+use super::change_args::ChangeArgs;
 use super::refusal::{surge_pods, worse};
-use super::session::GlobalArgs;
-use crate::cluster::Wanted;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::facts::revisions::{Revisions, name_of};
-use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
+use crate::model::snapshot::Snapshot;
 use crate::plan::{SpecFields, StrategyType};
+use crate::rollout::planned::Planned;
 use crate::rollout::set::{Refusal, Request, set};
 
 /// Change the update strategy of a DaemonSet
@@ -75,63 +71,45 @@ enum Type {
     OnDelete,
 }
 
-struct Settings {
-    request: Request,
-    change: change_args::Settings,
-}
-
 impl SetArgs {
-    fn resolve(self) -> Result<Settings, CommandError> {
-        let SetArgs {
-            name,
-            max_surge,
-            max_unavailable,
-            min_ready_seconds,
-            strategy_type,
-            revision_history_limit,
-            force,
-            delete_surge_pods,
-            change,
-        } = self;
-        let fields = SpecFields {
-            strategy_type: strategy_type.map(|strategy_type| match strategy_type {
+    fn fields(&self) -> SpecFields {
+        SpecFields {
+            strategy_type: self.strategy_type.map(|strategy_type| match strategy_type {
                 Type::RollingUpdate => StrategyType::RollingUpdate,
                 Type::OnDelete => StrategyType::OnDelete,
             }),
-            max_surge,
-            max_unavailable,
-            min_ready_seconds: min_ready_seconds.map(i64::from),
-            revision_history_limit: revision_history_limit.map(i64::from),
-        };
-        if fields == SpecFields::default() {
+            max_surge: self.max_surge,
+            max_unavailable: self.max_unavailable,
+            min_ready_seconds: self.min_ready_seconds.map(i64::from),
+            revision_history_limit: self.revision_history_limit.map(i64::from),
+        }
+    }
+}
+
+impl Verb for SetArgs {
+    fn change(&self) -> (&str, &ChangeArgs) {
+        (&self.name, &self.change)
+    }
+
+    fn check(&self) -> Result<(), CommandError> {
+        if self.fields() == SpecFields::default() {
             return Err(CommandError::usage("no field to set").hint(
                 "give at least one of --max-unavailable, --max-surge, --min-ready-seconds, --type and \
                  --revision-history-limit",
             ));
         }
-        let request = Request { fields, force, delete_surge_pods };
-        let mut change = change.resolve(&name)?;
-        change.switches = [("--force", force), ("--delete-surge-pods", delete_surge_pods)].into_iter().collect();
-        Ok(Settings { request, change })
+        Ok(())
     }
-}
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the values are invalid or would do harm, the change is not applied, or the output cannot be written.
-pub async fn run(
-    arguments: SetArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let Settings { request, change } = arguments.resolve()?;
-    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot| {
+    fn switches(&self) -> Vec<&'static str> {
+        let given = [("--force", self.force), ("--delete-surge-pods", self.delete_surge_pods)];
+        given.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag).collect()
+    }
+
+    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
+        let request = Request { fields: self.fields(), force: self.force, delete_surge_pods: self.delete_surge_pods };
         set(revisions, &request, snapshot).map_err(|refusal| refused(revisions, refusal))
-    })
-    .await
+    }
 }
 
 /// Builds the error of a request that is refused.

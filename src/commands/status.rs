@@ -5,18 +5,17 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use super::Failure;
+use super::gate;
 use super::output::{self, Output, OutputParser};
-use super::parse::parse_names_of_any_flavor;
+use super::parse::{check_label_key, parse_names_of_any_flavor};
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::watch::check_watch;
 use crate::cluster::{Flavors, Query};
-use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
-use crate::model::selector::is_label_key;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::report::coverage::RemovedNodes;
@@ -100,9 +99,6 @@ impl StatusArgs {
     fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
         let StatusArgs { names, to_revision, output, map, by, accept, watch } = self;
         let (flavors, namespace, names) = parse_names_of_any_flavor(&names)?;
-        if !names.is_empty() && !target.selector.is_empty() {
-            return Err(CommandError::usage("names and --selector cannot be given together"));
-        }
         if to_revision.is_some() && names.len() != 1 {
             return Err(CommandError::usage("--to-revision needs one DaemonSet: give its name"));
         }
@@ -115,10 +111,7 @@ impl StatusArgs {
         if by.is_some() && !map && !watch.watch {
             return Err(CommandError::usage("--by groups a map: add --map or --watch"));
         }
-        if let Some(label) = by.as_ref().filter(|label| !is_label_key(label)) {
-            return Err(CommandError::usage(format!("invalid --by: {label:?} is not a label key"))
-                .hint("give the key of a node label, such as topology.kubernetes.io/zone"));
-        }
+        check_label_key(by.as_ref())?;
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
         Ok(Settings {
             namespace,
@@ -146,12 +139,11 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
     let Settings { namespace, flavors, names, to_revision, output, map, accept, watch } = arguments.resolve(&target)?;
-    target.enter(namespace)?;
+    target.choose(namespace, &names)?;
     let session = target.open(io).await?;
     let is_named = names.len() == 1;
     let query = Query { names, flavors, ..Query::default() };
-    let view = target.view(io.width());
-    let view = if output == Some(Output::Wide) { view.unlimited() } else { view };
+    let view = target.view_for(output.as_ref(), io);
     if let Some(settings) = watch {
         let display = settings.progress.display(output.as_ref(), target.color, view, io)?;
         let followed = Followed { query, is_named, to_revision, output, view, display, map, accept };
@@ -212,7 +204,6 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
 
 /// Builds the error of an answer that what could not be read keeps open.
 pub(super) fn partial(report: &RolloutStatusReport) -> CommandError {
-    let error = CommandError::new("the answer is partial: whether every rollout is complete is not known");
     let gaps = report.incomplete.iter().filter(|gap| gap.affects_counts);
-    gaps.fold(CommandError { exit: Exit::Partial, ..error }, |error, gap| error.hint(sanitize(&gap.message)))
+    gate::unknown("the answer is partial: whether every rollout is complete is not known", gaps)
 }

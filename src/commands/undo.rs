@@ -1,18 +1,14 @@
 //! `undo`: rolls back to the template of a revision.
 
-use std::io::Write;
-
 use clap::Args;
 
-use super::Failure;
-use super::change;
-use super::change_args::{self, ChangeArgs};
+use super::change::Verb;
+use super::change_args::ChangeArgs;
 use super::history::{existing, revisions_unknown};
-use super::session::GlobalArgs;
-use crate::cluster::Wanted;
-use crate::error::{CommandError, Exit};
+use crate::error::CommandError;
 use crate::facts::revisions::{Revisions, name_of};
-use crate::io::Io;
+use crate::model::snapshot::Snapshot;
+use crate::rollout::planned::Planned;
 use crate::rollout::undo::{NoTarget, undo};
 
 /// Roll back to the template of a revision
@@ -45,40 +41,24 @@ pub struct UndoArgs {
     change: ChangeArgs,
 }
 
-struct Settings {
-    to_revision: Option<i64>,
-    change: change_args::Settings,
-}
-
-impl UndoArgs {
-    fn resolve(self) -> Result<Settings, CommandError> {
-        let UndoArgs { name, to_revision, change } = self;
-        if to_revision < 0 {
-            return Err(CommandError::usage(format!("invalid revision \"{to_revision}\""))
-                .hint("`history NAME` shows the revisions"));
-        }
-        let to_revision = Some(to_revision).filter(|number| *number > 0);
-        Ok(Settings { to_revision, change: change.resolve(&name)? })
+impl Verb for UndoArgs {
+    fn change(&self) -> (&str, &ChangeArgs) {
+        (&self.name, &self.change)
     }
-}
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if there is no such revision, the change is not applied, or the output cannot be written.
-pub async fn run(
-    arguments: UndoArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let Settings { to_revision, change } = arguments.resolve()?;
-    change::run(&change, target, io, out, Wanted::Change, |revisions, snapshot| {
+    fn check(&self) -> Result<(), CommandError> {
+        match self.to_revision {
+            0.. => Ok(()),
+            negative => Err(CommandError::usage(format!("invalid revision \"{negative}\""))
+                .hint("`history NAME` shows the revisions")),
+        }
+    }
+
+    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
+        let to_revision = Some(self.to_revision).filter(|number| *number > 0);
         undo(revisions, to_revision, snapshot)
             .map_err(|none| revisions_unknown(revisions, snapshot).unwrap_or_else(|| no_target(revisions, none)))
-    })
-    .await
+    }
 }
 
 /// Builds the error of an undo that has no target.

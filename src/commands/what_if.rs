@@ -6,10 +6,10 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::coverage::{NodeSelector, check_label, check_selected, view};
+use super::coverage::{NodeSelector, check_label, check_selected};
 use super::gate;
 use super::output::{self, Output};
-use super::session::{Session, Target};
+use super::session::{Session, Target, warn};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
@@ -66,9 +66,7 @@ pub(super) async fn run(
         session.requested_namespace.as_deref(),
         &session.default_namespace,
     )?;
-    for warning in &read.warnings {
-        writeln!(io.err, "warning: {}", sanitize(warning))?;
-    }
+    warn(read.warnings.clone(), io)?;
     let manifests = &read.daemon_sets;
     for manifest in manifests {
         if manifest.lacks_namespace() && session.requested_namespace.is_none() {
@@ -110,9 +108,7 @@ pub(super) async fn run(
             None => {
                 let merged = manifest.merged(live, how)?;
                 let (daemon_set, warnings) = manifest.validate(merged, &snapshot)?;
-                for warning in warnings {
-                    writeln!(io.err, "warning: {}", sanitize(&warning))?;
-                }
+                warn(warnings, io)?;
                 daemon_set
             }
         };
@@ -136,7 +132,7 @@ pub(super) async fn run(
         (None, true) => render::what_if::Shown::Nodes,
         (None, false) => render::what_if::Shown::Groups,
     };
-    print(&mut reports, shown, output, &view(output, target, io), out)?;
+    print(&mut reports, shown, output, &target.view_for(output, io), out)?;
     let passes = reports.iter().all(WhatIfReport::passes);
     let incomplete: Vec<Incomplete> = reports.into_iter().flat_map(|report| report.incomplete).collect();
     Ok(gate::preview(passes, &incomplete))

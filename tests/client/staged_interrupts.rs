@@ -4,14 +4,13 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::server::Server;
 use super::staged_faults::Cluster;
 use crate::screens::kubectl_ds;
-use crate::terminal::pty::InTerminal;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -43,24 +42,4 @@ fn an_interruption_right_after_the_first_change_leaves_the_outcome() {
         "hint: the update strategy stays suspended; to continue: kubectl ds partition -n team --server {address} agent 0\n"
     );
     assert!(err.contains(&hint), "{err}");
-}
-
-#[test]
-fn an_interruption_at_a_question_ends_the_command_at_once() {
-    let cluster = Cluster::new();
-    let server = Server::start(move |asked| cluster.answer(asked));
-    let address = format!("http://{}", server.address);
-    let mut command = kubectl_ds(&[COMMAND, &[&address, "--stages=1,100%"]].concat());
-    command.env("TERM", "xterm-256color");
-    let mut run = InTerminal::start(command, (120, 40));
-    let asked = |rows: &[String]| rows.iter().filter(|row| row.contains("begin this stage? [y/N]")).count();
-    run.wait_for("the first question", |rows| asked(rows) == 1);
-    run.type_text("y\n");
-    run.wait_for("the second question", |rows| asked(rows) == 2);
-    let start = Instant::now();
-    run.signal("INT");
-    let (code, rows, _) = run.end();
-    assert_eq!(code, Some(130), "{rows:#?}");
-    // A command whose changes are not reported yet is given five seconds.
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }

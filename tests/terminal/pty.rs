@@ -58,11 +58,6 @@ impl InTerminal {
         InTerminal { child, terminal, pty, output, written: Vec::new() }
     }
 
-    /// Types text.
-    pub fn type_text(&mut self, text: &str) {
-        std::io::Write::write_all(&mut self.pty, text.as_bytes()).unwrap();
-    }
-
     pub fn resize(&mut self, columns: u16, rows: u16) {
         self.terminal.resize(columns.into(), rows.into());
         tcsetwinsize(&self.pty, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();

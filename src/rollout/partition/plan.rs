@@ -384,21 +384,6 @@ fn images(job: &PrepullJob) -> Vec<String> {
     images
 }
 
-/// Turns the report of a stage that is only shown into that of one after others, which would have updated these nodes.
-pub(crate) fn after_stages(report: &mut PartitionReport, before: &[String]) {
-    if before.is_empty() {
-        return;
-    }
-    report.nodes.retain(|node| !before.contains(node));
-    report.update = count(report.nodes.len());
-    report.old -= count(before.len());
-    // They were shown for the first stage, which writes them.
-    report.changes.clear();
-    report.not_applied.clear();
-    report.warnings.clear();
-    report.incomplete.clear();
-}
-
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -496,7 +481,7 @@ fn warnings(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Amount, NewTemplate, Planned, Refusal, Request, SurgePods, after_stages, plan};
+    use super::{Amount, NewTemplate, Planned, Refusal, Request, SurgePods, plan};
     use crate::coverage::test_support::{World, at, world};
     use crate::facts::revisions::Revisions;
     use crate::model::int_or_percent::IntOrPercent;
@@ -771,18 +756,6 @@ mod tests {
             incomplete.into_iter().map(|one| one.resource).collect::<Vec<_>>()
         };
         assert_eq!((of(false), of(true)), (names(&["poddisruptionbudgets"]), Vec::new()));
-    }
-
-    #[test]
-    fn a_later_stage_that_is_only_shown_begins_where_those_before_it_would_have_ended() {
-        let first = planned(rolling(&json!({"maxSurge": 1, "maxUnavailable": 0})), &request(1)).unwrap().report;
-        assert!(!first.changes.is_empty() && !first.warnings.is_empty());
-        let mut report = first.clone();
-        after_stages(&mut report, &[]);
-        assert_eq!(report, first);
-        after_stages(&mut report, &names(&["n4"]));
-        assert_eq!((report.nodes, report.update, report.old), (names(&["n0", "n1"]), 2, 3));
-        assert!(report.changes.is_empty() && report.warnings.is_empty());
     }
 
     /// Of two clients, the first one gives way: whoever starts the second one must know.

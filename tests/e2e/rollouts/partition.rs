@@ -783,30 +783,21 @@ fn has(rows: &[String], text: &str) -> bool {
 }
 
 #[test]
-fn stages_are_asked_for_on_a_terminal_which_shows_how_far_they_are() {
+fn a_terminal_shows_how_far_a_stage_is() {
     let workload = create(Api::Apps, &json!(5));
-    let start = |arguments: &[&str]| in_terminal(&workload, arguments);
-    let stages = ["partition", "--stages=2,100%", "--image=agent=agent:2", "--soak=2s"];
-    let mut refused = start(&stages);
-    refused.wait_for("the question", |rows| has(rows, "begin this stage? [y/N]"));
-    refused.type_text("n\n");
-    let (code, rows, _) = refused.end();
-    assert_eq!((code, annotations(&workload).len()), (Some(1), 0), "{rows:#?}");
-
-    let mut run = start(&stages);
-    run.wait_for("the question", |rows| has(rows, "begin this stage? [y/N]"));
-    run.type_text("y\n");
-    run.wait_for("the stage", |rows| has(rows, "stage: 2 of 2 pods replaced; 18 of 20 stay on other revisions"));
-    run.wait_for("the second question", |rows| {
-        has(rows, "update 18 of 20 nodes") && has(rows, "begin this stage? [y/N]")
-    });
-    assert_eq!(pods(&workload).1, 2);
-    run.type_text("y\n");
-    let (code, rows, _) = run.end();
-    assert_eq!((code, pods(&workload).1), (Some(0), NODES), "{rows:#?}");
-    assert_eq!(rows.iter().filter(|row| row.contains("on revision 2")).count(), 2, "{rows:#?}");
-    // Nothing is left of the screen.
-    assert!(!has(&rows, "stage: "), "{rows:#?}");
+    let first = ["partition", "--update=2", "--image=agent=agent:2", "--soak=2s"];
+    for (arguments, shown, updated) in [
+        (&first[..], "stage: 2 of 2 pods replaced; 18 of 20 stay on other revisions", 2),
+        (&["partition", "--update=100%", "--soak=2s"], "stage: 18 of 18 pods replaced", NODES),
+    ] {
+        let mut run = in_terminal(&workload, arguments);
+        run.wait_for("the stage", |rows| has(rows, shown));
+        let (code, rows, _) = run.end();
+        assert_eq!((code, pods(&workload).1), (Some(0), updated), "{rows:#?}");
+        assert_eq!(rows.iter().filter(|row| row.contains("on revision 2")).count(), 1, "{rows:#?}");
+        // Nothing is left of the screen.
+        assert!(!has(&rows, "stage: "), "{rows:#?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Each request of a staged rollout with each fault, in front of the real API server and controllers.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -18,15 +19,7 @@ use crate::support::interceptor::{Fault, Interceptor, Request};
 use crate::support::say;
 
 /// The whole of it: partition 1, and then 0.
-const COMMAND: &[&str] = &[
-    "partition",
-    "--stages=2,3",
-    "--yes",
-    "--image=agent=agent:2",
-    "--prepull",
-    "--progress-deadline=20s",
-    "--request-timeout=10s",
-];
+const COMMANDS: [&[&str]; 2] = [&["partition", "--update=2", "--image=agent=agent:2"], &["partition", "--update=3"]];
 
 /// The variable that makes each request meet each fault, which takes many minutes; `2/5` is the second fifth of that.
 const ALL: &str = "KUBECTL_DS_ALL_FAULTS";
@@ -123,6 +116,14 @@ fn wrong_deletion(writes: &[Request], before: &BTreeSet<String>) -> Option<Strin
     (!others.is_empty()).then(|| format!("{others:?} are deleted, which are not of the old revision"))
 }
 
+/// Runs one stage after the other, and returns the last one that was begun.
+fn run_stages(workload: &Workload, kubeconfig: &Path) -> Run {
+    let flags = ["--prepull", "--progress-deadline=20s", "--request-timeout=10s"];
+    let stage = |command: &[&str]| workload.run_as(kubeconfig, &[command, &flags].concat());
+    let first = stage(COMMANDS[0]);
+    if first.code == Some(0) { stage(COMMANDS[1]) } else { first }
+}
+
 fn is_finished(workload: &Workload) -> bool {
     strategy(workload)["type"] == "RollingUpdate" && annotations(workload).is_empty() && pods(workload).1 == NODES
 }
@@ -162,7 +163,7 @@ fn try_out(cell: &Cell) -> (bool, Vec<String>) {
     let before = pods(&workload).0;
     let folder = cluster().control_plane.folder();
     let with_fault = Interceptor::with_fault(cluster().api, folder, cell.number, cell.fault.clone());
-    let run = workload.run_as(with_fault.kubeconfig(), COMMAND);
+    let run = run_stages(&workload, with_fault.kubeconfig());
     let Some(met) = with_fault.requests().get(cell.number).cloned() else {
         workload.delete();
         return (false, Vec::new());
@@ -171,14 +172,14 @@ fn try_out(cell: &Cell) -> (bool, Vec<String>) {
     let kept = pods(&workload).0;
     let denies = denies(&met, &run, &workload);
     let plain = Interceptor::start(cluster().api, folder, |_, _| {});
-    let again = workload.run_as(plain.kubeconfig(), COMMAND);
+    let again = run_stages(&workload, plain.kubeconfig());
     let writes = [with_fault.writes(), plain.writes()].concat();
     let mut problems = Vec::new();
     problems.extend(wrong_end(cell, &met, &run, after_fault));
     problems.extend(wrong_deletion(&writes, &before));
     problems.extend(denies.then(|| "it denies a change that was made".to_owned()));
     if again.code != Some(0) || !is_finished(&workload) {
-        problems.push(format!("the same command does not finish: {again}"));
+        problems.push(format!("the same commands do not finish: {again}"));
     }
     let lost: Vec<&String> = kept.difference(&before).filter(|pod| !pods(&workload).0.contains(*pod)).collect();
     if !lost.is_empty() {
@@ -220,7 +221,7 @@ fn cells(requests: &[Request]) -> Vec<Cell> {
 fn no_fault_of_a_request_leads_a_staged_rollout_astray() {
     let plain = Interceptor::start(cluster().api, cluster().control_plane.folder(), |_, _| {});
     let workload = create();
-    workload.run_as(plain.kubeconfig(), COMMAND).expect(0);
+    run_stages(&workload, plain.kubeconfig()).expect(0);
     assert!(is_finished(&workload));
     let requests = plain.requests();
     let cells = cells(&requests);

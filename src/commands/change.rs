@@ -22,6 +22,7 @@ use crate::difference::difference;
 use crate::difference::object::changes;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
+use crate::facts::index::Index;
 use crate::facts::revisions::{Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
@@ -38,8 +39,9 @@ use crate::report::plan::{ChangePlan, Outcome, Stage, Warning, WarningCode};
 use crate::rollout::apply::{Application, apply};
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
-use crate::rollout::planned::Planned;
+use crate::rollout::proposal::Planned;
 use crate::rollout::set;
+use crate::rollout::status::situation::Situation;
 
 /// How long to wait for an object that is read once more.
 const REREAD: Duration = Duration::from_secs(5);
@@ -73,7 +75,7 @@ pub(super) trait Verb {
     /// # Errors
     ///
     /// Fails if there is nothing to change it to, or if that would do harm.
-    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError>;
+    fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError>;
 }
 
 /// Reads the DaemonSet, makes the plan, shows it, and carries it out.
@@ -92,11 +94,19 @@ pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut
         snapshot.now = held_at(only_one(&snapshot, &settings.named.name)?, &snapshot, &session, io).await?;
     }
     let daemon_set = only_one(&snapshot, &settings.named.name)?;
-    let revisions = Revisions::of(daemon_set, &snapshot);
-    let Planned { plan, report } = verb.plan(&revisions, &snapshot)?;
+    let index = Index::new(&snapshot);
+    let before = Situation::new(&index, daemon_set);
+    let Planned { plan, after, report } = verb.plan(&before)?;
     let switches = verb.switches();
-    let mut change =
-        Change { settings, switches, session: &session, target: &target, before: &revisions, plan: &plan, report };
+    let mut change = Change {
+        settings,
+        switches,
+        session: &session,
+        target: &target,
+        before: &before.revisions,
+        plan: &plan,
+        report,
+    };
     if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
         if settings.dry_run == DryRun::Server {
             let message = "only the change of the template is tried; without --dry-run=server, the updated nodes are \
@@ -117,7 +127,7 @@ pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut
             .await;
         }
     }
-    if settings.watch && !is_rolled_out(&plan, daemon_set) {
+    if settings.watch && !is_rolled_out(&after) {
         let message = "--watch would not end: with this update strategy, the controller does not replace pods";
         return Err(CommandError::usage(message).into());
     }
@@ -131,9 +141,7 @@ pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut
     change.show(io, out).map_err(not_shown)?;
     match settings.dry_run {
         DryRun::Client => {
-            let object = plan.applied_to(&daemon_set.object);
-            let object = object.map_err(|error| CommandError::new("cannot make the change").because(error))?;
-            change.print_result(&object, io, out)?;
+            change.print_result(&after.object, io, out)?;
             Ok(Exit::Success)
         }
         DryRun::Server => {
@@ -216,14 +224,13 @@ fn is_staged(daemon_set: &DaemonSet) -> bool {
     daemon_set.flavor() == Flavor::Apps && Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force)
 }
 
-/// Returns whether the controller replaces pods by itself once a plan is applied.
-fn is_rolled_out(plan: &Plan, daemon_set: &DaemonSet) -> bool {
-    let after = plan.applied_to(&daemon_set.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
-    match after.map(|after| after.spec.update_strategy) {
-        Some(UpdateStrategy::RollingUpdate(rolling)) => {
+/// Returns whether the controller replaces the pods of a DaemonSet by itself.
+fn is_rolled_out(daemon_set: &DaemonSet) -> bool {
+    match &daemon_set.spec.update_strategy {
+        UpdateStrategy::RollingUpdate(rolling) => {
             !rolling.paused && rolling.partition.is_none_or(|partition| partition.value() == 0)
         }
-        _ => false,
+        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => false,
     }
 }
 

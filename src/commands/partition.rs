@@ -16,6 +16,7 @@ use super::watch::{self, Display};
 use super::{Failure, refusal};
 use crate::cluster::manifest::{self, Manifest};
 use crate::error::{CommandError, Exit};
+use crate::facts::index::Index;
 use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -26,6 +27,7 @@ use crate::rollout::partition::plan::{Planned, Request, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::way_out;
+use crate::rollout::status::situation::Situation;
 
 /// A DaemonSet whose nodes are updated, and how that is shown.
 struct Order<'a> {
@@ -97,7 +99,9 @@ impl Order<'_> {
         let view = &target.view(io.width());
         let snapshot = session.read_for_change(named, io).await?;
         let daemon_set = only_one(&snapshot, &named.name)?;
-        let revisions = Revisions::of(daemon_set, &snapshot);
+        let index = Index::new(&snapshot);
+        let before = Situation::new(&index, daemon_set);
+        let revisions = &before.revisions;
         let is_advanced = daemon_set.flavor() == Flavor::Advanced;
         if let (true, Some(flag)) = (is_advanced, not_for_advanced(&request)) {
             return Err(CommandError::usage(format!("{flag} does not work with Advanced DaemonSets of OpenKruise"))
@@ -113,8 +117,7 @@ impl Order<'_> {
             check_label(&snapshot, label)?;
         }
         let request = &request;
-        let planned =
-            plan(&revisions, request, &snapshot).map_err(|refusal| refusal::partition(&revisions, request, refusal))?;
+        let planned = plan(&before, request).map_err(|refusal| refusal::partition(revisions, request, refusal))?;
         let Planned { plan, stage, mut report } = planned;
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {

@@ -6,12 +6,12 @@ use super::change::Verb;
 use super::change_args::ChangeArgs;
 use super::refusal::{held_by, surge_pods};
 use crate::error::CommandError;
-use crate::facts::revisions::{Revisions, name_of};
-use crate::model::snapshot::Snapshot;
+use crate::facts::revisions::name_of;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::rollout::hold::{Refusal, pause};
-use crate::rollout::planned::Planned;
+use crate::rollout::proposal::Planned;
+use crate::rollout::status::situation::Situation;
 
 /// Pause the rollout of a DaemonSet
 ///
@@ -47,14 +47,14 @@ impl Verb for PauseArgs {
         self.delete_surge_pods.then_some("--delete-surge-pods").into_iter().collect()
     }
 
-    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
-        pause(revisions, self.delete_surge_pods, snapshot).map_err(|refusal| refused(revisions, refusal))
+    fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
+        pause(before, self.delete_surge_pods).map_err(|refusal| refused(before, refusal))
     }
 }
 
 /// Builds the error of a pause that is refused.
-fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
-    let name = name_of(revisions.daemon_set);
+fn refused(before: &Situation<'_>, refusal: Refusal) -> CommandError {
+    let name = name_of(before.daemon_set);
     match refusal {
         Refusal::HeldBy(holder) => held_by(&name, &holder, "pause the rollout there"),
         Refusal::SurgePods(pods) => {

@@ -5,12 +5,12 @@ use clap::Args;
 use super::change::Verb;
 use super::change_args::ChangeArgs;
 use crate::error::CommandError;
-use crate::facts::revisions::{Revisions, name_of};
-use crate::model::snapshot::Snapshot;
+use crate::facts::revisions::name_of;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
-use crate::rollout::planned::Planned;
+use crate::rollout::proposal::Planned;
 use crate::rollout::restart::restart;
+use crate::rollout::status::situation::Situation;
 
 /// Restart all pods, following the update strategy
 ///
@@ -34,14 +34,12 @@ impl Verb for RestartArgs {
         (&self.name, &self.change)
     }
 
-    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
-        let planned = restart(revisions, snapshot);
+    fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
+        let planned = restart(before);
         if planned.plan.steps.is_empty() {
             let message = "the DaemonSet was already restarted within this second";
-            return Err(CommandError::new(message).hint(Fix::new(
-                "to restart it once more",
-                name_of(revisions.daemon_set).command(Subcommand::Restart),
-            )));
+            return Err(CommandError::new(message)
+                .hint(Fix::new("to restart it once more", name_of(before.daemon_set).command(Subcommand::Restart))));
         }
         Ok(planned)
     }

@@ -5,10 +5,9 @@ use clap::Args;
 use super::change::Verb;
 use super::change_args::ChangeArgs;
 use crate::error::CommandError;
-use crate::facts::revisions::Revisions;
-use crate::model::snapshot::Snapshot;
 use crate::rollout::hold::resume;
-use crate::rollout::planned::Planned;
+use crate::rollout::proposal::Planned;
+use crate::rollout::status::situation::Situation;
 
 /// Resume the rollout of a DaemonSet that was paused or partitioned
 ///
@@ -35,7 +34,7 @@ impl Verb for ResumeArgs {
         (&self.name, &self.change)
     }
 
-    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
-        Ok(resume(revisions, snapshot))
+    fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
+        Ok(resume(before))
     }
 }

@@ -6,12 +6,12 @@ use super::change::Verb;
 use super::change_args::ChangeArgs;
 use super::refusal::{surge_pods, worse};
 use crate::error::CommandError;
-use crate::facts::revisions::{Revisions, name_of};
+use crate::facts::revisions::name_of;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::snapshot::Snapshot;
 use crate::plan::{SpecFields, StrategyType};
-use crate::rollout::planned::Planned;
+use crate::rollout::proposal::Planned;
 use crate::rollout::set::{Refusal, Request, set};
+use crate::rollout::status::situation::Situation;
 
 /// Change the update strategy of a DaemonSet
 ///
@@ -106,15 +106,15 @@ impl Verb for SetArgs {
         given.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag).collect()
     }
 
-    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
+    fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
         let request = Request { fields: self.fields(), force: self.force, delete_surge_pods: self.delete_surge_pods };
-        set(revisions, &request, snapshot).map_err(|refusal| refused(revisions, refusal))
+        set(before, &request).map_err(|refusal| refused(before, refusal))
     }
 }
 
 /// Builds the error of a request that is refused.
-fn refused(revisions: &Revisions<'_>, refusal: Refusal) -> CommandError {
-    let name = name_of(revisions.daemon_set).title();
+fn refused(before: &Situation<'_>, refusal: Refusal) -> CommandError {
+    let name = name_of(before.daemon_set).title();
     match refusal {
         Refusal::Invalid(problems) => CommandError::new(format!("{name} would be invalid: {}", problems.join(", "))),
         Refusal::NotRollingUpdate => {

@@ -7,8 +7,8 @@ use super::change_args::ChangeArgs;
 use super::history::{existing, revisions_unknown};
 use crate::error::CommandError;
 use crate::facts::revisions::{Revisions, name_of};
-use crate::model::snapshot::Snapshot;
-use crate::rollout::planned::Planned;
+use crate::rollout::proposal::Planned;
+use crate::rollout::status::situation::Situation;
 use crate::rollout::undo::{NoTarget, undo};
 
 /// Roll back to the template of a revision
@@ -54,10 +54,12 @@ impl Verb for UndoArgs {
         }
     }
 
-    fn plan(&self, revisions: &Revisions<'_>, snapshot: &Snapshot) -> Result<Planned, CommandError> {
+    fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
         let to_revision = Some(self.to_revision).filter(|number| *number > 0);
-        undo(revisions, to_revision, snapshot)
-            .map_err(|none| revisions_unknown(revisions, snapshot).unwrap_or_else(|| no_target(revisions, none)))
+        undo(before, to_revision).map_err(|none| {
+            revisions_unknown(&before.revisions, before.index.snapshot)
+                .unwrap_or_else(|| no_target(&before.revisions, none))
+        })
     }
 }
 

@@ -17,7 +17,8 @@ use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::coverage::what_if::{Admission, account_is_missing, service_account, what_if};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
-use crate::facts::revisions::{Revision, Revisions};
+use crate::facts::index::Index;
+use crate::facts::revisions::Revision;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Kind, Snapshot};
@@ -25,8 +26,9 @@ use crate::render;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::Warning;
 use crate::report::what_if::{Preview, WhatIfReport, WhatIfReportList};
-use crate::rollout::planned::with_template;
+use crate::rollout::proposal::with_template;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
+use crate::rollout::status::situation::Situation;
 
 /// Which manifests, and what is shown of the nodes.
 pub(super) struct WhatIf {
@@ -157,13 +159,14 @@ fn replacements_of_manifest(
         // Nothing is rolled out that is not already.
         return Vec::new();
     }
-    let revisions = Revisions::of(live, snapshot);
+    let index = Index::new(snapshot);
+    let before = Situation::new(&index, live);
     let template = proposed.template();
     let same = |revision: &&Revision<'_>| revision.template.as_ref().is_ok_and(|other| other.same_meaning(&template));
-    let hash = revisions.all.iter().find(same).map_or("", |revision| revision.object.hash());
+    let hash = before.revisions.all.iter().find(same).map_or("", |revision| revision.object.hash());
     let mut after = if is_same_template { live.clone() } else { with_template(live, &template) };
     after.spec.update_strategy = proposed.spec.update_strategy.clone();
-    replacement_warnings(&revisions, &Replacement::of_template(&after, hash, is_same_template), snapshot)
+    replacement_warnings(&before, &Replacement::of_template(&after, hash, is_same_template))
 }
 
 fn print(

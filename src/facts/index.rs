@@ -29,13 +29,28 @@ pub struct Index<'a> {
     orphans: HashMap<&'a str, Vec<&'a Pod>>,
     /// By namespace.
     controller_revisions: HashMap<&'a str, Vec<&'a ControllerRevision>>,
-    bound: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
-    nominated: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
-    events: OnceCell<HashMap<ObjectKey<'a>, Vec<&'a Event>>>,
+    bound: Sorted,
+    nominated: Sorted,
+    events: Sorted,
 }
 
-/// Kind, namespace and name.
-type ObjectKey<'a> = (&'a str, &'a str, &'a str);
+/// The positions of objects in the order of a key, once they are asked for. It borrows nothing, so that a DaemonSet as it would
+/// become, which lives shorter than the snapshot, is looked up in the same index.
+#[derive(Default)]
+struct Sorted(OnceCell<Vec<usize>>);
+
+impl Sorted {
+    /// Returns the objects with this key, in the order that they were read in.
+    fn find<'a, T, K: Ord>(&self, objects: &'a [T], key: impl Fn(&'a T) -> K, wanted: &K) -> Vec<&'a T> {
+        let positions = self.0.get_or_init(|| {
+            let mut positions: Vec<usize> = (0..objects.len()).collect();
+            positions.sort_by(|one, other| key(&objects[*one]).cmp(&key(&objects[*other])));
+            positions
+        });
+        let first = positions.partition_point(|at| key(&objects[*at]) < *wanted);
+        positions[first..].iter().map(|at| &objects[*at]).take_while(|object| key(object) == *wanted).collect()
+    }
+}
 
 fn sorted<'a>(daemon_sets: impl Iterator<Item = &'a DaemonSet>) -> Vec<&'a DaemonSet> {
     let mut daemon_sets: Vec<&DaemonSet> = daemon_sets.collect();
@@ -70,7 +85,7 @@ impl<'a> Index<'a> {
         for revision in &snapshot.controller_revisions {
             controller_revisions.entry(&revision.metadata.namespace).or_default().push(revision);
         }
-        let (bound, nominated, events) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let (bound, nominated, events) = (Sorted::default(), Sorted::default(), Sorted::default());
         Index { snapshot, nodes, numbers, owned, orphans, controller_revisions, bound, nominated, events }
     }
 
@@ -115,47 +130,29 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the pods that are bound to a node, ended ones among them.
-    pub fn bound_to(&self, node: &str) -> &[&'a Pod] {
-        let bound = self.bound.get_or_init(|| self.pods_by_node(|pod| &pod.spec.node_name));
-        bound.get(node).map_or(&[], Vec::as_slice)
+    pub fn bound_to(&self, node: &str) -> Vec<&'a Pod> {
+        self.bound.find(&self.snapshot.pods, |pod| pod.spec.node_name.as_str(), &node)
     }
 
     /// Returns the pods that are not bound yet and for which the scheduler keeps room on a node.
-    pub fn nominated_for(&self, node: &str) -> &[&'a Pod] {
-        let nominated = self.nominated.get_or_init(|| {
-            self.pods_by_node(|pod| if pod.spec.node_name.is_empty() { &pod.status.nominated_node_name } else { "" })
-        });
-        nominated.get(node).map_or(&[], Vec::as_slice)
-    }
-
-    fn pods_by_node(&self, node_of: impl Fn(&'a Pod) -> &'a str) -> HashMap<&'a str, Vec<&'a Pod>> {
-        let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
-        for pod in &self.snapshot.pods {
-            let node = node_of(pod);
-            if !node.is_empty() {
-                by_node.entry(node).or_default().push(pod);
-            }
-        }
-        by_node
+    pub fn nominated_for(&self, node: &str) -> Vec<&'a Pod> {
+        let key = |pod: &'a Pod| (pod.spec.node_name.as_str(), pod.status.nominated_node_name.as_str());
+        self.nominated.find(&self.snapshot.pods, key, &("", node))
     }
 
     /// Returns the events about an object, newest first; those about a former object of the same name
     /// are left out.
     pub fn events_about(&self, kind: &str, object: &ObjectMeta) -> Vec<&'a Event> {
-        let events = self.events.get_or_init(|| {
-            let mut events: HashMap<ObjectKey, Vec<&Event>> = HashMap::new();
-            for event in &self.snapshot.events {
-                let about = &event.involved_object;
-                events.entry((&about.kind, &about.namespace, &about.name)).or_default().push(event);
-            }
-            events
-        });
-        let of_this_name = events.get(&(kind, object.namespace.as_str(), object.name.as_str()));
+        let about = |event: &'a Event| {
+            let about = &event.involved_object;
+            (about.kind.as_str(), about.namespace.as_str(), about.name.as_str())
+        };
+        let wanted = (kind, object.namespace.as_str(), object.name.as_str());
+        let mut events = self.events.find(&self.snapshot.events, about, &wanted);
         let same = |uid: &str| uid.is_empty() || object.uid.is_empty() || uid == object.uid;
-        let mut about: Vec<&Event> =
-            of_this_name.into_iter().flatten().copied().filter(|event| same(&event.involved_object.uid)).collect();
-        about.sort_by_key(|event| Reverse(event.last_seen()));
-        about
+        events.retain(|event| same(&event.involved_object.uid));
+        events.sort_by_key(|event| Reverse(event.last_seen()));
+        events
     }
 
     /// Tells whether a kind of object could be read in a namespace.

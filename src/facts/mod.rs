@@ -63,9 +63,17 @@ pub struct ByRevision<'a> {
     pub old_is_available: bool,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many facts this thread has built.
+    pub(crate) static BUILT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl<'a> Facts<'a> {
     /// Derives what is known of a DaemonSet, which may be one of the snapshot that was changed.
     pub fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
+        #[cfg(test)]
+        BUILT.set(BUILT.get() + 1);
         let daemon_pod = DaemonPod::new(&daemon_set.spec.template);
         let revisions = index.revisions(daemon_set);
         Facts {

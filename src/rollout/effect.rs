@@ -6,78 +6,61 @@ use std::collections::BTreeSet;
 use super::status::situation::Situation;
 use super::status::verdict_of;
 use crate::facts::Facts;
-use crate::facts::index::Index;
-use crate::facts::revisions::{Revision, Revisions};
+use crate::facts::revisions::Revision;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::Kind;
 use crate::report::plan::{Effect, Pace, PodOnNode};
 use crate::report::rollout_status::Verdict;
 use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::rolling_update::{self, rolling_update};
-use crate::scheduling::should_run::DaemonPod;
 
 /// Computes what it means that a DaemonSet becomes `after`, whose template is the same.
 ///
 /// The numbers of an Advanced DaemonSet, and those of a cluster that could not be read whole, come from its status.
-pub(super) fn effect(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Snapshot) -> Effect {
-    let before = revisions.daemon_set;
-    let revisions_deleted = revisions_deleted(revisions, after, snapshot);
-    let index = Index::new(snapshot);
-    let facts = Facts::new(&index, before);
-    let is_simulated = before.flavor() == Flavor::Apps && is_read(before, snapshot);
-    let effect = match facts.current_hash().filter(|_| is_simulated) {
+pub(super) fn effect(before: &Facts<'_>, after: &DaemonSet) -> Effect {
+    let is_simulated = before.daemon_set.flavor() == Flavor::Apps && is_read(before);
+    let effect = match before.current_hash().filter(|_| is_simulated) {
         Some(hash) => {
-            Observation { facts: &facts, hash, creation_is_refused: facts.creation_is_refused() }.effect(after)
+            Observation { facts: before, hash, creation_is_refused: before.creation_is_refused() }.effect(after)
         }
         // Something that the controller sees could not be read, or it is another controller.
-        None => effect_by_status(before, after),
+        None => effect_by_status(before.daemon_set, after),
     };
-    Effect { revisions_deleted, ..effect }
+    Effect { revisions_deleted: revisions_deleted(before, after), ..effect }
 }
 
 /// Computes what it means that a DaemonSet becomes `after`, with another template; `hash` is that of its revision, empty
 /// if there is none yet. Of an Advanced DaemonSet, whose controller is not simulated,
 /// it is about the nodes alone, and `None` if they stay the same.
 pub(super) fn template_effect(
-    before: &DaemonSet,
+    before: &Facts<'_>,
     after: &DaemonSet,
     hash: &str,
     is_same_template: bool,
-    snapshot: &Snapshot,
 ) -> Option<Effect> {
-    let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, after, snapshot);
+    let facts = Facts::new(before.index, after);
+    let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, &facts);
     if after.flavor() == Flavor::Advanced {
         let changes_nodes = !nodes_gained.is_empty() || !nodes_lost.is_empty();
-        let unknown = Effect { before: None, after: None, ..effect_by_status(before, after) };
+        let unknown = Effect { before: None, after: None, ..effect_by_status(before.daemon_set, after) };
         return changes_nodes.then_some(Effect { nodes_gained, nodes_lost, ..unknown });
     }
-    let effect = match is_read(after, snapshot) {
+    let creation_is_refused = is_same_template && before.creation_is_refused();
+    let effect = match is_read(before) {
         false => effect_by_status(after, after),
-        true => {
-            let index = Index::new(snapshot);
-            let creation_is_refused = is_same_template && Facts::new(&index, before).creation_is_refused();
-            Observation { facts: &Facts::new(&index, after), hash, creation_is_refused }.effect(after)
-        }
+        true => Observation { facts: &facts, hash, creation_is_refused }.effect(after),
     };
     Some(Effect { before: None, nodes_gained, nodes_lost, ..effect })
 }
 
-/// Returns the nodes that are eligible under one of two DaemonSets only: those of the second one, and those of the first, by
-/// name.
-pub(in crate::rollout) fn nodes_gained_and_lost(
-    before: &DaemonSet,
-    after: &DaemonSet,
-    snapshot: &Snapshot,
-) -> (Vec<String>, Vec<String>) {
-    let [before, after] = [before, after].map(|daemon_set| DaemonPod::new(&daemon_set.spec.template));
-    let eligible = |node: &Node| (before.decide(node).should_run, after.decide(node).should_run);
+/// Returns the nodes that are eligible under one of two forms of a DaemonSet only: those of the second one, and those of the
+/// first, by name.
+pub(in crate::rollout) fn nodes_gained_and_lost(before: &Facts<'_>, after: &Facts<'_>) -> (Vec<String>, Vec<String>) {
     let of = |wanted: (bool, bool)| {
-        let nodes = snapshot.nodes.iter().filter(|node| eligible(node) == wanted);
-        let mut names: Vec<String> = nodes.map(|node| node.metadata.name.clone()).collect();
-        names.sort();
-        names
+        let nodes = before.node_pods.iter().zip(&after.node_pods);
+        let nodes = nodes.filter(|(before, after)| (before.should_run(), after.should_run()) == wanted);
+        nodes.map(|(node, _)| node.node.to_owned()).collect()
     };
     (of((false, true)), of((true, false)))
 }
@@ -92,18 +75,23 @@ pub struct SurgePods {
 }
 
 impl SurgePods {
-    /// Returns the pods that an effect deletes; `None` if there are none.
-    pub(super) fn of(effect: &Effect, daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<Self> {
-        let pods = effect.surge_pods_deleted.clone();
-        let verdict = || verdict_of(&Situation::new(&Index::new(snapshot), daemon_set));
-        (!pods.is_empty()).then(|| SurgePods { pods, may_pass: verdict() == Verdict::Progressing })
+    /// Checks that an effect deletes no such pods, unless they may be deleted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does.
+    pub(super) fn check(effect: &Effect, may_be_deleted: bool, before: &Situation<'_>) -> Result<(), Self> {
+        if may_be_deleted || effect.surge_pods_deleted.is_empty() {
+            return Ok(());
+        }
+        let may_pass = verdict_of(before) == Verdict::Progressing;
+        Err(SurgePods { pods: effect.surge_pods_deleted.clone(), may_pass })
     }
 }
 
 /// Returns whether all that the controller sees could be read.
-fn is_read(daemon_set: &DaemonSet, snapshot: &Snapshot) -> bool {
-    let kinds = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions];
-    kinds.iter().all(|kind| snapshot.gap(*kind, &daemon_set.metadata.namespace).is_none())
+fn is_read(facts: &Facts<'_>) -> bool {
+    [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions].into_iter().all(|kind| facts.knows(kind))
 }
 
 /// What the controller sees of a DaemonSet.
@@ -227,19 +215,19 @@ fn pace_of(daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
 ///
 /// Ported from `cleanupHistory`, pkg/controller/daemon/update.go, release 1.36.3: the oldest beyond the limit, except for
 /// those that pods are on. The current one does not count.
-fn revisions_deleted(revisions: &Revisions<'_>, after: &DaemonSet, snapshot: &Snapshot) -> Option<Vec<i64>> {
-    let before = revisions.daemon_set;
-    let namespace = &before.metadata.namespace;
+fn revisions_deleted(facts: &Facts<'_>, after: &DaemonSet) -> Option<Vec<i64>> {
+    let (before, revisions) = (facts.daemon_set, &facts.revisions);
     let limit = after.spec.revision_history_limit.filter(|limit| Some(*limit) != before.spec.revision_history_limit)?;
-    let kinds = [Kind::Pods, Kind::ControllerRevisions];
-    if kinds.iter().any(|kind| snapshot.gap(*kind, namespace).is_some()) {
+    if !facts.knows(Kind::Pods) || !facts.knows(Kind::ControllerRevisions) {
         return None;
     }
     revisions.current()?;
     let old: Vec<&Revision<'_>> = revisions.all.iter().filter(|revision| !revision.is_current).collect();
     let surplus = usize::try_from(count(old.len()) - limit).unwrap_or(0);
     // `getNodesToDaemonPods` with `includeDeletedTerminal`.
-    let on_nodes = snapshot
+    let on_nodes = facts
+        .index
+        .snapshot
         .pods
         .iter()
         .filter(|pod| daemon_pods::claim(before, pod).is_claimed() && daemon_pods::target_node(pod).is_some());
@@ -257,12 +245,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{CURRENT, World, at, world};
-    use crate::facts::revisions::Revisions;
+    use crate::facts::index::Index;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::plan::SpecFields;
     use crate::report::plan::Effect;
     use crate::rollout::restart::restart;
     use crate::rollout::set::{Request, set};
+    use crate::rollout::status::situation::Situation;
     use crate::rollout::undo::undo;
 
     fn of_hash(hash: &str) -> Value {
@@ -273,7 +262,7 @@ mod tests {
     fn effect_of(world: World, fields: SpecFields) -> Effect {
         let snapshot = world.finish();
         let request = Request { fields, ..Request::default() };
-        set(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), &request, &snapshot).unwrap().report.effect.unwrap()
+        set(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), &request).unwrap().report.effect.unwrap()
     }
 
     #[test]
@@ -310,10 +299,11 @@ mod tests {
                 .pod("agent-1", "n1", json!({}));
             let world = if is_missing { world.node("missing", json!({})) } else { world };
             let snapshot = if is_refused { world.refusal(quota) } else { world }.finish();
-            let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
             let planned = match is_restart {
-                true => restart(&revisions, &snapshot),
-                false => undo(&revisions, Some(1), &snapshot).unwrap(),
+                true => restart(&situation),
+                false => undo(&situation, Some(1)).unwrap(),
             };
             let after = planned.report.effect.unwrap().after.unwrap();
             (after.in_use, after.replaced_now)

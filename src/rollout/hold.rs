@@ -3,23 +3,18 @@
 use serde_json::{Value, json};
 
 use super::change_warnings::{self, Written};
-use super::effect::{SurgePods, effect};
-use super::pace_warnings::{pace_warnings, surge_pods_deleted};
+use super::effect::SurgePods;
 use super::partition::way_out::Continued;
-use super::planned::{Planned, report_of};
-use super::replacement_warnings::{Replacement, replacement_warnings};
-use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
+use super::proposal::{Planned, Proposal};
+use super::status::situation::Situation;
 use crate::coverage::strategy;
-use crate::difference::object;
-use crate::facts::revisions::Revisions;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::snapshot::Snapshot;
-use crate::plan::{Action, Plan};
+use crate::plan::Plan;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
-use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
+use crate::report::plan::{PlanKind, Warning, WarningCode};
 
 /// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
 const KRUISE_ROLLOUTS: [&str; 2] =
@@ -39,20 +34,14 @@ pub(crate) enum Refusal {
 /// # Errors
 ///
 /// Fails if somebody else decides about the strategy, and if pods of a surge would be deleted but may not be.
-pub(crate) fn pause(
-    revisions: &Revisions<'_>,
-    delete_surge_pods: bool,
-    snapshot: &Snapshot,
-) -> Result<Planned, Refusal> {
-    let daemon_set = revisions.daemon_set;
+pub(crate) fn pause(before: &Situation<'_>, delete_surge_pods: bool) -> Result<Planned, Refusal> {
+    let daemon_set = before.daemon_set;
     if let Some(holder) = holder(daemon_set) {
         return Err(Refusal::HeldBy(holder));
     }
-    let plan = Plan::pause(daemon_set, snapshot.now);
-    let mut planned = planned(revisions, plan, PlanKind::PausePlan, snapshot);
-    let surge_pods = || SurgePods::of(planned.report.effect.as_ref()?, daemon_set, snapshot);
-    if let Some(surge_pods) = (!delete_surge_pods).then(surge_pods).flatten() {
-        return Err(Refusal::SurgePods(surge_pods));
+    let mut planned = planned(before, Plan::pause(daemon_set, before.now()), PlanKind::PausePlan);
+    if let Some(effect) = &planned.report.effect {
+        SurgePods::check(effect, delete_surge_pods, before).map_err(Refusal::SurgePods)?;
     }
     let was_running = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     if planned.report.needed && !was_running {
@@ -73,9 +62,9 @@ pub(crate) fn pause(
 }
 
 /// Plans to restore the update strategy of a DaemonSet.
-pub(crate) fn resume(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned {
-    let daemon_set = revisions.daemon_set;
-    let mut planned = planned(revisions, Plan::resume(daemon_set), PlanKind::ResumePlan, snapshot);
+pub(crate) fn resume(before: &Situation<'_>) -> Planned {
+    let daemon_set = before.daemon_set;
+    let mut planned = planned(before, Plan::resume(daemon_set), PlanKind::ResumePlan);
     let report = &mut planned.report;
     report.warnings.extend(lost_original(daemon_set));
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
@@ -92,45 +81,31 @@ pub(crate) fn resume(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Planned 
     planned
 }
 
-fn planned(revisions: &Revisions<'_>, plan: Plan, kind: PlanKind, snapshot: &Snapshot) -> Planned {
-    let daemon_set = revisions.daemon_set;
-    let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
-    let after = DaemonSet::from_object(object.clone()).unwrap_or_else(|_| daemon_set.clone());
+fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
+    let daemon_set = before.daemon_set;
+    let proposal = Proposal::new(before, plan);
+    let mut report = proposal.report(kind);
+    report.warnings.extend(change_warnings::deleting(daemon_set));
+    if !proposal.changes_strategy() {
+        return proposal.planned(report);
+    }
+    let resumes = kind == PlanKind::ResumePlan;
     // OpenKruise's controller is not simulated.
-    let changes_strategy = after.spec.update_strategy != daemon_set.spec.update_strategy;
-    let is_simulated = changes_strategy && daemon_set.flavor() == Flavor::Apps;
-    let effect = is_simulated.then(|| effect(revisions, &after, snapshot));
-    let mut warnings: Vec<Warning> = change_warnings::deleting(daemon_set).into_iter().collect();
-    if let Some(effect) = &effect {
-        warnings.extend(pace_warnings(effect.before, effect, &after, snapshot));
-        warnings.extend(surge_pods_deleted(effect));
+    if daemon_set.flavor() == Flavor::Apps {
+        let effect = proposal.effect();
+        report.warnings.extend(proposal.pace_warnings(&effect));
+        report.effect = Some(effect);
+        report.incomplete = proposal.unread(resumes);
     }
-    if let Some(replacement) = Replacement::of_strategy(&after, revisions).filter(|_| changes_strategy) {
-        warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
-    }
-    let mut incomplete = match is_simulated {
-        true => incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace, kind == PlanKind::ResumePlan),
-        false => Vec::new(),
-    };
-    if changes_strategy && kind == PlanKind::ResumePlan {
-        incomplete.extend(unread_events(snapshot, &daemon_set.metadata.namespace));
-    }
-    let common = report_of(kind, &plan, revisions, snapshot);
-    let back = if plan.action == Action::Pause { Subcommand::Resume } else { Subcommand::Pause };
-    let name = &common.daemon_set;
+    report.warnings.extend(proposal.replacement_warnings().unwrap_or_default());
+    report.incomplete.extend(proposal.unread_events().filter(|_| resumes));
+    let name = &report.daemon_set;
     // To pause would forget the target and the gates.
-    let stage = Hold::of(daemon_set).filter(|_| back == Subcommand::Pause);
+    let stage = Hold::of(daemon_set).filter(|_| resumes);
     let continued = stage.and_then(|hold| Continued::of_hold(name, &hold, None)?.again());
-    let revert = Fix::new("to undo", continued.unwrap_or_else(|| name.command(back)));
-    let report = ChangePlan {
-        changes: object::changes(&daemon_set.object, &object),
-        revert: changes_strategy.then_some(revert),
-        effect,
-        warnings,
-        incomplete,
-        ..common
-    };
-    Planned { plan, report }
+    let back = if resumes { Subcommand::Pause } else { Subcommand::Resume };
+    report.revert = Some(Fix::new("to undo", continued.unwrap_or_else(|| name.command(back))));
+    proposal.planned(report)
 }
 
 /// Warns of a hold whose original update strategy is lost, so that another one is restored.
@@ -188,9 +163,10 @@ mod tests {
 
     use super::{Refusal, SurgePods, pause, resume};
     use crate::coverage::test_support::{World, world};
-    use crate::facts::revisions::Revisions;
+    use crate::facts::index::Index;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
+    use crate::rollout::status::situation::Situation;
 
     /// Four nodes with an old available pod each; on the first there is a new one beside it that is not ready.
     fn rollout(rolling_update: &Value) -> World {
@@ -210,13 +186,14 @@ mod tests {
 
     fn paused(world: World, delete_surge_pods: bool) -> Result<ChangePlan, Refusal> {
         let snapshot = world.finish();
-        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-        pause(&revisions, delete_surge_pods, &snapshot).map(|planned| planned.report)
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        pause(&situation, delete_surge_pods).map(|planned| planned.report)
     }
 
     fn resumed(world: World) -> ChangePlan {
         let snapshot = world.finish();
-        resume(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), &snapshot).report
+        resume(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0])).report
     }
 
     fn codes(plan: &ChangePlan) -> Vec<WarningCode> {

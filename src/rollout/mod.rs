@@ -1,7 +1,7 @@
 //! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
 //! [`fleet`] has a row for each DaemonSet; [`history`] lists revisions; [`undo`], [`restart`], [`set`] and
-//! [`hold`] plan a change, compute its [`effect`] and collect what may go wrong with it ([`change_warnings`]), `apply`
+//! [`hold`] plan a change, which a [`proposal`] applies, with its [`effect`] and what may go wrong ([`change_warnings`]), `apply`
 //! carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when the controller has acted.
 //! [`partition`] stages a rollout node by node.
 
@@ -22,7 +22,7 @@ pub(crate) mod new_pods;
 pub(crate) mod observed;
 mod pace_warnings;
 pub(crate) mod partition;
-pub mod planned;
+pub mod proposal;
 pub(crate) mod replacement_warnings;
 pub(crate) mod restart;
 pub mod set;

@@ -66,12 +66,14 @@ mod tests {
 
     use super::AppliedChange;
     use crate::coverage::test_support::{CURRENT, World, world};
+    use crate::facts::index::Index;
     use crate::facts::revisions::Revisions;
     use crate::model::snapshot::Snapshot;
     use crate::plan::{SpecFields, StrategyType};
     use crate::report::plan::{Outcome, Stage};
-    use crate::rollout::planned::Planned;
+    use crate::rollout::proposal::Planned;
     use crate::rollout::set::{Request, set};
+    use crate::rollout::status::situation::Situation;
     use crate::rollout::undo::undo;
 
     /// A DaemonSet of this image and generation, with these revisions.
@@ -86,7 +88,7 @@ mod tests {
     }
 
     /// Returns what became of a plan that was applied as generation 3.
-    fn outcome(before: &Snapshot, Planned { plan, report }: &Planned, after: &Snapshot) -> Option<Outcome> {
+    fn outcome(before: &Snapshot, Planned { plan, report, .. }: &Planned, after: &Snapshot) -> Option<Outcome> {
         let revisions = Revisions::of(&before.daemon_sets[0], before);
         let mut object = plan.applied_to(&before.daemon_sets[0].object).unwrap();
         object["metadata"]["generation"] = 3.into();
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn a_rollback_is_observed_once_its_revision_is_the_newest() {
         let before = before();
-        let planned = undo(&Revisions::of(&before.daemon_sets[0], &before), Some(1), &before).unwrap();
+        let planned = undo(&Situation::new(&Index::new(&before), &before.daemon_sets[0]), Some(1)).unwrap();
         let of = |image: &str, generation, observed, revisions: &[(&str, i64, &str)]| {
             let outcome = outcome(&before, &planned, &cluster(image, generation, observed, revisions));
             outcome.map(|it| (it.stage, it.revision, it.is_target, it.changed_again, it.can_return))
@@ -129,7 +131,7 @@ mod tests {
         let before = before();
         let fields = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };
         let request = Request { fields, ..Request::default() };
-        let planned = set(&Revisions::of(&before.daemon_sets[0], &before), &request, &before).unwrap();
+        let planned = set(&Situation::new(&Index::new(&before), &before.daemon_sets[0]), &request).unwrap();
         for (generation, observed, expected) in
             [(3, 2, None), (3, 3, Some(false)), (4, 3, Some(true)), (4, 4, Some(true)), (4, 2, None)]
         {

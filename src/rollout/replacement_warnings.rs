@@ -4,11 +4,11 @@
 use super::status;
 use super::status::situation::Situation;
 use crate::coverage::creation_refusal;
+use crate::facts::Facts;
 use crate::facts::index::Index;
-use crate::facts::revisions::{Revisions, name_of};
+use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::pod::Pod;
-use crate::model::snapshot::Snapshot;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::{Warning, WarningCode};
@@ -43,9 +43,9 @@ impl<'a> Replacement<'a> {
     }
 
     /// Describes what another update strategy replaces, if the controller replaces pods under it.
-    pub(crate) fn of_strategy(after: &'a DaemonSet, revisions: &Revisions<'a>) -> Option<Self> {
+    pub(crate) fn of_strategy(after: &'a DaemonSet, before: &Facts<'a>) -> Option<Self> {
         let replaces = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
-        let hash = revisions.current().map_or("", |current| current.object.hash());
+        let hash = before.current_hash().unwrap_or("");
         replaces.then_some(Replacement {
             after,
             hash,
@@ -57,24 +57,19 @@ impl<'a> Replacement<'a> {
 }
 
 /// Returns what may go wrong as pods are replaced; nothing if none is, or if nodes and pods could not be read.
-pub(crate) fn replacement_warnings(
-    revisions: &Revisions<'_>,
-    replacement: &Replacement<'_>,
-    snapshot: &Snapshot,
-) -> Vec<Warning> {
-    let index = Index::new(snapshot);
-    let situation = Situation::new(&index, revisions.daemon_set);
+pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Replacement<'_>) -> Vec<Warning> {
     let removed = situation.coverage.removed_nodes.as_ref().filter(|_| replacement.is_same_template);
     let removed = removed.filter(|removed| removed.needs_attention()).map(nodes_removed);
-    let replaced = if situation.is_known { replaced(&situation, replacement) } else { Vec::new() };
+    let replaced = if situation.is_known { replaced(situation, replacement) } else { Vec::new() };
     if replaced.is_empty() {
         return removed.into_iter().collect();
     }
-    let not_by_nodes = not_by_nodes(&situation, replacement);
-    let failing = replacement.is_same_template.then(|| failing_revision(&situation)).flatten();
-    let refusal = creation_refusal(&situation);
-    let refused = refusal.map(|refusal| refused(&situation, replacement, refusal));
-    let lost = replacement.includes_ineligible.then(|| not_recreated(&index, replacement, &replaced)).flatten();
+    let not_by_nodes = not_by_nodes(situation, replacement);
+    let failing = replacement.is_same_template.then(|| failing_revision(situation)).flatten();
+    let refusal = creation_refusal(situation);
+    let refused = refusal.map(|refusal| refused(situation, replacement, refusal));
+    let lost =
+        replacement.includes_ineligible.then(|| not_recreated(situation.index, replacement, &replaced)).flatten();
     removed.into_iter().chain(failing).chain(refused).chain(not_by_nodes).chain(lost).collect()
 }
 
@@ -187,9 +182,10 @@ mod tests {
 
     use super::{Replacement, replacement_warnings};
     use crate::coverage::test_support::{World, at, world};
-    use crate::facts::revisions::Revisions;
+    use crate::facts::index::Index;
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::restart::restart;
+    use crate::rollout::status::situation::Situation;
     use crate::rollout::undo::undo;
 
     fn old() -> Value {
@@ -214,7 +210,7 @@ mod tests {
 
     fn restarted(world: World) -> ChangePlan {
         let snapshot = world.finish();
-        restart(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), &snapshot).report
+        restart(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0])).report
     }
 
     fn codes(plan: &ChangePlan) -> Vec<WarningCode> {
@@ -236,9 +232,10 @@ mod tests {
         let warned_of = |strategy: &str| {
             let world = bad_revision().daemon_set(json!({"spec": {"updateStrategy": {"type": strategy}}}));
             let snapshot = world.finish();
-            let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-            let replacement = Replacement::of_strategy(&snapshot.daemon_sets[0], &revisions)?;
-            let warnings = replacement_warnings(&revisions, &replacement, &snapshot);
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let replacement = Replacement::of_strategy(&snapshot.daemon_sets[0], &situation)?;
+            let warnings = replacement_warnings(&situation, &replacement);
             Some(warnings.into_iter().map(|warning| warning.code).collect::<Vec<_>>())
         };
         assert_eq!(warned_of("RollingUpdate"), Some(vec![WarningCode::RevisionFails]));
@@ -283,7 +280,8 @@ mod tests {
         // The failing pods are replaced at once.
         assert_eq!((after.in_use, after.replaced_now), (Some(2), Some(2)));
         let snapshot = bad_revision().finish();
-        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-        assert!(undo(&revisions, Some(9), &snapshot).is_err());
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        assert!(undo(&situation, Some(9)).is_err());
     }
 }

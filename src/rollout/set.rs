@@ -2,21 +2,15 @@
 //! cluster, and what they may break.
 
 use super::change_warnings::{self, Written};
-use super::effect::{SurgePods, effect};
-use super::pace_warnings::{pace_warnings, surge_pods_deleted};
-use super::planned::{Planned, report_of};
-use super::replacement_warnings::{Replacement, replacement_warnings};
+use super::effect::SurgePods;
+use super::proposal::{Planned, Proposal};
 use super::status::situation::Situation;
 use super::status::verdict_of;
-use crate::coverage::gaps::{incomplete_for_update_strategy, unread_events};
-use crate::difference::object;
-use crate::facts::index::Index;
-use crate::facts::revisions::{Revisions, name_of};
+use crate::facts::revisions::name_of;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::raised_pace::{Limit, RaisedPace};
-use crate::model::snapshot::Snapshot;
 use crate::plan::{Plan, SpecFields, StrategyType};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
@@ -57,37 +51,28 @@ pub enum Refusal {
 /// # Errors
 ///
 /// Fails if the result would be invalid, or does harm that was not allowed.
-pub fn set(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
-    let mut planned = checked(revisions, request, snapshot)?;
+pub fn set(before: &Situation<'_>, request: &Request) -> Result<Planned, Refusal> {
+    let mut planned = checked(before, request)?;
     if let Some(revert) = planned.report.revert.as_mut() {
-        let current = SpecFields::of(revisions.daemon_set);
+        let current = SpecFields::of(before.daemon_set);
         let fields = reverted(current, request.fields.with_other_zero().different_from(current));
-        let object = planned.plan.applied_to(&revisions.daemon_set.object).ok();
-        if let Some(after) = object.and_then(|object| DaemonSet::from_object(object).ok()) {
-            let later = Snapshot { daemon_sets: vec![after.clone()], ..snapshot.clone() };
-            let request = Request { fields, force: false, delete_surge_pods: true };
-            let refusal = checked(&Revisions::of(&after, &later), &request, &later).err();
-            if matches!(refusal, Some(Refusal::Worse(_))) {
-                revert.advice.push_str(", once new pods become available");
-            }
+        let request = Request { fields, force: false, delete_surge_pods: true };
+        let refusal = checked(&Situation::new(before.index, &planned.after), &request).err();
+        if matches!(refusal, Some(Refusal::Worse(_))) {
+            revert.advice.push_str(", once new pods become available");
         }
     }
     Ok(planned)
 }
 
 /// Plans a change, unless it makes things worse.
-fn checked(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
-    let mut planned = plan(revisions, request, snapshot)?;
-    let Planned { plan, report } = &mut planned;
-    let after = plan.applied_to(&revisions.daemon_set.object).ok();
-    let changes_strategy =
-        report.changes.iter().any(|change| change.path.to_string().starts_with("spec.updateStrategy"));
-    if let Some(after) = after.and_then(|after| DaemonSet::from_object(after).ok()).filter(|_| changes_strategy)
-        && let Some(replacement) = Replacement::of_strategy(&after, revisions)
-        && report.effect.as_ref().is_some_and(is_faster)
+fn checked(before: &Situation<'_>, request: &Request) -> Result<Planned, Refusal> {
+    let (proposal, mut report) = propose(before, request)?;
+    if report.effect.as_ref().is_some_and(is_faster)
+        && let Some(warnings) = proposal.replacement_warnings()
     {
-        report.warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
-        report.incomplete.extend(unread_events(snapshot, &after.metadata.namespace));
+        report.warnings.extend(warnings);
+        report.incomplete.extend(proposal.unread_events());
     }
     // A surge takes no pod away.
     let surges = report.effect.as_ref().and_then(|effect| effect.after).is_none_or(|pace| pace.surges);
@@ -95,7 +80,7 @@ fn checked(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) ->
     if !worse.is_empty() && !surges && !request.force {
         return Err(Refusal::Worse(worse));
     }
-    Ok(planned)
+    Ok(proposal.planned(report))
 }
 
 /// Returns whether a warning is of more pods that become unavailable, and stay so.
@@ -115,9 +100,12 @@ fn is_faster(effect: &Effect) -> bool {
     before.surges != after.surges || after.allowed > before.allowed || after.replaced_now > before.replaced_now
 }
 
-/// Plans the same without what is wrong with the pods.
-pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
-    let daemon_set = revisions.daemon_set;
+/// Proposes the same without what is wrong with the pods.
+pub(super) fn propose<'s, 'a>(
+    before: &'s Situation<'a>,
+    request: &Request,
+) -> Result<(Proposal<'s, 'a>, ChangePlan), Refusal> {
+    let daemon_set = before.daemon_set;
     let current = SpecFields::of(daemon_set);
     let requested = request.fields.with_other_zero();
     let strategy_type = requested.strategy_type.or(current.strategy_type);
@@ -129,12 +117,8 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     if sets_pace && strategy_type == Some(StrategyType::OnDelete) {
         return Err(Refusal::NotRollingUpdate);
     }
-    let applied = |plan: &Plan| {
-        let after = plan.applied_to(&daemon_set.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
-        after.unwrap_or_else(|| daemon_set.clone())
-    };
-    let mut plan = Plan::set(daemon_set, requested, false);
-    let mut after = applied(&plan);
+    let mut proposal = Proposal::new(before, Plan::set(daemon_set, requested, false));
+    let after = &proposal.after;
     if sets_pace || requested.strategy_type.is_some() {
         let problems = after.spec.update_strategy.problems(daemon_set.flavor());
         if !problems.is_empty() {
@@ -142,13 +126,10 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         }
     }
     let changed = requested.different_from(current);
-    let changes_strategy =
-        changed.strategy_type.is_some() || changed.max_surge.is_some() || changed.max_unavailable.is_some();
     let mut warnings = Vec::new();
-    let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
-    let ports = host_ports(&after);
-    let has_port_conflict = rolling_update::allows_surge(&after) && !ports.is_empty();
-    if changes_strategy && has_port_conflict {
+    let ports = host_ports(after);
+    let has_port_conflict = rolling_update::allows_surge(after) && !ports.is_empty();
+    if proposal.changes_strategy() && has_port_conflict {
         if !request.force {
             return Err(Refusal::HostPorts(ports));
         }
@@ -156,43 +137,30 @@ pub(super) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             "with maxSurge a node runs two pods, which both need host port {}: no new pod can start",
             ports.join(", ")
         );
-        warn(WarningCode::HostPort, message);
+        warnings.push(Warning::new(WarningCode::HostPort, message));
     }
-    let effect = effect(revisions, &after, snapshot);
-    let surge_pods = || SurgePods::of(&effect, daemon_set, snapshot);
-    if let Some(surge_pods) = (!request.delete_surge_pods).then(surge_pods).flatten() {
-        return Err(Refusal::SurgePods(surge_pods));
-    }
-    warnings.extend(surge_pods_deleted(&effect));
-    if is_raised(&effect) && verdict_of(&Situation::new(&Index::new(snapshot), daemon_set)) == Verdict::Blocked {
-        plan = Plan::set(daemon_set, requested, true);
-        after = applied(&plan);
+    let effect = proposal.effect();
+    SurgePods::check(&effect, request.delete_surge_pods, before).map_err(Refusal::SurgePods)?;
+    if is_raised(&effect) && verdict_of(before) == Verdict::Blocked {
+        proposal = Proposal::new(before, Plan::set(daemon_set, requested, true));
     }
     if changed != SpecFields::default() {
-        let (before, values) = (&effect.before, changed.entries());
-        warnings.extend(pace_warnings(*before, &effect, &after, snapshot));
+        let values = changed.entries();
         let paths: Vec<_> = values.iter().map(|(path, _)| *path).collect();
+        warnings.extend(proposal.pace_warnings(&effect));
         warnings.extend(change_warnings::managers(daemon_set, Written::Fields(&paths)));
         warnings.extend(change_warnings::last_applied_fields(daemon_set, &values));
         warnings.extend(change_warnings::deleting(daemon_set));
-        warnings.extend(changed.revision_history_limit.and_then(|_| change_warnings::no_history(&after)));
+        warnings.extend(changed.revision_history_limit.and_then(|_| change_warnings::no_history(&proposal.after)));
     }
-    let budgets_matter = changes_strategy && effect.after.is_some_and(|pace| !pace.surges);
-    let incomplete = match plan.steps.is_empty() {
-        true => Vec::new(),
-        false => incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace, budgets_matter),
-    };
-    let common = report_of(PlanKind::SetPlan, &plan, revisions, snapshot);
-    let report = ChangePlan {
-        why: why(request.fields, changed),
-        changes: object::changes(&daemon_set.object, &after.object),
-        revert: common.needed.then(|| Fix::new("to undo", revert(&common.daemon_set, current, changed, daemon_set))),
-        effect: common.needed.then_some(effect),
-        warnings,
-        incomplete,
-        ..common
-    };
-    Ok(Planned { plan, report })
+    let mut report = ChangePlan { why: why(request.fields, changed), warnings, ..proposal.report(PlanKind::SetPlan) };
+    if report.needed {
+        let budgets_matter = proposal.changes_strategy() && effect.after.is_some_and(|pace| !pace.surges);
+        report.incomplete = proposal.unread(budgets_matter);
+        report.revert = Some(Fix::new("to undo", revert(&report.daemon_set, current, changed, daemon_set)));
+        report.effect = Some(effect);
+    }
+    Ok((proposal, report))
 }
 
 /// Returns whether more nodes may be without an available pod at a time while pods are replaced.
@@ -285,12 +253,13 @@ mod tests {
 
     use super::{Refusal, Request, SurgePods, set};
     use crate::coverage::test_support::{World, world};
-    use crate::facts::revisions::Revisions;
+    use crate::facts::index::Index;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::plan::{SpecFields, StrategyType};
     use crate::report::plan::{ChangePlan, WarningCode};
+    use crate::rollout::status::situation::Situation;
 
     fn unavailable(amount: &str) -> Request {
         request(SpecFields { max_unavailable: Some(amount.parse().unwrap()), ..SpecFields::default() })
@@ -337,8 +306,9 @@ mod tests {
 
     fn planned(world: World, request: &Request) -> Result<ChangePlan, Refusal> {
         let snapshot = world.finish();
-        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-        set(&revisions, request, &snapshot).map(|planned| planned.report)
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        set(&situation, request).map(|planned| planned.report)
     }
 
     /// Returns what counts against the limit now, and what is replaced now, before and after.

@@ -1,13 +1,8 @@
 //! Which revision to roll back to, and what that changes.
 
-use super::change_warnings::{self, Written};
-use super::effect::template_effect;
-use super::pace_warnings::template_at_once;
-use super::planned::{Planned, left_on_delete, report_of, unread, with_template};
-use super::replacement_warnings::{Replacement, replacement_warnings};
-use crate::difference::difference;
+use super::proposal::{Planned, propose_template};
+use super::status::situation::Situation;
 use crate::facts::revisions::{Doubt, Revision, Revisions};
-use crate::model::snapshot::{Kind, Snapshot};
 use crate::plan::Plan;
 use crate::report::age::format_age;
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
@@ -31,7 +26,8 @@ pub enum NoTarget {
 /// # Errors
 ///
 /// Fails if there is no such revision, or it cannot be read.
-pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snapshot) -> Result<Planned, NoTarget> {
+pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned, NoTarget> {
+    let revisions = &before.revisions;
     let numbers = || revisions.all.iter().map(Revision::number).collect();
     let (target, template, why) = match to_revision {
         Some(number) => {
@@ -50,49 +46,28 @@ pub fn undo(revisions: &Revisions<'_>, to_revision: Option<i64>, snapshot: &Snap
             (target, template, Some(why(revisions, target)))
         }
     };
-    let daemon_set = revisions.daemon_set;
-    let plan = Plan::undo(daemon_set, target.number(), template);
-    let mut warnings = Vec::new();
-    let (mut effect, mut pods_left) = (None, Vec::new());
-    if !plan.steps.is_empty() {
-        warnings.extend(revisions.doubt(target).map(|doubt| {
-            let (number, what) = (target.number(), describe(doubt));
-            match doubt {
-                Doubt::RolledBack => Warning::new(
-                    WarningCode::RolledBackBefore,
-                    format!("revision {number} {what}: this rolls it out again"),
-                ),
-                Doubt::Failing(_) | Doubt::ReplacedAfter(_) => {
-                    Warning::new(WarningCode::TargetNotProven, format!("revision {number} may not work: it {what}"))
-                }
+    let plan = Plan::undo(before.daemon_set, target.number(), template);
+    let planned = propose_template(before, plan, PlanKind::UndoPlan, Some(target));
+    let doubt = revisions.doubt(target).filter(|_| planned.report.needed).map(|doubt| {
+        let (number, what) = (target.number(), describe(doubt));
+        match doubt {
+            Doubt::RolledBack => Warning::new(
+                WarningCode::RolledBackBefore,
+                format!("revision {number} {what}: this rolls it out again"),
+            ),
+            Doubt::Failing(_) | Doubt::ReplacedAfter(_) => {
+                Warning::new(WarningCode::TargetNotProven, format!("revision {number} may not work: it {what}"))
             }
-        }));
-        warnings.extend(change_warnings::managers(daemon_set, Written::Template(template)));
-        warnings.extend(change_warnings::last_applied(daemon_set, template));
-        warnings.extend(change_warnings::obstacles(daemon_set, false));
-        pods_left = left_on_delete(revisions, Some(template), snapshot);
-        if pods_left.is_empty() && snapshot.gap(Kind::Pods, &daemon_set.metadata.namespace).is_none() {
-            // Every pod is on the target already, so nothing has to be deleted.
-            warnings.retain(|warning| warning.code != WarningCode::OnDelete);
         }
-        let after = with_template(daemon_set, template);
-        let replacement = Replacement::of_template(&after, target.object.hash(), false);
-        warnings.extend(replacement_warnings(revisions, &replacement, snapshot));
-        effect = template_effect(daemon_set, &after, target.object.hash(), false, snapshot);
-        warnings.extend(effect.as_ref().and_then(template_at_once));
-    }
+    });
     let report = ChangePlan {
         to_revision: Some(target.number()),
         rolled_out_at: target.object.rolled_out_at(),
         why,
-        changes: difference(&revisions.live, template),
-        effect,
-        warnings,
-        incomplete: unread(revisions, snapshot),
-        pods_left,
-        ..report_of(PlanKind::UndoPlan, &plan, revisions, snapshot)
+        warnings: doubt.into_iter().chain(planned.report.warnings).collect(),
+        ..planned.report
     };
-    Ok(Planned { plan, report })
+    Ok(Planned { report, ..planned })
 }
 
 /// Explains the choice of a revision.
@@ -131,13 +106,14 @@ mod tests {
 
     use super::{NoTarget, undo};
     use crate::coverage::test_support::{CURRENT, World, world};
-    use crate::facts::revisions::Revisions;
+    use crate::facts::index::Index;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
+    use crate::rollout::status::situation::Situation;
 
     fn undone(world: World, to_revision: Option<i64>) -> ChangePlan {
         let snapshot = world.finish();
-        undo(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), to_revision, &snapshot).unwrap().report
+        undo(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), to_revision).unwrap().report
     }
 
     #[test]
@@ -194,8 +170,9 @@ mod tests {
     fn a_revision_that_was_rolled_back_is_returned_to_only_by_its_number() {
         let target = |revisions: &[(i64, &str, u32)], live: &str| {
             let snapshot = history(revisions, live).finish();
-            let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-            undo(&revisions, None, &snapshot).map(|planned| planned.report.to_revision)
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            undo(&situation, None).map(|planned| planned.report.to_revision)
         };
         // Revision 2 was rolled back to the template of revision 1, which is revision 3 now.
         let twice = [(2, "agent:2", 10), (3, "agent:1", 0)];

@@ -1,11 +1,12 @@
 //! Undo on random templates: it gets to the template of the revision, and a second undo gets back.
 
-use kubectl_ds::facts::revisions::Revisions;
+use kubectl_ds::facts::index::Index;
 use kubectl_ds::model::controller_revision::ControllerRevision;
 use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::snapshot::Snapshot;
 use kubectl_ds::model::template::Template;
-use kubectl_ds::rollout::planned::Planned;
+use kubectl_ds::rollout::proposal::Planned;
+use kubectl_ds::rollout::status::situation::Situation;
 use kubectl_ds::rollout::undo::undo;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -58,8 +59,9 @@ impl Kept {
     /// Undoes, and numbers the revisions as the controller does; returns where it went.
     fn undo(&mut self, to_revision: Option<i64>) -> Option<i64> {
         let snapshot = self.snapshot()?;
-        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-        let Planned { plan, report } = undo(&revisions, to_revision, &snapshot).ok()?;
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let Planned { plan, report, .. } = undo(&situation, to_revision).ok()?;
         let target = report.to_revision?;
         if !plan.steps.is_empty() {
             self.object = plan.applied_to(&self.object).unwrap();

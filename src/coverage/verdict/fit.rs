@@ -42,8 +42,8 @@ impl<'a> Room<'a> {
         }
         let priority = |pod: &Pod| pod.spec.priority.unwrap_or(0);
         let goes_first = |other: &&Pod| priority(other) >= priority(pod) && other.metadata.uid != pod.metadata.uid;
-        let nominated = index.nominated_for(name).iter().copied().filter(goes_first);
-        let all = index.bound_to(name).iter().copied().chain(nominated);
+        let nominated = index.nominated_for(name).into_iter().filter(goes_first);
+        let all = index.bound_to(name).into_iter().chain(nominated);
         let pods: Vec<&Pod> = all.filter(|pod| !pod.is_terminal() && !leaves(pod)).collect();
         let usage = NodeUsage::of(pods.iter().copied());
         Some(Room { node, pods, usage })

@@ -72,9 +72,9 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     findings.extend(injected_node_selector(subject.index.snapshot, subject.daemon_set, node, &pod.spec.node_selector));
     let room = Room::of(subject.index, node, pod);
     // Not all pods of the node may be known, but those of the DaemonSet are.
-    let others = room.as_ref().map_or_else(|| subject.index.bound_to(&node.metadata.name), |room| &room.pods);
+    let others = room.as_ref().map_or_else(|| subject.index.bound_to(&node.metadata.name), |room| room.pods.clone());
     let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
-    let others: Vec<&Pod> = others.iter().copied().filter(|pod| !pod.is_terminal()).collect();
+    let others: Vec<&Pod> = others.into_iter().filter(|pod| !pod.is_terminal()).collect();
     findings.extend(port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin));
     if let Some(room) = room {
         findings.extend(room.shortages(&pod_requests(pod)).into_iter().map(|(_, finding)| finding));

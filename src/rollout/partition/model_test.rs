@@ -13,7 +13,7 @@ use super::next_step::{Look, Loss, Step, loss, next_step};
 use super::plan::{Amount, Planned, Request, plan};
 use super::template::NewTemplate;
 use super::{Stage, allowed, kept};
-use crate::facts::revisions::Revisions;
+use crate::facts::index::Index;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
@@ -21,6 +21,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::plan::Plan;
 use crate::report::partition::GateFailure;
+use crate::rollout::status::situation::Situation;
 
 /// The seconds of one tick.
 const TICK: i64 = 5;
@@ -294,8 +295,9 @@ impl Client {
         request.gates.soak = SignedDuration::from_secs(15);
         request.gates.progress_deadline = SignedDuration::from_secs(120);
         let snapshot = model.snapshot();
-        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-        let Planned { plan, stage, .. } = plan(&revisions, &request, &snapshot).ok()?;
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let Planned { plan, stage, .. } = plan(&situation, &request).ok()?;
         if plan.steps.is_empty() {
             return None;
         }

@@ -11,14 +11,11 @@ use super::template::{NewTemplate, not_applied, template};
 use super::{Gates, Outage, PROGRESS_DEADLINE, Stage, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::strategy;
-use crate::difference::object;
-use crate::facts::index::Index;
-use crate::facts::revisions::{Revisions, name_of};
+use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, live_strategy};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, PrepullJob};
 use crate::report::age::{format_age, seconds_between};
@@ -26,10 +23,10 @@ use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
 use crate::report::plan::{Warning, WarningCode};
 use crate::rollout::change_warnings::{self, Written};
-use crate::rollout::effect::{SurgePods, effect, nodes_gained_and_lost};
+use crate::rollout::effect::{SurgePods, nodes_gained_and_lost};
 use crate::rollout::hold::{holder, lost_original, who_puts_back};
 use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
-use crate::rollout::planned::{patch_of, with_template};
+use crate::rollout::proposal::{Proposal, with_template};
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::status::situation::{RolloutNode, Situation};
 
@@ -202,8 +199,8 @@ pub(crate) struct Planned {
 /// # Errors
 ///
 /// Fails if the stage cannot be as requested.
-pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snapshot) -> Result<Planned, Refusal> {
-    let daemon_set = revisions.daemon_set;
+pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned, Refusal> {
+    let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
     let namespace = &daemon_set.metadata.namespace;
     if daemon_set.metadata.is_terminating() {
         return Err(Refusal::Deleting);
@@ -216,20 +213,20 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         return Err(Refusal::Unknown(unread.into_iter().map(|gap| gap.message).collect()));
     }
     let incomplete = incomplete_for_update_strategy(snapshot, namespace, !request.evict);
-    let template = template(revisions, &request.template)?;
+    let template = template(&before.revisions, &request.template)?;
     let hold = Hold::of(daemon_set);
     if hold.as_ref().is_some_and(|hold| !hold.is_in_force && hold.partition.is_some()) && template.is_none() {
         return Err(Refusal::StrategyPutBack);
     }
     let original = hold.filter(|hold| hold.is_in_force).map_or_else(|| live_strategy(daemon_set), |hold| hold.original);
-    let after = template.as_ref().map_or_else(|| daemon_set.clone(), |template| with_template(daemon_set, template));
-    let index = Index::new(snapshot);
-    let situation = Situation::new(&index, &after);
+    let after = template.as_ref().map(|template| with_template(daemon_set, template));
+    let changed = after.as_ref().map(|after| Situation::new(before.index, after));
+    let situation = changed.as_ref().unwrap_or(before);
     let desired = situation.eligible().count();
     let old = situation.eligible().filter(|node| node.old.is_some()).count();
     let keep = keep(request.amount, desired);
     let needed = old.saturating_sub(kept(keep, desired));
-    let order = order(&situation, request)?;
+    let order = order(situation, request)?;
     let name = |node: &RolloutNode<'_>| node.name.to_owned();
     let is_advanced = daemon_set.flavor() == Flavor::Advanced;
     let (skipped, order): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| is_skipped(node));
@@ -248,10 +245,10 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
     };
     if request.prepull && !is_advanced {
-        let template = template.as_ref().unwrap_or(&revisions.live);
+        let template = template.as_ref().unwrap_or(&before.revisions.live);
         plan.prepull(daemon_set, template, &nodes, &request.run, request.gates.progress_deadline.as_secs());
     }
-    let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
+    let proposal = Proposal::new(before, plan);
     let pace = pace(&original);
     let max_unavailable = match (request.max_unavailable, pace.max_surge.value()) {
         (Some(requested), _) => requested,
@@ -281,18 +278,18 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             return Err(Refusal::NoBudget { not_ready: blocked, allowed: allowed_now });
         }
     }
-    let mut warnings = warnings(revisions, request, keep, template.as_ref(), &object, snapshot)?;
+    let mut warnings = warnings(&proposal, request, keep, template.as_ref())?;
     warnings.extend(other_run(daemon_set, request, old, desired, snapshot.now));
     if !nodes.is_empty() || is_advanced {
         let replacement = Replacement {
-            after: &after,
+            after: situation.daemon_set,
             hash: situation.current.map_or("", |current| current.hash()),
             is_same_template: template.is_none(),
             by_controller: is_advanced,
             // The controller replaces those pods once the strategy is restored.
             includes_ineligible: kept(keep, desired) == 0 && original["type"] != "OnDelete",
         };
-        let found = replacement_warnings(revisions, &replacement, snapshot);
+        let found = replacement_warnings(before, &replacement);
         // Another template may be one that works. Pods that only have not started are waited for.
         let is_worse = |code| matches!(code, WarningCode::RevisionFails | WarningCode::CreationRefused);
         let worse: Vec<Warning> = found.iter().filter(|warning| is_worse(warning.code)).cloned().collect();
@@ -317,7 +314,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
         max_unavailable,
         excused,
         gates: gates.clone(),
-        old_unready: (!is_way_back).then(|| old_unready(&situation)),
+        old_unready: (!is_way_back).then(|| old_unready(situation)),
         deleted: Default::default(),
         replaced_at: Default::default(),
         verified: Default::default(),
@@ -326,16 +323,17 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
     };
     // That of an Advanced DaemonSet is never suspended; pods that are skipped keep it suspended.
     let restores_strategy = !is_advanced && kept(keep, desired) == 0 && skipped.is_empty();
-    let (nodes_gained, nodes_lost) = nodes_gained_and_lost(daemon_set, &after, snapshot);
+    let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, situation);
     let report = PartitionReport {
         api_version: "kubectl-ds/v1".to_owned(),
         kind: "PartitionReport".to_owned(),
         daemon_set: name_of(daemon_set),
         now: snapshot.now,
         revision: situation.current.map(|current| current.revision),
-        changes: object::changes(&daemon_set.object, &object),
-        patch: patch_of(&plan),
-        prepull: plan
+        changes: proposal.changes(),
+        patch: proposal.patch(),
+        prepull: proposal
+            .plan
             .prepull_jobs()
             .next()
             .map(|job| report::Prepull { images: images(job), job: job.manifest.clone() }),
@@ -372,7 +370,7 @@ pub(crate) fn plan(revisions: &Revisions<'_>, request: &Request, snapshot: &Snap
             ..PartitionOutcome::default()
         },
     };
-    Ok(Planned { plan, stage, report })
+    Ok(Planned { plan: proposal.plan, stage, report })
 }
 
 /// Returns the images that a Job pulls.
@@ -424,14 +422,12 @@ fn other_run(daemon_set: &DaemonSet, request: &Request, old: usize, desired: usi
 
 /// Returns what may revert the stage, and what it may break.
 fn warnings(
-    revisions: &Revisions<'_>,
+    proposal: &Proposal<'_, '_>,
     request: &Request,
     keep: IntOrPercent,
     template: Option<&Template>,
-    object: &Value,
-    snapshot: &Snapshot,
 ) -> Result<Vec<Warning>, Refusal> {
-    let daemon_set = revisions.daemon_set;
+    let daemon_set = proposal.before.daemon_set;
     let mut warnings = who_puts_back(daemon_set, Some(keep));
     warnings.extend(lost_original(daemon_set));
     if let Some(template) = template {
@@ -441,14 +437,9 @@ fn warnings(
         warnings.extend(new);
         warnings.extend(change_warnings::last_applied(daemon_set, template));
     }
-    if let Ok(after) = DaemonSet::from_object(object.clone()) {
-        let effect = effect(revisions, &after, snapshot);
-        let surge_pods = || SurgePods::of(&effect, daemon_set, snapshot);
-        if let Some(surge_pods) = (!request.delete_surge_pods).then(surge_pods).flatten() {
-            return Err(Refusal::SurgePods(surge_pods));
-        }
-        warnings.extend(surge_pods_deleted(&effect));
-    }
+    let effect = proposal.effect();
+    SurgePods::check(&effect, request.delete_surge_pods, proposal.before).map_err(Refusal::SurgePods)?;
+    warnings.extend(surge_pods_deleted(&effect));
     if daemon_set.flavor() == Flavor::Advanced {
         // Its controller replaces the pods as it does without a partition, unless it replaces none.
         let obstacles = change_warnings::obstacles(daemon_set, false).into_iter();
@@ -466,7 +457,7 @@ fn warnings(
         warnings.push(Warning::new(WarningCode::SurgeSuspended, message));
     }
     if !request.evict {
-        warnings.extend(matching_budgets(daemon_set, snapshot).map(|budget| {
+        warnings.extend(matching_budgets(daemon_set, proposal.before.index.snapshot).map(|budget| {
             let message = format!(
                 "PodDisruptionBudget {:?} matches the pods, and deleting them bypasses it; --evict respects it",
                 budget.metadata.name
@@ -483,11 +474,12 @@ mod tests {
 
     use super::{Amount, NewTemplate, Planned, Refusal, Request, SurgePods, plan};
     use crate::coverage::test_support::{World, at, world};
-    use crate::facts::revisions::Revisions;
+    use crate::facts::index::Index;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::WarningCode;
+    use crate::rollout::status::situation::Situation;
 
     fn request(keep: i64) -> Request {
         Request::new(Amount::Keep(IntOrPercent::Int(keep)), NewTemplate::Live, "run 1".to_owned())
@@ -501,7 +493,7 @@ mod tests {
 
     fn planned(world: World, request: &Request) -> Result<Planned, Refusal> {
         let snapshot = world.finish();
-        plan(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), request, &snapshot)
+        plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request)
     }
 
     fn codes(world: World, request: &Request) -> Vec<WarningCode> {
@@ -774,7 +766,7 @@ mod tests {
                 world = world.node(&node, json!({})).pod(&format!("agent-{number}"), &node, metadata);
             }
             let snapshot = world.finish();
-            let planned = plan(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), &request(0), &snapshot).unwrap();
+            let planned = plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), &request(0)).unwrap();
             let others = planned.report.warnings.into_iter().filter(|warning| warning.code == WarningCode::OtherRun);
             others.map(|warning| warning.message).collect::<Vec<_>>()
         };

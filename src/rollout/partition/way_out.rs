@@ -212,7 +212,7 @@ mod tests {
     use super::{Continued, continuation, way_out};
     use crate::coverage::test_support::{World, world};
     use crate::facts::index::Index;
-    use crate::facts::revisions::{Revisions, name_of};
+    use crate::facts::revisions::name_of;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::hold::{Hold, StageFlags};
     use crate::model::int_or_percent::IntOrPercent;
@@ -354,8 +354,9 @@ mod tests {
     fn there_is_a_way_out_of_what_was_begun() {
         let request = Request::new(Amount::Keep(IntOrPercent::Int(3)), NewTemplate::Live, String::new());
         let snapshot = world().finish();
-        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-        let mut report = plan(&revisions, &request, &snapshot).unwrap().report;
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let mut report = plan(&situation, &request).unwrap().report;
         let (again, finish) = ("kubectl ds partition -n default agent 3", "kubectl ds partition -n default agent 0");
         let resume = "kubectl ds resume -n default agent";
         let back = "kubectl ds partition -n default --to-revision 1 agent 0";

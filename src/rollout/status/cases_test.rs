@@ -6,13 +6,14 @@ use super::{rollout_status, rollout_status_with_map};
 use crate::coverage::options::Options;
 use crate::coverage::test_support::{World, at, world};
 use crate::coverage::walk::coverage;
-use crate::facts::revisions::Revisions;
+use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
 use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, SuspectKind, Verdict};
 use crate::rollout::history::histories;
+use crate::rollout::status::situation::Situation;
 use crate::rollout::undo::undo;
 
 fn status(world: World) -> RolloutStatus {
@@ -867,8 +868,9 @@ fn of_two_old_revisions_that_are_available_on_as_many_nodes_the_newer_one_is_ret
         let fixes = coverage.daemon_sets[0].common_causes[0].fixes.iter().filter_map(|fix| fix.command.as_ref());
         let fixes: Vec<String> = fixes.map(ToString::to_string).collect();
         assert!(fixes[0].contains("--diff 2..3") && fixes[1].contains("undo -n default --to-revision 2"), "{fixes:?}");
-        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-        assert_eq!(undo(&revisions, None, &snapshot).unwrap().report.to_revision, Some(2));
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        assert_eq!(undo(&situation, None).unwrap().report.to_revision, Some(2));
     }
 }
 
@@ -892,10 +894,11 @@ fn a_revision_that_lacks_a_default_of_the_live_template_is_current_for_every_com
         assert_eq!((status.verdict, status.revision.map(|revision| revision.number)), (verdict, Some(2)));
         let history = histories(&snapshot).remove(0);
         assert_eq!((history.revisions[0].current, history.notes.as_slice()), (true, &[][..]));
-        let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-        let plan = undo(&revisions, None, &snapshot).unwrap().report;
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let plan = undo(&situation, None).unwrap().report;
         assert_eq!((plan.from_revision, plan.to_revision), (Some(2), Some(1)));
-        assert_eq!(revisions.back(1).map(|revision| revision.number()), Some(1));
+        assert_eq!(situation.revisions.back(1).map(|revision| revision.number()), Some(1));
     }
 }
 

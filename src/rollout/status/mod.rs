@@ -14,7 +14,7 @@ pub(crate) mod next_step;
 mod node_map;
 mod pace;
 mod simulation;
-pub(in crate::rollout) mod situation;
+pub mod situation;
 mod suspect;
 #[cfg(test)]
 mod updates_test;
@@ -99,7 +99,6 @@ fn status<'a>(
     map_label: Option<&str>,
 ) -> RolloutStatus {
     let situation = Situation::new(index, daemon_set);
-    let revisions = &situation.revisions;
     let step = situation.next_step();
     let judged = verdict::verdict(&situation, &step);
     let verdict = judged.unwrap_or(Verdict::Blocked);
@@ -139,7 +138,7 @@ fn status<'a>(
             .unwrap_or_default(),
         next: if replaces { next(&step, in_place) } else { NextActions::default() },
         eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation, &step)).flatten(),
-        way_out: way_out::way_out(&situation, revisions, verdict, &step, suspect.as_ref()),
+        way_out: way_out::way_out(&situation, verdict, &step, suspect.as_ref()),
         // Counters are not held against nodes and pods that were not read.
         status_differences: if is_known { situation.coverage.status.differences.clone() } else { Vec::new() },
         counted_by_generation: if is_known { counted_by_generation(&situation) } else { Vec::new() },

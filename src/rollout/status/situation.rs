@@ -32,7 +32,7 @@ const CLEANUP: i64 = 60;
 const REACTION: i64 = 10;
 
 /// The facts of a DaemonSet, with why its nodes are not available.
-pub(in crate::rollout) struct Situation<'a> {
+pub struct Situation<'a> {
     facts: Facts<'a>,
     /// What coverage says.
     pub(in crate::rollout) coverage: DaemonSetCoverage,
@@ -113,7 +113,7 @@ impl<'a> Deref for Situation<'a> {
 
 impl<'a> Situation<'a> {
     /// Computes the situation of a DaemonSet in a snapshot.
-    pub(in crate::rollout) fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
+    pub fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
         let facts = Facts::new(index, daemon_set);
         let coverage = daemon_set_coverage(&facts, &Options::default());
         Situation::of(facts, coverage)

@@ -8,7 +8,7 @@ use super::simulation;
 use super::situation::{RolloutNode, Situation};
 use super::suspect::{another_is_admitted, failing, not_by_their_node};
 use crate::coverage::retry;
-use crate::facts::revisions::{Revisions, name_of};
+use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -23,14 +23,12 @@ use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::way_out::continuation;
-use crate::rollout::planned::Planned;
 use crate::rollout::set;
 use crate::scheduling::daemon_pods::PILE;
 
 /// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
 pub(super) fn way_out(
     situation: &Situation<'_>,
-    revisions: &Revisions<'_>,
     verdict: Verdict,
     step: &NextStep<'_>,
     suspect: Option<&Suspect>,
@@ -44,8 +42,8 @@ pub(super) fn way_out(
         Verdict::Deleting | Verdict::NotObserved | Verdict::Unknown => Vec::new(),
         // Whoever looks may not know of the hold, whether anything is stuck or not.
         _ if hold.is_some() => {
-            let undo = revision_fails.then(|| undo(situation, revisions, true)).flatten();
-            let leave = hold.iter().flat_map(|hold| leave(situation, revisions, hold, revision_fails));
+            let undo = revision_fails.then(|| undo(situation, true)).flatten();
+            let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
             undo.into_iter().chain(leave).map(Some).collect()
         }
         _ if !is_stuck => Vec::new(),
@@ -53,7 +51,7 @@ pub(super) fn way_out(
         _ if situation.creation_is_refused() && situation.is_accepted() == Some(true) => {
             vec![retry_now(situation)]
         }
-        _ if revision_fails => vec![undo(situation, revisions, true), resume_afterwards(situation)],
+        _ if revision_fails => vec![undo(situation, true), resume_afterwards(situation)],
         Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(is_piled_up) => {
             vec![delete_failed(situation)]
         }
@@ -67,15 +65,15 @@ pub(super) fn way_out(
             let can_begin = || continues(situation, &with_strategy(daemon_set, UpdateStrategy::default()));
             let one_by_one = (is_on_delete && daemon_set.flavor() == Flavor::Apps && can_begin())
                 .then(|| partition_all(situation, "to update all nodes, one by one under gates"));
-            vec![replace_one(situation), one_by_one, rolling_update(situation, revisions)]
+            vec![replace_one(situation), one_by_one, rolling_update(situation)]
         }
         // A change of the pace would only replace more pods by such as fail.
-        _ if needs_more_than_nodes => vec![orphan(situation, step), undo(situation, revisions, false)],
+        _ if needs_more_than_nodes => vec![orphan(situation, step), undo(situation, false)],
         _ => vec![
             orphan(situation, step),
-            without_surge(situation, revisions, step),
-            raise_budget(situation, revisions, step),
-            undo(situation, revisions, false),
+            without_surge(situation, step),
+            raise_budget(situation, step),
+            undo(situation, false),
         ],
     };
     // Nothing is left to be replaced at the raised pace.
@@ -156,7 +154,7 @@ fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
 }
 
 /// Suggests how to leave a hold.
-fn leave(situation: &Situation<'_>, revisions: &Revisions<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fix> {
+fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fix> {
     let name = name_of(situation.daemon_set);
     let fix = |advice: &str, subcommand| Fix { advice: advice.to_owned(), command: Some(name.command(subcommand)) };
     match hold.is_in_force {
@@ -171,7 +169,7 @@ fn leave(situation: &Situation<'_>, revisions: &Revisions<'_>, hold: &Hold, revi
             let eligible = || situation.eligible();
             let old = eligible().filter(|node| node.old.is_some()).count();
             let updates = hold.partition.is_some_and(|partition| old > kept(partition, eligible().count()));
-            let back_to = revisions.proven().map(|(revision, _)| revision.number());
+            let back_to = situation.revisions.proven().map(|(revision, _)| revision.number());
             let mut fixes = continuation(&name, hold, updates, back_to, situation);
             // Under OnDelete, the controller would replace no pod.
             if hold.original_strategy() != UpdateStrategy::OnDelete {
@@ -193,18 +191,17 @@ fn partition_all(situation: &Situation<'_>, advice: &str) -> Fix {
 }
 
 /// Suggests to let the controller replace the pods.
-fn rolling_update(situation: &Situation<'_>, revisions: &Revisions<'_>) -> Option<Fix> {
+fn rolling_update(situation: &Situation<'_>) -> Option<Fix> {
     if let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy {
         return without_retaining(situation, rolling);
     }
     let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
-    set_fields(situation, revisions, fields, |_| true, "to let the controller update all nodes".to_owned())
+    set_fields(situation, fields, |_| true, "to let the controller update all nodes".to_owned())
 }
 
 /// Suggests other values beside the template, if `set` accepts them and the rollout then continues.
 fn set_fields(
     situation: &Situation<'_>,
-    revisions: &Revisions<'_>,
     fields: SpecFields,
     stays: impl Fn(&RolloutNode<'_>) -> bool,
     mut advice: String,
@@ -212,8 +209,7 @@ fn set_fields(
     let current = situation.current.filter(|_| !situation.creation_is_refused())?;
     let daemon_set = situation.daemon_set;
     let request = set::Request { fields, delete_surge_pods: true, force: false };
-    let Planned { plan, report } = set::plan(revisions, &request, situation.index.snapshot).ok()?;
-    let changed = DaemonSet::from_object(plan.applied_to(&daemon_set.object).ok()?).ok()?;
+    let (proposal, report) = set::propose(situation, &request).ok()?;
     let mut command = set::command(&name_of(daemon_set), fields);
     match report.effect.map_or(0, |effect| effect.surge_pods_deleted.len()) {
         0 => {}
@@ -223,7 +219,8 @@ fn set_fields(
             command = command.switch("--delete-surge-pods");
         }
     }
-    simulation::continues(situation, &changed, current.hash(), stays).then_some(Fix { advice, command: Some(command) })
+    simulation::continues(situation, &proposal.after, current.hash(), stays)
+        .then_some(Fix { advice, command: Some(command) })
 }
 
 /// Suggests to resume an Advanced DaemonSet, or to give up its partition or selector.
@@ -251,27 +248,27 @@ fn orphan(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
 }
 
 /// Suggests not to surge, if the controller could then replace pods one by one.
-fn without_surge(situation: &Situation<'_>, revisions: &Revisions<'_>, step: &NextStep<'_>) -> Option<Fix> {
+fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     step.update().filter(|update| update.surges)?;
     let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
     // Without surge, a new pod takes the room of the old one.
     let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.reason.is_some_and(ReasonCode::is_lack_of_room));
-    set_fields(situation, revisions, fields, stays, "to continue without surge, one node at a time".to_owned())
+    set_fields(situation, fields, stays, "to continue without surge, one node at a time".to_owned())
 }
 
 /// Suggests the smallest `maxUnavailable` with which the controller replaces another pod.
-fn raise_budget(situation: &Situation<'_>, revisions: &Revisions<'_>, step: &NextStep<'_>) -> Option<Fix> {
+fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
     let enough = i64::try_from(update.used_by.len()).ok()?.checked_add(1).filter(|enough| update.allowed < *enough)?;
     let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(enough)), ..SpecFields::default() };
     let unavailable = count(update.used_by.len(), "unavailable node");
-    set_fields(situation, revisions, fields, |_| true, format!("to continue despite {unavailable}"))
+    set_fields(situation, fields, |_| true, format!("to continue despite {unavailable}"))
 }
 
 /// Suggests to roll back as `undo` does by default.
-fn undo(situation: &Situation<'_>, revisions: &Revisions<'_>, revision_fails: bool) -> Option<Fix> {
+fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
-    let (target, template) = revisions.target()?;
+    let (target, template) = situation.revisions.target()?;
     let is_admitted = situation.index.snapshot.would_admit(daemon_set, target.object.hash());
     // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not.
     let helps = match situation.creation_is_refused() {

@@ -1,0 +1,335 @@
+//! A change of a DaemonSet from its plan to its report: what the DaemonSet becomes, what that means for the cluster, and what
+//! may go wrong. All commands that change a DaemonSet propose it here.
+
+use serde_json::Value;
+
+use super::change_warnings::{self, Written};
+use super::effect::{effect, template_effect};
+use super::pace_warnings::{pace_warnings, surge_pods_deleted, template_at_once};
+use super::replacement_warnings::{Replacement, replacement_warnings};
+use super::status::situation::Situation;
+use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
+use crate::difference::{difference, object};
+use crate::facts::Facts;
+use crate::facts::revisions::{Revision, name_of};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
+use crate::model::snapshot::Kind;
+use crate::model::template::Template;
+use crate::plan::{Plan, Step};
+use crate::report::change::Change;
+use crate::report::coverage::Incomplete;
+use crate::report::plan::{ChangePlan, Effect, Outcome, PlanKind, PodLeft, Stage, Warning, WarningCode};
+use crate::scheduling::daemon_pods;
+
+/// A plan, and the report of it.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// What to do.
+    pub plan: Plan,
+    /// What the DaemonSet becomes, as far as that is known without the API server.
+    pub after: DaemonSet,
+    /// What is shown of it.
+    pub report: ChangePlan,
+}
+
+/// A DaemonSet as it is, with the facts about it, and what it becomes by a plan.
+pub(super) struct Proposal<'s, 'a> {
+    pub(super) before: &'s Situation<'a>,
+    pub(super) plan: Plan,
+    pub(super) after: DaemonSet,
+}
+
+impl<'s, 'a> Proposal<'s, 'a> {
+    /// Proposes to carry out a plan.
+    pub(super) fn new(before: &'s Situation<'a>, plan: Plan) -> Self {
+        let daemon_set = before.daemon_set;
+        let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
+        let after = DaemonSet::from_object(object.clone());
+        let after = after.unwrap_or_else(|_| DaemonSet { object, ..daemon_set.clone() });
+        Proposal { before, plan, after }
+    }
+
+    /// Returns the plan and its report.
+    pub(super) fn planned(self, report: ChangePlan) -> Planned {
+        Planned { plan: self.plan, after: self.after, report }
+    }
+
+    /// Returns how the DaemonSet changes.
+    pub(super) fn changes(&self) -> Vec<Change> {
+        object::changes(&self.before.daemon_set.object, &self.after.object)
+    }
+
+    /// Returns the patch as JSON values.
+    pub(super) fn patch(&self) -> Vec<Value> {
+        let patches = self.plan.steps.iter().filter_map(|step| match step {
+            Step::PatchDaemonSet(patch) => Some(patch.patch().0),
+            Step::DeletePod(_) | Step::EvictPod(_) | Step::CreateJob(_) | Step::DeleteJob(_) => None,
+        });
+        patches.flatten().filter_map(|operation| serde_json::to_value(operation).ok()).collect()
+    }
+
+    /// Returns whether the update strategy becomes another one.
+    pub(super) fn changes_strategy(&self) -> bool {
+        self.after.spec.update_strategy != self.before.daemon_set.spec.update_strategy
+    }
+
+    /// Computes what it means for the cluster, if the template stays.
+    pub(super) fn effect(&self) -> Effect {
+        effect(self.before, &self.after)
+    }
+
+    /// Returns what the pace of the controller may break after the change.
+    pub(super) fn pace_warnings(&self, effect: &Effect) -> Vec<Warning> {
+        let pace = pace_warnings(effect.before, effect, &self.after, self.before.index.snapshot);
+        surge_pods_deleted(effect).into_iter().chain(pace).collect()
+    }
+
+    /// Returns what may go wrong as the controller replaces pods under another update strategy; `None` if it replaces none.
+    pub(super) fn replacement_warnings(&self) -> Option<Vec<Warning>> {
+        let replacement = Replacement::of_strategy(&self.after, self.before).filter(|_| self.changes_strategy())?;
+        Some(replacement_warnings(self.before, &replacement))
+    }
+
+    /// Returns what could not be read and matters for the pace of the controller, and for whom its deletions concern.
+    pub(super) fn unread(&self, budgets_matter: bool) -> Vec<Incomplete> {
+        let namespace = &self.before.daemon_set.metadata.namespace;
+        incomplete_for_update_strategy(self.before.index.snapshot, namespace, budgets_matter)
+    }
+
+    /// Returns which events could not be read.
+    pub(super) fn unread_events(&self) -> Option<Incomplete> {
+        unread_events(self.before.index.snapshot, &self.before.daemon_set.metadata.namespace)
+    }
+
+    /// Returns what the reports of all changes have in common.
+    pub(super) fn report(&self, kind: PlanKind) -> ChangePlan {
+        let needed = !self.plan.steps.is_empty();
+        ChangePlan {
+            api_version: "kubectl-ds/v1".to_owned(),
+            kind,
+            daemon_set: name_of(self.before.daemon_set),
+            now: self.before.now(),
+            from_revision: self.before.revisions.current().map(Revision::number),
+            to_revision: None,
+            rolled_out_at: None,
+            why: None,
+            needed,
+            changes: if kind.changes_template() { Vec::new() } else { self.changes() },
+            effect: None,
+            revert: None,
+            patch: self.patch(),
+            warnings: Vec::new(),
+            incomplete: Vec::new(),
+            pods_left: Vec::new(),
+            outcome: Outcome { stage: if needed { Stage::Planned } else { Stage::NotNeeded }, ..Outcome::default() },
+            object: None,
+        }
+    }
+}
+
+/// Proposes another template: that of a revision, or to restart the pods the present one with another annotation.
+pub(super) fn propose_template(
+    before: &Situation<'_>,
+    plan: Plan,
+    kind: PlanKind,
+    to: Option<&Revision<'_>>,
+) -> Planned {
+    let daemon_set = before.daemon_set;
+    let proposal = Proposal::new(before, plan);
+    let template = proposal.after.template();
+    let mut report = ChangePlan {
+        changes: difference(&before.revisions.live, &template),
+        incomplete: unread(before),
+        ..proposal.report(kind)
+    };
+    if !report.needed {
+        return proposal.planned(report);
+    }
+    let warnings = &mut report.warnings;
+    warnings.extend(change_warnings::managers(daemon_set, Written::Template(&template)));
+    warnings.extend(to.and_then(|_| change_warnings::last_applied(daemon_set, &template)));
+    warnings.extend(change_warnings::obstacles(daemon_set, to.is_none()));
+    report.pods_left = left_on_delete(before, to.map(|_| &template));
+    if to.is_some() && report.pods_left.is_empty() && before.knows(Kind::Pods) {
+        // Every pod is on the target already, so nothing has to be deleted.
+        warnings.retain(|warning| warning.code != WarningCode::OnDelete);
+    }
+    let (after, hash) = (with_template(daemon_set, &template), to.map_or("", |to| to.object.hash()));
+    warnings.extend(replacement_warnings(before, &Replacement::of_template(&after, hash, to.is_none())));
+    report.effect = template_effect(before, &after, hash, to.is_none());
+    warnings.extend(report.effect.as_ref().and_then(template_at_once));
+    proposal.planned(report)
+}
+
+/// Returns what a DaemonSet becomes with another template.
+pub(crate) fn with_template(daemon_set: &DaemonSet, template: &Template) -> DaemonSet {
+    let mut object = daemon_set.object.clone();
+    object["spec"]["template"] = template.value().clone();
+    let Ok(mut after) = DaemonSet::from_object(object) else { return daemon_set.clone() };
+    // The API server increments both, so that only a revision with the same template counts as current.
+    after.metadata.generation = after.status.observed_generation + 1;
+    after.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
+    after
+}
+
+/// Returns what could not be read and matters for a new template: under OnDelete which pods keep theirs, else which are
+/// replaced.
+fn unread(before: &Facts<'_>) -> Vec<Incomplete> {
+    let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
+    let namespace = &daemon_set.metadata.namespace;
+    let unread = match (&daemon_set.spec.update_strategy, daemon_set.flavor()) {
+        (UpdateStrategy::OnDelete, _) => {
+            let mut unread = incomplete_for_history(snapshot, namespace);
+            unread.retain(|incomplete| incomplete.resource == Kind::Pods.resource());
+            unread
+        }
+        (_, Flavor::Apps) => incomplete_for_update_strategy(snapshot, namespace, false),
+        (_, Flavor::Advanced) => Vec::new(),
+    };
+    unread.into_iter().chain(unread_events(snapshot, namespace)).collect()
+}
+
+/// Returns the pods that keep their template until they are deleted, by node: under OnDelete all but those that have
+/// `template` already.
+fn left_on_delete(before: &Facts<'_>, template: Option<&Template>) -> Vec<PodLeft> {
+    let (daemon_set, revisions) = (before.daemon_set, &before.revisions);
+    if daemon_set.spec.update_strategy != UpdateStrategy::OnDelete {
+        return Vec::new();
+    }
+    let claimed = before.index.snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed());
+    let mut left: Vec<PodLeft> = claimed
+        .filter_map(|pod| {
+            let revision = revisions.of_pod(pod);
+            let has_it = |revision: &Revision<'_>| {
+                let of_pod = revision.template.as_ref().ok();
+                of_pod.zip(template).is_some_and(|(of_pod, wanted)| of_pod.same_meaning(wanted))
+            };
+            let stays = !pod.metadata.is_terminating() && !revision.is_some_and(has_it);
+            stays.then(|| PodLeft {
+                node: daemon_pods::target_node(pod).unwrap_or_default().to_owned(),
+                pod: pod.metadata.name.clone(),
+                revision: revision.map(Revision::number),
+            })
+        })
+        .collect();
+    left.sort_by(|one, other| (&one.node, &one.pod).cmp(&(&other.node, &other.pod)));
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::coverage::test_support::{CURRENT, World, world};
+    use crate::facts::BUILT;
+    use crate::facts::index::Index;
+    use crate::model::int_or_percent::IntOrPercent;
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::plan::SpecFields;
+    use crate::report::plan::ChangePlan;
+    use crate::rollout::hold::{pause, resume};
+    use crate::rollout::partition::plan::{self as partition, Amount};
+    use crate::rollout::partition::template::NewTemplate;
+    use crate::rollout::restart::restart;
+    use crate::rollout::set;
+    use crate::rollout::status::situation::Situation;
+    use crate::rollout::undo::undo;
+
+    /// A DaemonSet with a pod of each of three revisions, of which one is not retained, and one that is being deleted.
+    fn of_type(strategy_type: &str) -> World {
+        let pod = |world: World, number: usize, hash: &str, deleted: bool| {
+            let node = format!("n{number}");
+            let deleted_at = deleted.then_some("2026-03-01T12:00:10Z");
+            let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
+            let metadata = json!({"metadata": {"labels": labels, "deletionTimestamp": deleted_at}});
+            world.node(&node, json!({})).pod(&format!("agent-{number}"), &node, metadata)
+        };
+        let world = world()
+            .revision_of_image("hash1", 1, "agent:1")
+            .daemon_set(json!({"spec": {"updateStrategy": {"type": strategy_type}}}));
+        let world = pod(pod(world, 0, "hash1", false), 1, CURRENT, false);
+        pod(pod(world, 2, "hash0", false), 3, CURRENT, true)
+    }
+
+    fn plans(world: World) -> [ChangePlan; 2] {
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        [undo(&situation, Some(1)).unwrap(), restart(&situation)].map(|planned| planned.report)
+    }
+
+    #[test]
+    fn pods_of_another_template_are_left_under_on_delete() {
+        let left = |strategy_type| {
+            plans(of_type(strategy_type)).map(|plan| {
+                let left = plan.pods_left.into_iter().map(|left| (left.node, left.pod, left.revision));
+                left.collect::<Vec<_>>()
+            })
+        };
+        let pod = |number, revision| (format!("n{number}"), format!("agent-{number}"), revision);
+        let [undo, restart] = left("OnDelete");
+        assert_eq!(undo, [pod(1, Some(2)), pod(2, None)]);
+        assert_eq!(restart, [pod(0, Some(1)), pod(1, Some(2)), pod(2, None)]);
+        assert_eq!(left("RollingUpdate"), [vec![], vec![]]);
+    }
+
+    #[test]
+    fn the_patch_that_is_shown_is_locked_on_the_version_that_was_read() {
+        for plan in plans(of_type("RollingUpdate").daemon_set(json!({"metadata": {"resourceVersion": "7"}}))) {
+            let precondition = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "7"});
+            assert_eq!(plan.patch[0], precondition, "{:?}", plan.kind);
+            let path = plan.patch[1]["path"].as_str().unwrap();
+            assert!(plan.patch.len() == 2 && path.starts_with("/spec/template"), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_told_if_it_matters_under_the_update_strategy() {
+        let unread = |strategy_type| {
+            let mut world = of_type(strategy_type);
+            for kind in [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions, Kind::Events] {
+                let cause = GapCause::Forbidden(format!("list {}", kind.resource()));
+                world.snapshot.gaps.push(Gap { kind, namespace: None, cause });
+            }
+            let resources = |plan: ChangePlan| plan.incomplete.into_iter().map(|one| one.resource).collect::<Vec<_>>();
+            plans(world).map(resources)
+        };
+        for resources in unread("OnDelete") {
+            assert_eq!(resources, ["pods", "events"]);
+        }
+        for resources in unread("RollingUpdate") {
+            assert_eq!(resources, ["nodes", "pods", "controllerrevisions", "events"]);
+        }
+    }
+
+    /// The facts of the DaemonSet as it is are given; those of what it becomes are built only if they may differ.
+    #[test]
+    fn no_fact_is_derived_twice() {
+        let snapshot = of_type("RollingUpdate").finish();
+        let index = Index::new(&snapshot);
+        let before = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let built = |propose: &dyn Fn()| {
+            let already = BUILT.get();
+            propose();
+            BUILT.get() - already
+        };
+        let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(2)), ..SpecFields::default() };
+        let set_request = set::Request { fields, ..set::Request::default() };
+        let stage =
+            |template| partition::Request::new(Amount::Update(IntOrPercent::Int(1)), template, "run".to_owned());
+        let image = NewTemplate::Images(vec![("agent".to_owned(), "agent:3".to_owned())]);
+        let facts = [
+            built(&|| drop(restart(&before))),
+            built(&|| drop(undo(&before, Some(1)).unwrap())),
+            built(&|| drop(set::propose(&before, &set_request).unwrap())),
+            // Whether the way back is open is asked of what the DaemonSet becomes.
+            built(&|| drop(set::set(&before, &set_request).unwrap())),
+            built(&|| drop(pause(&before, false).unwrap())),
+            built(&|| drop(resume(&before))),
+            built(&|| drop(partition::plan(&before, &stage(NewTemplate::Live)).unwrap())),
+            built(&|| drop(partition::plan(&before, &stage(image.clone())).unwrap())),
+        ];
+        assert_eq!(facts, [1, 1, 0, 1, 0, 0, 0, 1]);
+    }
+}

@@ -591,9 +591,9 @@ fn node(index: usize) -> Value {
                 condition("PIDPressure", "False"), condition("Ready", "True"),
             ],
             "nodeInfo": {
-                "kubeletVersion": "v1.36.3", "operatingSystem": "linux", "architecture": "amd64", "machineID": "0",
+                "kubeletVersion": "v1.37.2", "operatingSystem": "linux", "architecture": "amd64", "machineID": "0",
                 "systemUUID": "0", "bootID": "0", "kernelVersion": "6.1", "osImage": "Debian",
-                "containerRuntimeVersion": "containerd://2.0", "kubeProxyVersion": "v1.36.3",
+                "containerRuntimeVersion": "containerd://2.0", "kubeProxyVersion": "v1.37.2",
             },
             "images": images,
         },

@@ -65,7 +65,7 @@ fn rules_decide_as_kubernetes_does() {
     let answers = compare(&oracle, &pool, &cases, seed);
     let mut mix = Mix::default();
     answers.iter().for_each(|answer| mix.add(answer));
-    say(&format!("KUBECTL_DS_SEED={seed} agrees with Kubernetes 1.36.3 on\n{mix}"));
+    say(&format!("KUBECTL_DS_SEED={seed} agrees with Kubernetes 1.37.2 on\n{mix}"));
     mix.assert_healthy();
     assert!(mix.total("eligibility") >= 200_000 && mix.total("room") + mix.total("upkeep") >= 20_000);
     assert!(mix.total("templates") >= 5_000);

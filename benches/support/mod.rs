@@ -98,7 +98,7 @@ pub fn node(number: usize) -> Value {
             "conditions": [condition("MemoryPressure", "False"), condition("DiskPressure", "False"),
                 condition("PIDPressure", "False"), condition("Ready", ready)],
             "addresses": [{"type": "InternalIP", "address": "10.1.2.3"}, {"type": "Hostname", "address": name}],
-            "nodeInfo": {"kubeletVersion": "v1.36.3", "osImage": "Linux", "containerRuntimeVersion": "containerd://2.1.0"},
+            "nodeInfo": {"kubeletVersion": "v1.37.2", "osImage": "Linux", "containerRuntimeVersion": "containerd://2.1.0"},
             "images": images,
         },
     })

@@ -182,7 +182,7 @@ impl Manifest {
         let same_name =
             |live: &&DaemonSet| (&*live.metadata.namespace, self.name()) == (self.namespace(), &*live.metadata.name);
         let live = snapshot.daemon_sets.iter().find(same_name).filter(|live| live.flavor() == daemon_set.flavor());
-        // `ValidateDaemonSetSpecUpdate`, pkg/apis/apps/validation/validation.go, release 1.36.3.
+        // `ValidateDaemonSetSpecUpdate`, pkg/apis/apps/validation/validation.go, release 1.37.2.
         if let Some(live) = live.filter(|live| live.spec.selector != daemon_set.spec.selector) {
             let (old, new) = (&live.spec.selector, &daemon_set.spec.selector);
             problems.push(format!("spec.selector: Invalid value: {new}: field is immutable; the live one is {old}"));

@@ -13,7 +13,7 @@ use crate::model::template_types::{Kind, PodTemplateSpec, Type};
 pub(super) fn problems(manifest: &Value, daemon_set: &DaemonSet) -> Vec<String> {
     let mut problems = Vec::new();
     misspelled_fields(&PodTemplateSpec, &manifest["spec"]["template"], "spec.template", &mut problems);
-    // Ported from `ValidateDaemonSetSpec`, pkg/apis/apps/validation/validation.go, release 1.36.3.
+    // Ported from `ValidateDaemonSetSpec`, pkg/apis/apps/validation/validation.go, release 1.37.2.
     let spec = &daemon_set.spec;
     let selector = match (&daemon_set.object["spec"]["selector"], spec.selector.is_empty()) {
         (Value::Null, _) => Some("spec.selector: Required value"),

@@ -173,7 +173,7 @@ fn is_namespace(text: &str) -> bool {
     is_dns_label(text) && !OTHER_KINDS.contains(&text)
 }
 
-/// Ported from `IsDNS1123Label`, k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.36.
+/// Ported from `IsDNS1123Label`, k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.37.
 pub(super) fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
@@ -240,7 +240,7 @@ pub(super) fn parse_selector(flag: &str, text: Option<&str>) -> Result<LabelSele
 
 /// Parses a duration as kubectl does: whole seconds, or numbers with units such as `1.5s`, `2m` or `1h30m`.
 ///
-/// Ported from `ParseTimeout`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.36; a negative duration is an
+/// Ported from `ParseTimeout`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.37; a negative duration is an
 /// error here.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = match text.parse::<u64>() {

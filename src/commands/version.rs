@@ -15,7 +15,7 @@ use crate::render::view::View;
 use crate::report::Report;
 
 /// The Kubernetes release whose rules are ported.
-const KUBERNETES: &str = "1.36.3";
+const KUBERNETES: &str = "v1.37.2";
 
 /// Print client, rules and server versions
 #[derive(Debug, Clone, Args)]
@@ -71,9 +71,16 @@ pub async fn run(
         Ok(version) => (version, None),
         Err(failure) => (None, Some(failure)),
     };
+    if let Some(server) = server_version.as_ref().filter(|server| is_too_new(server)) {
+        writeln!(
+            io.err,
+            "warning: the server is {}, the rules are those of Kubernetes {KUBERNETES}; look for a newer kubectl-ds",
+            sanitize(server)
+        )?;
+    }
     let mut version = Version {
         client_version: format!("v{}", env!("CARGO_PKG_VERSION")),
-        kubernetes_rules: format!("v{KUBERNETES}"),
+        kubernetes_rules: KUBERNETES.to_owned(),
         server_version,
     };
     if !output::print_data(output.as_ref(), &mut version, &View::new(None, false), out)? {
@@ -84,4 +91,10 @@ pub async fn run(
         }
     }
     failure.map_or(Ok(Exit::Success), Err)
+}
+
+/// Returns whether a server is more than one minor release newer than the rules.
+fn is_too_new(server: &str) -> bool {
+    let minor = |version: &str| version.split('.').nth(1)?.parse::<u32>().ok();
+    matches!((minor(server), minor(KUBERNETES)), (Some(server), Some(rules)) if server > rules + 1)
 }

@@ -238,10 +238,10 @@ async fn dry_run(
 fn cannot_dry_run(error: &ClusterError, namespace: &str) -> bool {
     let ClusterError::Api { code, message, .. } = error else { return false };
     match code {
-        // `forbiddenMessage`, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.36.
+        // `forbiddenMessage`, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.37.
         403 => ["update", "patch", "create"].iter().any(|verb| message.contains(&format!(" cannot {verb} resource "))),
         404 => error.is_absence_of("namespaces", namespace),
-        // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.36.
+        // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.
         400 => message.contains("does not support dry run"),
         _ => false,
     }

@@ -1,7 +1,7 @@
 //! Authenticates requests, and renews what authenticates them during a run.
 //!
 //! Ported from k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go and k8s.io/client-go/transport/token_source.go,
-//! release 1.36. Unlike there, a request that was answered with 401 is sent again with renewed credentials. kube
+//! release 1.37. Unlike there, a request that was answered with 401 is sent again with renewed credentials. kube
 //! renews no client certificate, and panics on a token that a header cannot carry.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -285,7 +285,7 @@ pub(super) fn has_authorization(user: &AuthInfo) -> bool {
 /// Returns the `Authorization` header of a user.
 ///
 /// Ported from `HTTPWrappersForConfig` and `NewBearerAuthWithRefreshRoundTripper`,
-/// k8s.io/client-go/transport/round_trippers.go, release 1.36.
+/// k8s.io/client-go/transport/round_trippers.go, release 1.37.
 fn authorization(user: &AuthInfo) -> Result<Option<HeaderValue>, ConnectionError> {
     let token = user.token.as_ref().map(|token| token.expose_secret().to_owned());
     let token = match user.token_file.as_deref().map(read_token).transpose() {

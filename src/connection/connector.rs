@@ -132,7 +132,7 @@ fn is_socks(proxy: &Uri) -> bool {
 /// Returns the proxy for a server: `proxy-url` of the kubeconfig, else that of the environment, which is not for servers on
 /// this machine.
 ///
-/// Ported from `parseProxyURL`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.36, and from `FromEnvironment`,
+/// Ported from `parseProxyURL`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.37, and from `FromEnvironment`,
 /// golang.org/x/net/http/httpproxy.
 fn proxy(options: &ConnectOptions, config: &Config) -> Result<Option<Intercept>, ConnectionError> {
     let server = &config.cluster_url;

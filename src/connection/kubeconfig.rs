@@ -2,7 +2,7 @@
 //! pod.
 //!
 //! kube reads and merges the files. The flags and the refusals are ported from k8s.io/client-go/tools/clientcmd, release
-//! 1.36: kube has 3 of the flags, and a missing file of `KUBECONFIG` is an error to it.
+//! 1.37: kube has 3 of the flags, and a missing file of `KUBECONFIG` is an error to it.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ fn of_cluster(cluster: &Cluster, mut user: AuthInfo) -> Result<Config, Connectio
     config.accept_invalid_certs = insecure;
     config.root_cert = authorities(cluster, shown.certificate_authority_data.as_deref())?;
     config.tls_server_name.clone_from(&cluster.tls_server_name);
-    // Ported from `parseProxyURL`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.36.
+    // Ported from `parseProxyURL`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.37.
     config.proxy_url = match &cluster.proxy_url {
         Some(proxy) => match proxy.parse::<Uri>() {
             Ok(parsed) if parsed.scheme().is_some() => Some(parsed),
@@ -105,7 +105,7 @@ fn of_cluster(cluster: &Cluster, mut user: AuthInfo) -> Result<Config, Connectio
 
 /// Returns how to connect to the cluster of the pod, as its service account, who impersonates as `user` does.
 ///
-/// Ported from `ClientConfig` of `inClusterClientConfig`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.36.
+/// Ported from `ClientConfig` of `inClusterClientConfig`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.37.
 /// Unlike there, flags to impersonate apply.
 fn of_pod_with_flags(
     mut pod: Config,
@@ -302,7 +302,7 @@ fn user(options: &ConnectOptions, kubeconfig: &Kubeconfig, context: &Context) ->
 
 /// Applies the flags about the cluster, which clear what they contradict.
 ///
-/// Ported from `getCluster`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.36.
+/// Ported from `getCluster`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.37.
 fn override_cluster(options: &ConnectOptions, cluster: &mut Cluster) {
     let authority = given(&options.certificate_authority);
     if options.insecure_skip_tls_verify || authority.is_some() {
@@ -321,7 +321,7 @@ fn override_cluster(options: &ConnectOptions, cluster: &mut Cluster) {
 
 /// Applies the flags about the user.
 ///
-/// Ported from `getAuthInfo`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.36. Unlike there, a token
+/// Ported from `getAuthInfo`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.37. Unlike there, a token
 /// file of the kubeconfig does not replace `--token`.
 fn override_user(options: &ConnectOptions, user: &mut AuthInfo) {
     if let Some(token) = given(&options.token) {
@@ -362,7 +362,7 @@ fn override_user(options: &ConnectOptions, user: &mut AuthInfo) {
 /// Refuses a user who would authenticate in another way than was meant.
 ///
 /// Ported from `validateAuthInfo`, k8s.io/client-go/tools/clientcmd/validation.go, and from `HTTPWrappersForConfig`,
-/// k8s.io/client-go/transport/round_trippers.go, release 1.36.
+/// k8s.io/client-go/transport/round_trippers.go, release 1.37.
 fn check_user(user: &AuthInfo) -> Result<(), ConnectionError> {
     if let Some(exec) = &user.exec {
         check_plugin(exec)?;

@@ -1,7 +1,7 @@
 //! Reads which credential plugins may run from kubectl's preferences.
 //!
 //! Ported from k8s.io/kubectl/pkg/kuberc/kuberc.go and from `ValidatePluginPolicy` and `checkAllowlistLocked`,
-//! k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.36. kube knows no such policy.
+//! k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube knows no such policy.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -33,7 +33,7 @@ impl Tally {
     /// Adds a node. As in the status, only its first pod counts, but a pod of the current revision beside it makes the
     /// node updated, and one that is being deleted does not.
     ///
-    /// Ported from `updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+    /// Ported from `updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
     pub(crate) fn add(
         &mut self,
         subject: &Subject,

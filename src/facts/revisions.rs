@@ -108,7 +108,7 @@ impl<'a> Revisions<'a> {
 
     /// Finds the revisions of a DaemonSet among objects that may be those of others.
     ///
-    /// As `controlledHistories` of pkg/controller/daemon/update.go, release 1.36.3, does, it takes those that the
+    /// As `controlledHistories` of pkg/controller/daemon/update.go, release 1.37.2, does, it takes those that the
     /// DaemonSet controls, and those without a controller that it is about to adopt.
     pub(super) fn among<'p>(
         daemon_set: &'a DaemonSet,
@@ -228,7 +228,7 @@ impl<'a> Revisions<'a> {
 
     /// Returns whether a revision was rolled back from, by whatever client: the next one in number is one that existed before
     /// it, or has the template of such a one. The controller gives a template that it knows a new number
-    /// (`constructHistory`, pkg/controller/daemon/update.go, release 1.36.3).
+    /// (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
     fn was_left(&self, revision: &Revision<'_>) -> bool {
         let Some(at) = self.all.iter().position(|other| other.object.hash() == revision.object.hash()) else {
             return false;
@@ -316,7 +316,7 @@ fn most_available<'r, 'a: 'r>(
 /// it yet.
 ///
 /// Having observed a generation, the controller has given the highest number to the revision of its template
-/// (`constructHistory`, pkg/controller/daemon/update.go, release 1.36.3). The revisions may have been read before that, so
+/// (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2). The revisions may have been read before that, so
 /// something must confirm it: the template, the generation of the template that a revision has from the DaemonSet's
 /// annotations when it is created, or updated pods. A template that cannot be read, or that lacks a default which is not known
 /// here, would not.

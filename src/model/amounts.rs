@@ -8,28 +8,21 @@ use super::pod::{Container, PodSpec, ResourceList};
 pub type Exact<'a> = BTreeMap<&'a str, i128>;
 
 impl PodSpec {
-    /// Returns the most that the containers take at a time: all that run, or those that start before them. `running` is
-    /// what a container or sidecar takes, `starting` what any other init container does.
+    /// Returns the most that the containers take at a time: all that run, or those that start before them.
     ///
-    /// Ported from `AggregateContainerRequests` and `AggregateContainerLimits`,
-    /// k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
-    pub fn aggregate<'a>(
-        &'a self,
-        running: impl Fn(&'a Container) -> Exact<'a>,
-        starting: impl Fn(&'a Container) -> Exact<'a>,
-    ) -> Exact<'a> {
+    /// Ported from `aggregateContainerResourcesByFn`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
+    pub fn aggregate<'a>(&'a self, amounts: impl Fn(&'a Container) -> Exact<'a>) -> Exact<'a> {
         let (mut all_running, mut sidecars, mut while_starting) = (Exact::new(), Exact::new(), Exact::new());
         for container in &self.containers {
-            add(&mut all_running, &running(container));
+            add(&mut all_running, &amounts(container));
         }
         for container in &self.init_containers {
+            let mut amounts = amounts(container);
             if container.is_sidecar() {
-                let amounts = running(container);
                 add(&mut all_running, &amounts);
                 add(&mut sidecars, &amounts);
                 greatest(&mut while_starting, &sidecars);
             } else {
-                let mut amounts = starting(container);
                 add(&mut amounts, &sidecars);
                 greatest(&mut while_starting, &amounts);
             }
@@ -60,7 +53,7 @@ pub fn greatest<'a>(result: &mut Exact<'a>, other: &Exact<'a>) {
 
 /// Returns whether a resource can be set for a whole pod.
 ///
-/// Ported from `IsSupportedPodLevelResource`, k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
+/// Ported from `IsSupportedPodLevelResource`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
 pub fn is_pod_level(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || is_hugepages(resource)
 }

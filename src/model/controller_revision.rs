@@ -51,7 +51,7 @@ impl ControllerRevision {
 
     /// Decodes the whole template from the revision's data, which is a patch of a DaemonSet:
     /// `{"spec": {"template": {…, "$patch": "replace"}}}`, as `getPatch` of
-    /// pkg/controller/daemon/update.go, release 1.36.3, and OpenKruise's controller write it.
+    /// pkg/controller/daemon/update.go, release 1.37.2, and OpenKruise's controller write it.
     ///
     /// # Errors
     ///

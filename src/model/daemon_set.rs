@@ -88,7 +88,7 @@ struct UpdateStrategyFields {
 impl TryFrom<UpdateStrategyFields> for UpdateStrategy {
     type Error = String;
 
-    /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.36.3: no type is `RollingUpdate`.
+    /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.37.2: no type is `RollingUpdate`.
     fn try_from(UpdateStrategyFields { r#type, rolling_update }: UpdateStrategyFields) -> Result<Self, String> {
         match r#type.as_str() {
             "" | "RollingUpdate" if rolling_update.is_null() => Ok(UpdateStrategy::default()),
@@ -126,7 +126,7 @@ pub struct RollingUpdate {
 }
 
 impl Default for RollingUpdate {
-    /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.36.3.
+    /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.37.2.
     fn default() -> Self {
         RollingUpdate {
             max_unavailable: IntOrPercent::Int(1),
@@ -215,7 +215,7 @@ impl DaemonSet {
     /// Returns the number of the live template, by which pods without a known hash are updated.
     ///
     /// Ported from `GetTemplateGeneration`, pkg/controller/daemon/util/daemonset_util.go, release
-    /// 1.36.3.
+    /// 1.37.2.
     pub fn template_generation(&self) -> Option<i64> {
         self.annotations.get(TEMPLATE_GENERATION_ANNOTATION)?.parse().ok()
     }

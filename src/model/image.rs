@@ -28,7 +28,7 @@ impl<'a> Image<'a> {
 /// a name without tag and digest.
 ///
 /// Ported from `SetDefaults_Container`, pkg/apis/core/v1/defaults.go, with `ParseImageName`,
-/// pkg/util/parsers/parsers.go, release 1.36.3: names that cannot be parsed have no tag.
+/// pkg/util/parsers/parsers.go, release 1.37.2: names that cannot be parsed have no tag.
 pub fn default_pull_policy(name: &str) -> &'static str {
     let image = Image::new(name);
     let latest = image.tag.map_or(image.digest.is_none(), |tag| tag == "latest");
@@ -37,7 +37,7 @@ pub fn default_pull_policy(name: &str) -> &'static str {
 
 /// Returns whether the name is a reference to an image.
 ///
-/// Ported from `ParseNormalizedNamed` of github.com/distribution/reference 0.6.0, the release that Kubernetes 1.36.3
+/// Ported from `ParseNormalizedNamed` of github.com/distribution/reference 0.6.0, the release that Kubernetes 1.37.2
 /// is built with.
 fn is_valid(name: &str) -> bool {
     let is_identifier = name.len() == 64 && is_lower_hex(name);

@@ -18,7 +18,7 @@ impl IntOrPercent {
     /// Returns the number of pods of `total`, with fractions rounded up.
     ///
     /// Ported from `GetScaledValueFromIntOrPercent`, k8s.io/apimachinery/pkg/util/intstr/intstr.go,
-    /// release 1.36.
+    /// release 1.37.
     pub fn scaled_up(self, total: i64) -> i64 {
         match self {
             IntOrPercent::Int(count) => count,
@@ -45,7 +45,7 @@ impl IntOrPercent {
 
     /// Returns the number without its unit.
     ///
-    /// Ported from `getIntOrPercentValue`, pkg/apis/apps/validation/validation.go, release 1.36.3.
+    /// Ported from `getIntOrPercentValue`, pkg/apis/apps/validation/validation.go, release 1.37.2.
     pub fn value(self) -> i64 {
         match self {
             IntOrPercent::Int(value) | IntOrPercent::Percent(value) => value,
@@ -70,7 +70,7 @@ impl FromStr for IntOrPercent {
     /// Parses what the API server accepts in a field of this type, whose range the validation checks.
     ///
     /// Ported from `Parse`, k8s.io/apimachinery/pkg/util/intstr/intstr.go, and `IsValidPercent`,
-    /// k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.36. A number beyond 32 bits is an error here.
+    /// k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.37. A number beyond 32 bits is an error here.
     fn from_str(text: &str) -> Result<Self, InvalidIntOrPercent> {
         if let Some(digits) = text.strip_suffix('%') {
             let is_valid = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());

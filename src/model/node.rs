@@ -72,7 +72,7 @@ wire! {
         kernel_version: String = 4,
         /// The operating system's name and version.
         os_image: String = 5,
-        /// The kubelet's version, such as `v1.36.3`.
+        /// The kubelet's version, such as `v1.37.2`.
         kubelet_version: String = 7,
         /// The CPU architecture, such as `amd64`.
         architecture: String = 10,

@@ -7,7 +7,7 @@ use super::quantity::Quantity;
 impl PodSpec {
     /// Sets the defaults of the slim fields. Idempotent.
     ///
-    /// Ported from `SetDefaults_PodSpec` and `SetDefaults_Pod`, pkg/apis/core/v1/defaults.go, release 1.36.3.
+    /// Ported from `SetDefaults_PodSpec` and `SetDefaults_Pod`, pkg/apis/core/v1/defaults.go, release 1.37.2.
     pub fn apply_defaults(&mut self) {
         let PodSpec { scheduler_name, host_network, containers, init_containers, .. } = self;
         if scheduler_name.is_empty() {
@@ -25,27 +25,26 @@ impl PodSpec {
         round_up(&mut self.overhead);
     }
 
-    /// Sets the requests and limits of the whole pod that follow from its other ones and from its containers.
+    /// Sets the requests of the whole pod that follow from its limits and from its containers, and the limits that these
+    /// follow from. Other limits are not counted by anybody here.
     ///
-    /// Ported from `defaultHugePagePodLimits` and `defaultPodRequests`, pkg/apis/core/v1/defaults.go, release 1.36.3.
+    /// Ported from `DefaultPodLevelResources`, pkg/api/pod/util.go, release 1.37.2.
     fn apply_pod_level_defaults(&mut self) {
         let Some(ResourceRequirements { mut limits, mut requests }) = self.resources.clone() else { return };
         if limits.is_empty() && requests.is_empty() {
             return;
         }
-        for (resource, amount) in self.aggregate(limits_of, limits_of) {
+        for (resource, amount) in self.aggregate(limits_of) {
             if is_hugepages(resource) && !requests.contains_key(resource) {
                 limits.entry(resource.to_owned()).or_insert_with(|| Quantity::from_nanos(amount));
             }
         }
-        if !limits.is_empty() {
-            for (resource, amount) in self.aggregate(requests_of, requests_of) {
-                if is_pod_level(resource) && !is_hugepages(resource) {
-                    requests.entry(resource.to_owned()).or_insert_with(|| Quantity::from_nanos(amount));
-                }
+        for (resource, amount) in self.aggregate(requests_of) {
+            if is_pod_level(resource) && !is_hugepages(resource) {
+                requests.entry(resource.to_owned()).or_insert_with(|| Quantity::from_nanos(amount));
             }
-            set_missing(&mut requests, limits.iter().filter(|(resource, _)| is_pod_level(resource)));
         }
+        set_missing(&mut requests, limits.iter().filter(|(resource, _)| is_pod_level(resource)));
         self.resources = Some(ResourceRequirements { limits, requests });
     }
 }
@@ -81,7 +80,7 @@ fn set_missing<'a>(amounts: &mut ResourceList, from: impl Iterator<Item = (&'a S
 
 /// Rounds amounts that are finer than a thousandth.
 ///
-/// Ported from `SetDefaults_ResourceList`, pkg/apis/core/v1/defaults.go, release 1.36.3.
+/// Ported from `SetDefaults_ResourceList`, pkg/apis/core/v1/defaults.go, release 1.37.2.
 fn round_up(amounts: &mut ResourceList) {
     for amount in amounts.values_mut() {
         if let Some(rounded) = amount.round_up_to_milli().filter(|rounded| rounded.nanos() != amount.nanos()) {

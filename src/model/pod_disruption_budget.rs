@@ -42,7 +42,7 @@ impl PodDisruptionBudget {
     /// Returns how many of its pods may be unavailable; `None` if the controller has not computed that.
     ///
     /// It computes nothing for a percentage, or for `maxUnavailable`, of pods whose owner has no scale subresource, such
-    /// as a DaemonSet: `getExpectedPodCount`, pkg/controller/disruption/disruption.go, release 1.36.3.
+    /// as a DaemonSet: `getExpectedPodCount`, pkg/controller/disruption/disruption.go, release 1.37.2.
     pub fn allowed_unavailable(&self) -> Option<i64> {
         let PodDisruptionBudgetStatus { expected_pods, desired_healthy, observed_generation } = self.status;
         let is_computed = expected_pods > 0 && observed_generation >= self.metadata.generation;

@@ -43,7 +43,7 @@ impl Quantity {
     /// Returns the amount in billionths of a unit, or `None` if the text is no quantity.
     ///
     /// Finer fractions are rounded away from zero and amounts beyond 2^63 - 1 units are capped, as
-    /// `ParseQuantity` of k8s.io/apimachinery/pkg/api/resource/quantity.go, release 1.36, does.
+    /// `ParseQuantity` of k8s.io/apimachinery/pkg/api/resource/quantity.go, release 1.37, does.
     pub fn nanos(&self) -> Option<i128> {
         let (negative, unsigned) = match self.text.as_bytes().first()? {
             b'-' => (true, &self.text[1..]),

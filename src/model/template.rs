@@ -114,7 +114,7 @@ fn normal_field(kind: &Kind, value: &Value) -> Option<Value> {
 
 /// Returns the canonical quantity of a resource: at most milli precision, and cpu never with a binary suffix.
 ///
-/// Ported from `SetDefaults_ResourceList`, pkg/apis/core/v1/defaults.go, release 1.36.3.
+/// Ported from `SetDefaults_ResourceList`, pkg/apis/core/v1/defaults.go, release 1.37.2.
 fn resource_amount(resource: &str, amount: &Value) -> Value {
     canonical(amount, |amount| {
         let amount = amount.round_up_to_milli()?;

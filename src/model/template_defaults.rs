@@ -18,7 +18,7 @@ use Default::{False, NoFields, Number, Text};
 /// The constant defaults of each type, by the field's name in JSON.
 ///
 /// They are those of `SetObjectDefaults_DaemonSet`, pkg/apis/apps/v1/zz_generated.defaults.go, and of the functions of
-/// pkg/apis/core/v1/defaults.go that it calls, release 1.36.3. What a pod gets and its template does not, such as the
+/// pkg/apis/core/v1/defaults.go that it calls, release 1.37.2. What a pod gets and its template does not, such as the
 /// node's ports under `hostNetwork` and requests from limits, is not among them.
 const DEFAULTS: &[(&str, &[(&str, Default)])] = &[
     (
@@ -69,7 +69,7 @@ const CONTAINER: &[(&str, Default)] =
 
 /// Annotations that stood for init containers once and are dropped on the way in and out.
 ///
-/// Ported from `dropInitContainerAnnotations`, pkg/apis/core/v1/conversion.go, release 1.36.3.
+/// Ported from `dropInitContainerAnnotations`, pkg/apis/core/v1/conversion.go, release 1.37.2.
 const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
@@ -123,7 +123,7 @@ fn fill_volume_source(fields: &mut Map<String, Value>) {
 
 /// Keeps the old and the new name of the service account equal; the new one decides.
 ///
-/// Ported from `Convert_v1_PodSpec_To_core_PodSpec`, pkg/apis/core/v1/conversion.go, release 1.36.3.
+/// Ported from `Convert_v1_PodSpec_To_core_PodSpec`, pkg/apis/core/v1/conversion.go, release 1.37.2.
 fn mirror_service_account(fields: &mut Map<String, Value>) {
     if let Some(name) = fields.get("serviceAccountName").or(fields.get("serviceAccount")).cloned() {
         fields.insert("serviceAccountName".to_owned(), name.clone());

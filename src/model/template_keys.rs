@@ -113,7 +113,7 @@ fn arrange_variables(entries: &[Value]) -> Vec<Value> {
 
 /// Returns the names of the variables that a variable's value refers to, as in `http://$(HOST)`; `$$` is a plain `$`.
 ///
-/// Ported from `Expand`, third_party/forked/golang/expansion/expand.go, release 1.36.3.
+/// Ported from `Expand`, third_party/forked/golang/expansion/expand.go, release 1.37.2.
 fn references(entry: &Value) -> Vec<&str> {
     let mut rest = entry.get("value").and_then(Value::as_str).unwrap_or_default();
     let mut names = Vec::new();

@@ -1,7 +1,7 @@
 //! The types of a pod template: the fields of each, and what the absence of each field means.
 //!
 //! The table of them is generated from the Go types in k8s.io/api/core/v1/types.go and
-//! k8s.io/apimachinery/pkg/apis/meta/v1/types.go, release 1.36.3. The order of fields, in which they are shown, and the
+//! k8s.io/apimachinery/pkg/apis/meta/v1/types.go, release 1.37.2. The order of fields, in which they are shown, and the
 //! keys of lists are not in the Go types and are edited by hand.
 
 use super::template_keys::Key;

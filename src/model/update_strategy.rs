@@ -10,7 +10,7 @@ impl UpdateStrategy {
     /// Returns what the API server, or of an Advanced DaemonSet the webhook of OpenKruise, rejects, with the field's
     /// path; under `OnDelete` neither looks at the other fields.
     ///
-    /// Ported from `ValidateDaemonSetUpdateStrategy`, pkg/apis/apps/validation/validation.go, release 1.36.3, and from
+    /// Ported from `ValidateDaemonSetUpdateStrategy`, pkg/apis/apps/validation/validation.go, release 1.37.2, and from
     /// `validateDaemonSetUpdateStrategy`, pkg/webhook/daemonset/validating/daemonset_validation.go of OpenKruise 1.9.
     pub fn problems(&self, flavor: Flavor) -> Vec<String> {
         match self {

@@ -10,7 +10,7 @@ use crate::model::daemon_set::DaemonSet;
 const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
 
 /// Writes the time of a restart into the template, as `defaultObjectRestarter` of
-/// k8s.io/kubectl/pkg/polymorphichelpers/objectrestarter.go, release 1.36.3, does.
+/// k8s.io/kubectl/pkg/polymorphichelpers/objectrestarter.go, release 1.37.2, does.
 ///
 /// Returns `None` if the template has this time already: it has seconds only.
 pub(super) fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {

@@ -11,7 +11,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::raised_pace::{Limit, RAISED_PACE_ANNOTATION, RaisedPace};
 
 /// The revisions that are kept if the field is absent: `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release
-/// 1.36.3.
+/// 1.37.2.
 const DEFAULT_REVISION_HISTORY_LIMIT: i64 = 10;
 
 /// Who replaces pods of an older revision.

@@ -7,7 +7,7 @@ use crate::model::template::Template;
 /// Replaces the template of a DaemonSet by that of a revision as a whole.
 ///
 /// Only the template is changed, as `Rollback` of k8s.io/kubectl/pkg/polymorphichelpers/rollback.go,
-/// release 1.36.3, does; a JSON Patch works for custom resources, too, which do not support its strategic merge patch.
+/// release 1.37.2, does; a JSON Patch works for custom resources, too, which do not support its strategic merge patch.
 pub(super) fn undo(daemon_set: &DaemonSet, template: &Template) -> DaemonSetPatch {
     DaemonSetPatch::new(daemon_set, vec![replace(["spec", "template"], template.value().clone())])
 }

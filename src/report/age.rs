@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 /// Formats a number of seconds as kubectl does: `45s`, `3m12s`, `5h20m`, `4d`.
 ///
-/// Ported from `HumanDuration`, k8s.io/apimachinery/pkg/util/duration/duration.go, release 1.36; a
+/// Ported from `HumanDuration`, k8s.io/apimachinery/pkg/util/duration/duration.go, release 1.37; a
 /// negative age, which skewed clocks can cause, counts as 0.
 pub fn format_age(seconds: i64) -> String {
     const MINUTE: i64 = 60;

@@ -213,7 +213,7 @@ fn pace_of(daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
 /// Returns the revisions that the controller deletes because of a lower limit; `None` if that is unknown or the limit
 /// is the same.
 ///
-/// Ported from `cleanupHistory`, pkg/controller/daemon/update.go, release 1.36.3: the oldest beyond the limit, except for
+/// Ported from `cleanupHistory`, pkg/controller/daemon/update.go, release 1.37.2: the oldest beyond the limit, except for
 /// those that pods are on. The current one does not count.
 fn revisions_deleted(facts: &Facts<'_>, after: &DaemonSet) -> Option<Vec<i64>> {
     let (before, revisions) = (facts.daemon_set, &facts.revisions);

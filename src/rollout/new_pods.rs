@@ -44,7 +44,7 @@ pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
 /// Returns a pod as the controller creates it, for the first eligible node.
 ///
 /// Ported from `syncNodes`, pkg/controller/daemon/daemon_controller.go, and `GetPodFromTemplate`,
-/// pkg/controller/controller_utils.go, release 1.36.3, without `blockOwnerDeletion`, which takes another permission.
+/// pkg/controller/controller_utils.go, release 1.37.2, without `blockOwnerDeletion`, which takes another permission.
 fn trial(index: &Index<'_>, daemon_set: &DaemonSet, revision: &Revision<'_>, template: &Template) -> Option<Trial> {
     let mut object = daemon_set.object.clone();
     *object.pointer_mut("/spec/template")? = template.value().clone();

@@ -12,7 +12,7 @@ const NAME_FIELD: &str = "metadata.name";
 /// A required node affinity, parsed so that matching does not allocate.
 ///
 /// Ported from `LazyErrorNodeSelector`,
-/// k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, release 1.36.3.
+/// k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, release 1.37.2.
 #[derive(Debug, Clone)]
 pub struct RequiredNodeAffinity {
     terms: Option<Vec<Term>>,
@@ -197,7 +197,7 @@ impl FailingRequirement {
 
 impl Test {
     /// Ported from `nodeSelectorRequirementsAsSelector` of nodeaffinity.go and `NewRequirement`,
-    /// k8s.io/apimachinery/pkg/labels/selector.go, release 1.36.3.
+    /// k8s.io/apimachinery/pkg/labels/selector.go, release 1.37.2.
     fn parse(requirement: &NodeSelectorRequirement) -> Result<Test, String> {
         let NodeSelectorRequirement { key, operator, values } = requirement;
         if !matches!(operator.as_str(), "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt") {
@@ -228,7 +228,7 @@ impl Test {
 }
 
 impl LabelRequirement {
-    /// Ported from `Requirement.Matches`, k8s.io/apimachinery/pkg/labels/selector.go, release 1.36.3.
+    /// Ported from `Requirement.Matches`, k8s.io/apimachinery/pkg/labels/selector.go, release 1.37.2.
     fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let value = labels.get(&self.written.key);
         let number = || value.and_then(|value| value.parse::<i64>().ok());
@@ -244,7 +244,7 @@ impl LabelRequirement {
 }
 
 impl FieldRequirement {
-    /// Ported from `nodeSelectorRequirementsAsFieldSelector` of nodeaffinity.go, release 1.36.3.
+    /// Ported from `nodeSelectorRequirementsAsFieldSelector` of nodeaffinity.go, release 1.37.2.
     fn parse(requirement: &NodeSelectorRequirement) -> Result<Self, String> {
         let equal = match requirement.operator.as_str() {
             "In" => true,

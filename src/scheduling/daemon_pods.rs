@@ -12,7 +12,7 @@ use crate::model::pod::Pod;
 
 /// Returns the node that a daemon pod is bound to or meant for.
 ///
-/// Ported from `GetTargetNodeName`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
+/// Ported from `GetTargetNodeName`, pkg/controller/daemon/util/daemonset_util.go, release 1.37.2.
 pub fn target_node(pod: &Pod) -> Option<&str> {
     if !pod.spec.node_name.is_empty() {
         return Some(&pod.spec.node_name);
@@ -31,7 +31,7 @@ pub fn target_node(pod: &Pod) -> Option<&str> {
 /// Returns whether an unbound pod is meant for a node that does not exist, so that the
 /// controller deletes it. Bound pods are left to the pod garbage collector.
 ///
-/// Ported from `getUnscheduledPodsWithoutNode`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+/// Ported from `getUnscheduledPodsWithoutNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 pub fn is_without_node(pod: &Pod, exists: impl Fn(&str) -> bool) -> bool {
     pod.spec.node_name.is_empty() && target_node(pod).is_some_and(|name| !exists(name))
 }
@@ -58,7 +58,7 @@ impl Claim {
 
 /// Returns whether the controller counts a pod among a DaemonSet's.
 ///
-/// Ported from `getDaemonPods` and `getNodesToDaemonPods`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+/// Ported from `getDaemonPods` and `getNodesToDaemonPods`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 pub fn is_counted(daemon_set: &DaemonSet, pod: &Pod) -> bool {
     claim(daemon_set, pod).is_claimed() && !is_deleted_terminal(pod) && target_node(pod).is_some()
 }
@@ -66,7 +66,7 @@ pub fn is_counted(daemon_set: &DaemonSet, pod: &Pod) -> bool {
 /// Returns the relation of a pod to a DaemonSet.
 ///
 /// Ported from `FilterPodsByOwner`, pkg/controller/controller_utils.go, and
-/// `BaseControllerRefManager.ClaimObject`, pkg/controller/controller_ref_manager.go, release 1.36.3.
+/// `BaseControllerRefManager.ClaimObject`, pkg/controller/controller_ref_manager.go, release 1.37.2.
 pub fn claim(daemon_set: &DaemonSet, pod: &Pod) -> Claim {
     let owner = &daemon_set.metadata;
     if pod.metadata.namespace != owner.namespace {
@@ -90,7 +90,7 @@ fn is_reference_to(reference: &OwnerReference, daemon_set: &DaemonSet) -> bool {
 
 /// Returns whether the controller ignores a pod, because it is terminal and terminating.
 ///
-/// Ported from `getNodesToDaemonPods`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+/// Ported from `getNodesToDaemonPods`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 pub fn is_deleted_terminal(pod: &Pod) -> bool {
     pod.is_terminal() && pod.metadata.is_terminating()
 }
@@ -98,7 +98,7 @@ pub fn is_deleted_terminal(pod: &Pod) -> bool {
 /// Orders the pods of a node as the controller does: bound ones first, then older ones, then by name.
 ///
 /// Ported from `podByCreationTimestampAndPhase`, pkg/controller/daemon/daemon_controller.go,
-/// release 1.36.3.
+/// release 1.37.2.
 pub fn controller_order(a: &Pod, b: &Pod) -> Ordering {
     let unbound = |pod: &Pod| pod.spec.node_name.is_empty();
     unbound(a)
@@ -109,7 +109,7 @@ pub fn controller_order(a: &Pod, b: &Pod) -> Ordering {
 
 /// Returns whether a pod has been ready for at least `min_ready_seconds` at that time.
 ///
-/// Ported from `IsPodAvailable`, pkg/api/v1/pod/util.go, release 1.36.3.
+/// Ported from `IsPodAvailable`, pkg/api/v1/pod/util.go, release 1.37.2.
 pub fn is_available(pod: &Pod, min_ready_seconds: i64, now: Timestamp) -> bool {
     let Some(ready) = pod.condition("Ready").filter(|condition| condition.status == "True") else { return false };
     let ready_since = ready.last_transition_time.get();
@@ -125,7 +125,7 @@ pub fn available_since(pod: &Pod, min_ready_seconds: i64) -> Option<Timestamp> {
 
 /// Returns whether a pod has the current template, by its hash or its template generation.
 ///
-/// Ported from `IsPodUpdated`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
+/// Ported from `IsPodUpdated`, pkg/controller/daemon/util/daemonset_util.go, release 1.37.2.
 pub fn is_updated(daemon_set: &DaemonSet, current_hash: Option<&str>, pod: &Pod) -> bool {
     let hash_matches = current_hash.is_some_and(|hash| !hash.is_empty() && pod.revision_hash() == hash);
     let generation_matches = |generation: i64| {
@@ -145,7 +145,7 @@ pub(crate) fn has_failed(pod: &Pod) -> bool {
 /// Returns whether pods of the current revision fail on a node as fast as they are created.
 ///
 /// While surging, the controller creates a pod on a node without a running one at once, whether or not the backoff of those
-/// that have failed there is over: `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.36.3, and
+/// that have failed there is over: `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2, and
 /// issue 124388 of kubernetes/kubernetes. They pile up, since it deletes one for each backoff.
 pub(crate) fn keeps_failing(daemon_set: &DaemonSet, current_hash: Option<&str>, pods: &[&Pod]) -> bool {
     let is_current = |pod: &&&Pod| is_updated(daemon_set, current_hash, pod);
@@ -201,7 +201,7 @@ impl NodePods<'_> {
 /// Decides what happens to a DaemonSet's pods on a node.
 ///
 /// `pods` are those that are claimed, without the [deleted terminal](is_deleted_terminal) ones.
-/// Ported from `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+/// Ported from `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 pub fn pods_should_be_on_node(context: &NodeContext<'_>, pods: &[&Pod]) -> PodsOnNode {
     let NodeContext { decision, mut in_backoff, .. } = *context;
     let mut result = PodsOnNode::default();
@@ -272,7 +272,7 @@ pub struct Upkeep<'a> {
 ///
 /// `nodes` are all nodes that exist, and those that do not but have pods. `in_backoff` tells whether a failed pod was
 /// deleted on a node so recently that the next one waits. Ported from `manage`,
-/// pkg/controller/daemon/daemon_controller.go, release 1.36.3, without its limit of 250 creations and deletions per
+/// pkg/controller/daemon/daemon_controller.go, release 1.37.2, without its limit of 250 creations and deletions per
 /// sync.
 pub fn manage<'a>(
     daemon_set: &DaemonSet,

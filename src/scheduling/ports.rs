@@ -4,7 +4,7 @@ use crate::model::pod::{ContainerPort, PodSpec};
 
 /// Returns the host ports of a pod: those of sidecars, then those of containers.
 ///
-/// Ported from `GetHostPorts`, pkg/scheduler/util/utils.go, release 1.36.3.
+/// Ported from `GetHostPorts`, pkg/scheduler/util/utils.go, release 1.37.2.
 pub fn host_ports(spec: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
     spec.sidecars().chain(&spec.containers).flat_map(|container| &container.ports).filter(|port| port.host_port > 0)
 }
@@ -13,7 +13,7 @@ pub fn host_ports(spec: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
 /// that overlap.
 ///
 /// Only an empty address and `0.0.0.0` mean every address; `::` does not.
-/// Ported from `HostPortInfo.CheckConflict`, k8s.io/kube-scheduler/framework/types.go, release 1.36.3.
+/// Ported from `HostPortInfo.CheckConflict`, k8s.io/kube-scheduler/framework/types.go, release 1.37.2.
 pub fn conflicts(wanted: &ContainerPort, held: &ContainerPort) -> bool {
     let (wanted_ip, held_ip) = (address(wanted), address(held));
     wanted.host_port > 0

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::model::amounts::{Exact, add, exact, greatest, is_hugepages, is_pod_level};
 use crate::model::node::Node;
-use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, ResourceList};
+use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec};
 use crate::model::quantity::Quantity;
 use crate::model::selector::is_label_key;
 
@@ -19,7 +19,7 @@ pub type Amounts = BTreeMap<String, i64>;
 /// Returns the requests of a pod that is not scheduled yet.
 ///
 /// Ported from `computePodResourceRequest`,
-/// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.36.3.
+/// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.37.2.
 pub fn template_requests(spec: &PodSpec) -> Amounts {
     let mut amounts = rounded(&exact_requests(spec, None));
     amounts.retain(|_, amount| *amount > 0);
@@ -28,7 +28,7 @@ pub fn template_requests(spec: &PodSpec) -> Amounts {
 
 /// Returns the requests of a pod; if it is bound, its status counts too.
 ///
-/// Ported from `PodInfo.CalculateResource`, pkg/scheduler/framework/types.go, release 1.36.3.
+/// Ported from `PodInfo.CalculateResource`, pkg/scheduler/framework/types.go, release 1.37.2.
 pub fn pod_requests(pod: &Pod) -> Amounts {
     if pod.spec.node_name.is_empty() {
         return template_requests(&pod.spec);
@@ -48,7 +48,7 @@ pub struct NodeUsage {
 impl NodeUsage {
     /// Adds up the pods that are bound to a node; terminal ones do not count.
     ///
-    /// Ported from `NodeInfo.update`, pkg/scheduler/framework/types.go, release 1.36.3.
+    /// Ported from `NodeInfo.update`, pkg/scheduler/framework/types.go, release 1.37.2.
     pub fn of<'a>(pods: impl Iterator<Item = &'a Pod>) -> Self {
         let mut usage = NodeUsage::default();
         pods.for_each(|pod| usage.add(pod));
@@ -96,7 +96,7 @@ impl Insufficient {
 /// Returns the resources that are insufficient for one more pod; none if it fits.
 ///
 /// The order is pods, cpu, memory, ephemeral-storage, then the others by name. Ported from `Fits`,
-/// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.36.3, without its device classes:
+/// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.37.2, without its device classes:
 /// those can provide a resource that the node does not have, through dynamic resource allocation.
 pub fn fits(requests: &Amounts, node: &Node, usage: &NodeUsage) -> Vec<Insufficient> {
     let mut insufficient = Vec::new();
@@ -121,7 +121,7 @@ pub fn fits(requests: &Amounts, node: &Node, usage: &NodeUsage) -> Vec<Insuffici
 /// Returns whether the scheduler counts a resource; `pods` is counted separately.
 ///
 /// Ported from `Resource.Add`, pkg/scheduler/framework/types.go, and `IsScalarResourceName`,
-/// pkg/scheduler/util/utils.go, release 1.36.3.
+/// pkg/scheduler/util/utils.go, release 1.37.2.
 pub fn is_counted(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory" | "ephemeral-storage")
         || is_hugepages(resource)
@@ -130,7 +130,7 @@ pub fn is_counted(resource: &str) -> bool {
         || is_extended(resource)
 }
 
-/// Ported from `IsExtendedResourceName`, pkg/apis/core/v1/helper/helpers.go, release 1.36.3.
+/// Ported from `IsExtendedResourceName`, pkg/apis/core/v1/helper/helpers.go, release 1.37.2.
 fn is_extended(resource: &str) -> bool {
     resource.contains('/')
         && !resource.contains("kubernetes.io/")
@@ -170,56 +170,87 @@ fn format_bytes(bytes: i64) -> String {
 
 /// Adds up a pod's requests; for a `bound` pod its status counts too.
 ///
-/// Ported from `PodRequests`, k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
+/// While a pod is resized in place, each resource is the greatest of what the whole pod asks for, was
+/// allocated and uses. Up to Kubernetes 1.36 the greatest was taken for each container; that differs only while several
+/// containers are resized at once. Ported from `PodRequests`, `AggregateContainerRequests` and
+/// `effectivePodLevelResources`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
 fn exact_requests<'a>(spec: &'a PodSpec, bound: Option<&'a Pod>) -> Exact<'a> {
-    let mut requests = spec
-        .aggregate(|container| effective_requests(container, bound), |container| exact(&container.resources.requests));
-    if let Some(resources) = &spec.resources {
-        let effective = bound.and_then(|pod| {
-            let actuated = &pod.status.resources.as_ref()?.requests;
-            Some(greatest_of(pod, &resources.requests, actuated, &pod.status.allocated_resources))
-        });
-        let wanted = exact(&resources.requests);
-        for (resource, amount) in wanted.iter().filter(|(resource, _)| is_pod_level(resource)) {
-            let amount = effective.as_ref().map_or(*amount, |effective| *effective.get(resource).unwrap_or(&0));
-            requests.insert(resource, amount);
+    let mut requests = match bound {
+        None => spec.aggregate(exact_of),
+        Some(pod) => container_requests(pod),
+    };
+    if let Some(resources) = &spec.resources
+        && resources.requests.keys().any(|resource| is_pod_level(resource))
+    {
+        let mut effective = exact(&resources.requests);
+        if let Some(pod) = bound
+            && let Some(actuated) = &pod.status.resources
+        {
+            if is_resize_infeasible(pod) {
+                effective.clear();
+            }
+            greatest(&mut effective, &exact(&actuated.requests));
+            greatest(&mut effective, &exact(&pod.status.allocated_resources));
         }
+        requests.extend(effective.into_iter().filter(|(resource, _)| is_pod_level(resource)));
     }
     add(&mut requests, &exact(&spec.overhead));
     requests
 }
 
-/// The resources of a container or sidecar: the maximum of its requests and what is allocated to it.
-fn effective_requests<'a>(container: &'a Container, bound: Option<&'a Pod>) -> Exact<'a> {
-    let effective = bound.and_then(|pod| {
-        let status = container_status(pod, &container.name)?;
-        let actuated = &status.resources.as_ref()?.requests;
-        Some(greatest_of(pod, &container.resources.requests, actuated, &status.allocated_resources))
-    });
-    effective.unwrap_or_else(|| exact(&container.resources.requests))
-}
-
-/// Finds the status of a container; the last one of a name wins, as upstream.
-fn container_status<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
-    let init = pod.status.init_container_statuses.iter().rev();
-    init.chain(pod.status.container_statuses.iter().rev()).find(|status| status.name == name)
-}
-
-/// Ported from `determineEffectiveRequests` and `IsPodResizeInfeasible`,
-/// k8s.io/component-helpers/resource/helpers.go, release 1.36.3.
-fn greatest_of<'a>(
-    pod: &Pod,
-    wanted: &'a ResourceList,
-    actuated: &'a ResourceList,
-    allocated: &'a ResourceList,
-) -> Exact<'a> {
-    let infeasible = pod.condition("PodResizePending").is_some_and(|condition| condition.reason == "Infeasible");
-    let mut result = exact(actuated);
-    greatest(&mut result, &exact(allocated));
+/// The requests of the containers of a bound pod: for each resource the greatest of what they ask for (unless the node
+/// can never give it), was allocated to them, and is in force.
+fn container_requests<'a>(pod: &'a Pod) -> Exact<'a> {
+    let infeasible = is_resize_infeasible(pod);
+    let wanted = |container: &'a Container| if infeasible { Exact::new() } else { exact_of(container) };
+    let status = &pod.status;
+    let mut requests = match &status.resources {
+        Some(actuated) if !status.allocated_resources.is_empty() && !actuated.requests.is_empty() => {
+            let mut requests = exact(&status.allocated_resources);
+            greatest(&mut requests, &exact(&actuated.requests));
+            requests
+        }
+        _ => {
+            let allocated = |container| {
+                let status = container_status(pod, container).map(|status| &status.allocated_resources);
+                status.filter(|allocated| !allocated.is_empty())
+            };
+            let actuated = |container| {
+                let requests = &container_status(pod, container)?.resources.as_ref()?.requests;
+                Some(requests).filter(|requests| !requests.is_empty())
+            };
+            let mut requests =
+                pod.spec.aggregate(|container| allocated(container).map_or_else(|| wanted(container), exact));
+            greatest(
+                &mut requests,
+                &pod.spec.aggregate(|container| {
+                    actuated(container).or_else(|| allocated(container)).map_or_else(|| wanted(container), exact)
+                }),
+            );
+            requests
+        }
+    };
     if !infeasible {
-        greatest(&mut result, &exact(wanted));
+        greatest(&mut requests, &pod.spec.aggregate(exact_of));
     }
-    result
+    requests
+}
+
+fn exact_of(container: &Container) -> Exact<'_> {
+    exact(&container.resources.requests)
+}
+
+/// Finds the status of a container.
+///
+/// Ported from `findContainerStatus`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
+fn container_status<'a>(pod: &'a Pod, container: &Container) -> Option<&'a ContainerStatus> {
+    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    statuses.into_iter().find(|status| status.name == container.name)
+}
+
+/// Ported from `IsPodResizeInfeasible`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
+fn is_resize_infeasible(pod: &Pod) -> bool {
+    pod.condition("PodResizePending").is_some_and(|condition| condition.reason == "Infeasible")
 }
 
 fn rounded(exact: &Exact<'_>) -> Amounts {

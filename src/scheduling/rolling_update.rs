@@ -18,7 +18,7 @@ pub struct Pace {
 /// Returns how fast a rolling update may go if `desired` nodes should have a pod.
 ///
 /// If both numbers come to 0, one pod may be unavailable all the same. Ported from
-/// `updatedDesiredNodeCounts`, pkg/controller/daemon/update.go, release 1.36.3.
+/// `updatedDesiredNodeCounts`, pkg/controller/daemon/update.go, release 1.37.2.
 pub fn pace(daemon_set: &DaemonSet, desired: i64) -> Pace {
     let max_surge = surge_count(daemon_set, desired);
     match unavailable_count(daemon_set, desired) {
@@ -29,7 +29,7 @@ pub fn pace(daemon_set: &DaemonSet, desired: i64) -> Pace {
 
 /// Returns `maxUnavailable` of `desired` nodes, rounded up; 0 under OnDelete.
 ///
-/// Ported from `UnavailableCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3. Unset fields have
+/// Ported from `UnavailableCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.37.2. Unset fields have
 /// the API's defaults here, which the API server has always set upstream.
 pub fn unavailable_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
     match &daemon_set.spec.update_strategy {
@@ -40,7 +40,7 @@ pub fn unavailable_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
 
 /// Returns `maxSurge` of `desired` nodes, rounded up; 0 under OnDelete.
 ///
-/// Ported from `SurgeCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
+/// Ported from `SurgeCount`, pkg/controller/daemon/util/daemonset_util.go, release 1.37.2.
 pub fn surge_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
     match &daemon_set.spec.update_strategy {
         UpdateStrategy::RollingUpdate(rolling) => rolling.max_surge.scaled_up(desired),
@@ -50,7 +50,7 @@ pub fn surge_count(daemon_set: &DaemonSet, desired: i64) -> i64 {
 
 /// Returns whether a node may have two pods of the DaemonSet.
 ///
-/// Ported from `AllowsSurge`, pkg/controller/daemon/util/daemonset_util.go, release 1.36.3.
+/// Ported from `AllowsSurge`, pkg/controller/daemon/util/daemonset_util.go, release 1.37.2.
 pub fn allows_surge(daemon_set: &DaemonSet) -> bool {
     surge_count(daemon_set, 1) > 0
 }
@@ -103,7 +103,7 @@ pub struct NodeNotFound<'a> {
 /// Decides which pods a rolling update replaces next.
 ///
 /// `nodes` are all nodes that exist, and those that do not but have pods. Ported from `rollingUpdate`,
-/// pkg/controller/daemon/update.go, release 1.36.3; the controller calls it only after `manage` had nothing to do.
+/// pkg/controller/daemon/update.go, release 1.37.2; the controller calls it only after `manage` had nothing to do.
 ///
 /// # Errors
 ///
@@ -184,7 +184,7 @@ pub(super) enum UpdatedPods<'a> {
 }
 
 impl<'a> UpdatedPods<'a> {
-    /// Ported from `findUpdatedPodsOnNode`, pkg/controller/daemon/update.go, release 1.36.3.
+    /// Ported from `findUpdatedPodsOnNode`, pkg/controller/daemon/update.go, release 1.37.2.
     pub(super) fn on(daemon_set: &DaemonSet, current_hash: &str, pods: &[&'a Pod]) -> Self {
         let (mut new, mut old) = (None, None);
         for pod in pods.iter().copied().filter(|pod| !pod.metadata.is_terminating()) {

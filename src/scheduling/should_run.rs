@@ -65,7 +65,7 @@ pub struct LabelCheck {
 impl DaemonPod {
     /// Creates the pod of a template: parses its affinity, and adds the automatic tolerations.
     ///
-    /// Ported from `NewPod`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+    /// Ported from `NewPod`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
     pub fn new(template: &PodTemplate) -> Self {
         let spec = &template.spec;
         DaemonPod {
@@ -85,7 +85,7 @@ impl DaemonPod {
     /// Decides whether the pod should be on a node, without allocating.
     ///
     /// Ported from `NodeShouldRunDaemonPod`, pkg/controller/daemon/daemon_controller.go, release
-    /// 1.36.3, with its feature gates at their defaults.
+    /// 1.37.2, with its feature gates at their defaults.
     pub fn decide(&self, node: &Node) -> Decision {
         if !self.fits_node_name(node) || !self.fits_node_selector(node) || !self.affinity.matches(node) {
             return Decision::NEITHER;

@@ -33,7 +33,7 @@ pub struct TolerationRef {
 
 /// Returns whether a toleration matches a taint, with the comparison operators' feature gate off.
 ///
-/// Ported from `Toleration.ToleratesTaint`, k8s.io/api/core/v1/toleration.go, release 1.36.3.
+/// Ported from `Toleration.ToleratesTaint`, k8s.io/api/core/v1/toleration.go, release 1.37.2.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     concerns(toleration, taint)
         && match toleration.operator.as_str() {
@@ -45,7 +45,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 
 /// Returns whether a toleration matches a taint if the feature gate TaintTolerationComparisonOperators is on.
 ///
-/// Ported from `Toleration.ToleratesTaint`, k8s.io/api/core/v1/toleration.go, release 1.36.3.
+/// Ported from `Toleration.ToleratesTaint`, k8s.io/api/core/v1/toleration.go, release 1.37.2.
 pub fn tolerates_with_comparison_operators(toleration: &Toleration, taint: &Taint) -> bool {
     let numbers = || Some((decimal_integer(&taint.value)?, decimal_integer(&toleration.value)?));
     match toleration.operator.as_str() {
@@ -63,7 +63,7 @@ fn concerns(toleration: &Toleration, taint: &Taint) -> bool {
 /// Reads a canonical decimal: no plus sign, no leading zeros, no minus zero.
 ///
 /// Ported from `IsDecimalInteger`, k8s.io/apimachinery/pkg/api/validate/content/decimal_int.go,
-/// release 1.36.3.
+/// release 1.37.2.
 fn decimal_integer(text: &str) -> Option<i64> {
     let number: i64 = text.parse().ok()?;
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -73,7 +73,7 @@ fn decimal_integer(text: &str) -> Option<i64> {
 /// Returns the tolerations that the controller adds to every pod that it creates.
 ///
 /// Ported from `AddOrUpdateDaemonPodTolerations`, pkg/controller/daemon/util/daemonset_util.go,
-/// release 1.36.3.
+/// release 1.37.2.
 pub fn automatic_tolerations(host_network: bool) -> Vec<Toleration> {
     let always = [
         ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -102,7 +102,7 @@ pub fn automatic_tolerations(host_network: bool) -> Vec<Toleration> {
 /// An automatic toleration takes the place of each that is the same but for its seconds, or else
 /// comes last. Ported from `AddOrUpdateDaemonPodTolerations`,
 /// pkg/controller/daemon/util/daemonset_util.go, and `AddOrUpdateTolerationInPodSpec`,
-/// pkg/apis/core/v1/helper/helpers.go, release 1.36.3.
+/// pkg/apis/core/v1/helper/helpers.go, release 1.37.2.
 pub fn daemon_tolerations(spec: &PodSpec) -> Vec<Toleration> {
     let mut tolerations = spec.tolerations.clone();
     for automatic in automatic_tolerations(spec.host_network) {
@@ -118,7 +118,7 @@ pub fn daemon_tolerations(spec: &PodSpec) -> Vec<Toleration> {
     tolerations
 }
 
-/// Ported from `Toleration.MatchToleration`, k8s.io/api/core/v1/toleration.go, release 1.36.3.
+/// Ported from `Toleration.MatchToleration`, k8s.io/api/core/v1/toleration.go, release 1.37.2.
 fn is_same_but_for_seconds(a: &Toleration, b: &Toleration) -> bool {
     a.key == b.key && a.effect == b.effect && a.operator == b.operator && a.value == b.value
 }

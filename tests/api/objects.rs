@@ -62,12 +62,12 @@ status:
     lastHeartbeatTime: "2026-11-01T10:00:00Z"
     lastTransitionTime: "2026-11-01T09:00:00Z"
   nodeInfo:
-    kubeletVersion: v1.36.3
+    kubeletVersion: v1.37.2
     architecture: amd64
     bootID: ""
     containerRuntimeVersion: containerd://2
     kernelVersion: "6"
-    kubeProxyVersion: v1.36.3
+    kubeProxyVersion: v1.37.2
     machineID: ""
     operatingSystem: linux
     osImage: linux

@@ -11,6 +11,7 @@ use kubectl_ds::error::{CommandError, Exit};
 
 use super::server::{Server, closed_port, fixture};
 use super::{Reply, agent, cluster, environment, options, read, refusal};
+use crate::screens::{Ended, end, kubectl_ds};
 use crate::support::shown;
 
 /// Flags that lead to a TLS server by a kubeconfig in `directory`, as `user`.
@@ -313,4 +314,21 @@ fn a_token_that_a_header_cannot_carry_is_refused() {
         );
     }
     assert!(server.asked().is_empty());
+}
+
+#[test]
+fn version_warns_of_a_server_that_is_much_newer_than_the_rules() {
+    for (version, is_warned_of) in [("v1.33.9", false), ("v1.38.0", false), ("v1.39.0-eks-1", true), ("unknown", false)]
+    {
+        let body = format!(r#"{{"gitVersion":"{version}"}}"#);
+        let server = Server::start(move |_| Reply::of(200, "application/json", body.clone()));
+        let address = format!("http://{}", server.address);
+        let Ended { out, err, .. } = end(kubectl_ds(&["version", "--server", &address]), None);
+        assert!(out.ends_with(&format!("Server Version: {version}\n")), "{out}{err}");
+        assert_eq!(
+            err.contains(&format!("warning: the server is {version}, the rules are those of Kubernetes v1.37.2;")),
+            is_warned_of,
+            "{err}"
+        );
+    }
 }

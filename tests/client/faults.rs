@@ -209,7 +209,7 @@ fn answer(store: &Store, asked: &Asked) -> Reply {
         return store.write(&asked.body);
     }
     match asked.path() {
-        "/version" => Reply::of(200, JSON, r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#),
+        "/version" => Reply::of(200, JSON, r#"{"major":"1","minor":"37","gitVersion":"v1.37.2"}"#),
         "/login" => Reply::of(200, "text/html", "<html>Sign in</html>"),
         path if path.ends_with("/agent") => store.read(path).unwrap(),
         path if path.ends_with("/controllerrevisions") => revisions(store),

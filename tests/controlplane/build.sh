@@ -8,7 +8,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 program=$1
-minor=${2:-1.36}
+minor=${2:-1.37}
 cache=${KUBECTL_DS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-ds}
 
 command -v go >/dev/null || {

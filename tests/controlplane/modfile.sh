@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes MINOR.mod and MINOR.sum for a Kubernetes release: modfile.sh 1.36.3
+# Writes MINOR.mod and MINOR.sum for a Kubernetes release: modfile.sh 1.37.2
 # The oracle asks one release alone, since releases do not differ in what it asks about; the
 # parts are built of each.
 #
@@ -14,7 +14,7 @@ source=$(go mod download -json "k8s.io/kubernetes@v$release" | sed -n 's/^\t"GoM
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 cp -r parts "$build"
-[ "$minor" != 1.36 ] || cp -r oracle "$build"
+[ "$minor" != 1.37 ] || cp -r oracle "$build"
 {
 	echo "module kubectl-ds.dev/controlplane"
 	echo

@@ -77,7 +77,7 @@ fn complaint(output: &Output) -> String {
 fn previews_accept_and_reject_what_the_api_server_does() {
     let cluster = ControlPlane::start(Options::api_server_only());
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
-        "status": {"nodeInfo": {"kubeletVersion": "v1.36.3"}}});
+        "status": {"nodeInfo": {"kubeletVersion": "v1.37.2"}}});
     cluster.create(&node.to_string());
     let dump = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [node]});
@@ -152,7 +152,7 @@ fn pods_that_would_not_start_are_counted_unless_the_manifest_creates_what_they_l
     let cluster = ControlPlane::start(Options::api_server_only());
     let allocatable = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
-        "status": {"allocatable": allocatable, "nodeInfo": {"kubeletVersion": "v1.36.3"}}});
+        "status": {"allocatable": allocatable, "nodeInfo": {"kubeletVersion": "v1.37.2"}}});
     cluster.create(&node.to_string());
     // Admission has added that it is not ready.
     cluster.kubectl(&["patch", "node", "node-a", "--type=merge", "-p", r#"{"spec": {"taints": []}}"#]);

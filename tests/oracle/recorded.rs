@@ -1,4 +1,4 @@
-//! Answers of Kubernetes 1.36.3 that are checked in, so that the rules are held against them without Go.
+//! Answers of Kubernetes 1.37.2 that are checked in, so that the rules are held against them without Go.
 //!
 //! `KUBECTL_DS_RECORD=1 cargo test --features e2e differential` records them afresh.
 
@@ -24,7 +24,7 @@ pub enum Line {
 }
 
 pub fn path() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/oracle/1.36.3.jsonl.gz"))
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/oracle/1.37.2.jsonl.gz"))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! in place of the kubelets, each on a free port of 127.0.0.1.
 //!
 //! `tests/controlplane/build.sh` builds the programs once; the environment variable
-//! `KUBECTL_DS_KUBERNETES` names the minor release (default 1.36). Everything ends with the test
+//! `KUBECTL_DS_KUBERNETES` names the minor release (default 1.37). Everything ends with the test
 //! process, see `watchdog.sh`.
 
 use std::collections::BTreeSet;
@@ -101,9 +101,9 @@ pub struct ControlPlane {
     watchdog: Mutex<(Child, Option<ChildStdin>)>,
 }
 
-/// Returns the Kubernetes minor release that is tested against, such as `1.36`.
+/// Returns the Kubernetes minor release that is tested against, such as `1.37`.
 pub fn kubernetes() -> String {
-    std::env::var("KUBECTL_DS_KUBERNETES").ok().filter(|minor| !minor.is_empty()).unwrap_or_else(|| "1.36".to_owned())
+    std::env::var("KUBECTL_DS_KUBERNETES").ok().filter(|minor| !minor.is_empty()).unwrap_or_else(|| "1.37".to_owned())
 }
 
 /// Tells whether the Kubernetes minor release that is tested against is at least 1.`minor`.
@@ -180,7 +180,7 @@ impl ControlPlane {
         });
     }
 
-    /// Replaces the API server, the controllers and the scheduler by those of another minor release, such as `1.36`.
+    /// Replaces the API server, the controllers and the scheduler by those of another minor release, such as `1.37`.
     pub fn upgrade(&mut self, minor: &str) {
         let parts = [Part::ControllerManager, Part::Scheduler].into_iter();
         let parts: Vec<_> = parts.filter(|part| self.options.parts.contains(part)).collect();

@@ -1,4 +1,4 @@
-//! What a running control plane of 1.36.3 was seen to do, case by case: situations that are easily got
+//! What a running control plane of 1.37.2 was seen to do, case by case: situations that are easily got
 //! wrong. The numbers are those of the project's research into the DaemonSet controller.
 
 use jiff::Timestamp;

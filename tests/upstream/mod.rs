@@ -1,6 +1,6 @@
 //! Upstream's own test tables, ported row by row as data, with upstream's names for the cases.
 //!
-//! The rows are those of Kubernetes 1.36.3. Rows are left out where they turn a feature gate away from
+//! The rows are those of Kubernetes 1.37.2. Rows are left out where they turn a feature gate away from
 //! its default, or ask about something that is not modelled (device classes, resources that a
 //! scheduler's configuration ignores, nodes and pods that are nil); each module says which.
 

@@ -1,6 +1,6 @@
 //! Follows one list: lists it, watches it from there, and lists again if the server has forgotten the version.
 //!
-//! Intervals and decisions are those of client-go's reflector, k8s.io/client-go/tools/cache/reflector.go, release 1.36.
+//! Intervals and decisions are those of client-go's reflector, k8s.io/client-go/tools/cache/reflector.go, release 1.37.
 //! Unlike there, a watch that broke is resumed from its version after any failure that has nothing to do with the version,
 //! and what may be listed but not watched is listed at intervals. And a cluster that was restored from a backup is noticed:
 //! its versions begin again at an older one, and until they have caught up, a watch from the old version shows nothing.

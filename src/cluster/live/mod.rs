@@ -93,7 +93,7 @@ impl Live {
         self.observed().has_warnings()
     }
 
-    /// Returns the version of the server, such as `v1.36.3`.
+    /// Returns the version of the server, such as `v1.37.2`.
     ///
     /// # Errors
     ///

@@ -128,7 +128,7 @@ const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 /// DaemonSet controller.
 fn is_refusal(message: &str) -> bool {
     let is_about_the_pod = message.starts_with("pods \"") || message.starts_with("Pod \"");
-    // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.36.
+    // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.
     let is_unsupported = message.contains("does not support dry run");
     let is_of_a_webhook = message.contains("admission webhook \"") || message.contains("failed calling webhook");
     (is_about_the_pod || is_of_a_webhook) && !is_unsupported && !message.contains(" cannot create resource ")

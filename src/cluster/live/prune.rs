@@ -15,7 +15,7 @@ use crate::model::selector::LabelSelector;
 
 /// The longest beginning of a name that the API server puts random letters behind.
 ///
-/// `maxGeneratedNameLength` of k8s.io/apiserver/pkg/storage/names/generate.go, release 1.36.
+/// `maxGeneratedNameLength` of k8s.io/apiserver/pkg/storage/names/generate.go, release 1.37.
 const LONGEST_GENERATED_START: usize = 58;
 
 /// Which pods besides the DaemonSets' own are wanted.

@@ -48,7 +48,7 @@ impl Status {
     /// Parses an error of the API; returns `None` for anything else, such as the page of a proxy.
     ///
     /// The API server sets type and code of each of its errors: `ErrorToAPIStatus`,
-    /// k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/status.go, release 1.36.
+    /// k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/status.go, release 1.37.
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let (type_meta, status) = match body.strip_prefix(MAGIC) {
             Some(envelope) => {

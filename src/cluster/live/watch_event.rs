@@ -32,7 +32,7 @@ pub(super) struct Events<'a> {
 
 /// How events are divided.
 enum Framing {
-    /// `LengthDelimitedFramer`, k8s.io/apimachinery/pkg/util/framer/framer.go, release 1.36: the length of a frame in four
+    /// `LengthDelimitedFramer`, k8s.io/apimachinery/pkg/util/framer/framer.go, release 1.37: the length of a frame in four
     /// bytes, big-endian, and the frame.
     Protobuf(LengthDelimitedCodec),
     Json(LinesCodec),

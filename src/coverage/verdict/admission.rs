@@ -24,7 +24,7 @@ pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {
 
 /// Returns the priority of a class, or if none is named that of all other pods; `None` if the class is not known.
 ///
-/// Ported from `admitPod`, plugin/pkg/admission/priority/admission.go, release 1.36.3.
+/// Ported from `admitPod`, plugin/pkg/admission/priority/admission.go, release 1.37.2.
 fn priority(snapshot: &Snapshot, class: &str) -> Option<i32> {
     let classes = &snapshot.priority_classes;
     if class.is_empty() {
@@ -43,7 +43,7 @@ pub fn runtime_class<'a>(snapshot: &'a Snapshot, spec: &PodSpec) -> Option<&'a R
 /// Fills in the limits and requests that containers do not set.
 ///
 /// Ported from `mergePodResourceRequirements`, plugin/pkg/admission/limitranger/admission.go, release
-/// 1.36.3.
+/// 1.37.2.
 fn apply_limit_range(spec: &mut PodSpec, limits: &LimitRange) {
     let fill = |to: &mut BTreeMap<String, Quantity>, from: &BTreeMap<String, Quantity>| {
         for (resource, quantity) in from {
@@ -61,7 +61,7 @@ fn apply_limit_range(spec: &mut PodSpec, limits: &LimitRange) {
 /// Adds the overhead of the runtime and its scheduling constraints.
 ///
 /// Ported from `setOverhead` and `setScheduling`, plugin/pkg/admission/runtimeclass/admission.go,
-/// release 1.36.3.
+/// release 1.37.2.
 fn apply_runtime_class(spec: &mut PodSpec, class: &RuntimeClass) {
     if let Some(overhead) = &class.overhead {
         spec.overhead.clone_from(&overhead.pod_fixed);

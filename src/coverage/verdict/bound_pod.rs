@@ -16,7 +16,7 @@ use crate::report::reason::ReasonCode;
 
 /// The kubelet's reasons for rejecting a pod that was bound to its node, besides `OutOf…`.
 ///
-/// pkg/kubelet/lifecycle/predicate.go and pkg/kubelet/kubelet.go, release 1.36.3.
+/// pkg/kubelet/lifecycle/predicate.go and pkg/kubelet/kubelet.go, release 1.37.2.
 const REJECTIONS: &[&str] = &[
     "NodeAffinity",
     "NodeName",

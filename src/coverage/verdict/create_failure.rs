@@ -1,6 +1,6 @@
 //! Why the API server did not create a pod, by the message of the controller's `FailedCreate` event.
 //!
-//! The messages are those of the API server's admission plugins, release 1.36.3; each rule names its source.
+//! The messages are those of the API server's admission plugins, release 1.37.2; each rule names its source.
 
 use super::finding::{Finding, edit};
 use super::near_miss;

@@ -54,7 +54,7 @@ fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
 
 /// Finds a selector that selects every pod, which the controller refuses to act on.
 ///
-/// Ported from `syncDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+/// Ported from `syncDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
     if !daemon_set.spec.selector.is_empty() {
         return None;

@@ -159,7 +159,7 @@ fn node_label_advice(key: &str, change: &str) -> String {
 
 /// The labels that the kubelet and the cloud controller manager set, and no others of their domains, which people use, too.
 ///
-/// `kubeletLabels` of k8s.io/kubelet/pkg/apis/well_known_labels.go, release 1.36, and the label of Windows' build.
+/// `kubeletLabels` of k8s.io/kubelet/pkg/apis/well_known_labels.go, release 1.37, and the label of Windows' build.
 const KUBELET_LABELS: [&str; 12] = [
     "kubernetes.io/hostname",
     "kubernetes.io/os",

@@ -34,7 +34,7 @@ impl<'a> Room<'a> {
 
     /// Returns the same without the pods that leave.
     ///
-    /// Nominated pods count as in `addGENominatedPods`, pkg/scheduler/framework/runtime/framework.go, release 1.36.3.
+    /// Nominated pods count as in `addGENominatedPods`, pkg/scheduler/framework/runtime/framework.go, release 1.37.2.
     pub fn without(index: &'a Index<'_>, node: &'a Node, pod: &Pod, leaves: impl Fn(&Pod) -> bool) -> Option<Self> {
         let name = &node.metadata.name;
         if !index.snapshot.knows_all_pods_on(name) {

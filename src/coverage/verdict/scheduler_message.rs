@@ -28,7 +28,7 @@ pub enum Preemption {
 impl SchedulerMessage {
     /// Parses the message of a `PodScheduled` condition or `FailedScheduling` event.
     ///
-    /// The shape is that of `FitError.Error`, pkg/scheduler/framework/types.go, release 1.36.3.
+    /// The shape is that of `FitError.Error`, pkg/scheduler/framework/types.go, release 1.37.2.
     pub fn parse(message: &str) -> Self {
         let (filters, preemption) = match message.split_once("preemption: ") {
             Some((filters, preemption)) => (filters, preemption),
@@ -74,7 +74,7 @@ fn without_count(reason: &str) -> &str {
 
 /// Returns whether a reason is about the nodes that the pod is not meant for.
 ///
-/// Those are the absent nodes of `findNodesThatFitPod`, pkg/scheduler/schedule_one.go, release 1.36.3, whichever
+/// Those are the absent nodes of `findNodesThatFitPod`, pkg/scheduler/schedule_one.go, release 1.37.2, whichever
 /// plugins narrowed the nodes down; plugins that contradict each other (`simultaneously`) are a reason of the pod.
 fn is_filler(reason: &str) -> bool {
     (reason.contains("didn't satisfy plugin(s) [") && reason.ends_with(']'))
@@ -83,7 +83,7 @@ fn is_filler(reason: &str) -> bool {
 
 /// What is known about filters of the scheduler whose reasons have the same code.
 pub struct Plugin {
-    /// Parts of their reasons, as they are in pkg/scheduler/framework/plugins, release 1.36.3.
+    /// Parts of their reasons, as they are in pkg/scheduler/framework/plugins, release 1.37.2.
     says: &'static [&'static str],
     /// The code of their reasons, and then those of what is recomputed more exactly.
     codes: &'static [ReasonCode],

@@ -1,6 +1,6 @@
 //! JSONPath templates, as kubectl's `-o jsonpath` takes them: text with paths in braces, and loops.
 //!
-//! The language is that of client-go 1.36, `util/jsonpath`, which is older than RFC 9535 and differs from it: there are
+//! The language is that of client-go 1.37, `util/jsonpath`, which is older than RFC 9535 and differs from it: there are
 //! loops, names with dashes and slashes need no quotes, and a dot in a name is escaped by a backslash.
 
 mod parser;

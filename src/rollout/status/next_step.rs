@@ -21,7 +21,7 @@ pub(crate) struct NextStep<'a> {
 /// Computes the next step of the controller.
 ///
 /// A failed pod counts as one in backoff: the first backoff lasts a second, so one that is seen has usually failed
-/// repeatedly. Ported from `updateDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+/// repeatedly. Ported from `updateDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 pub(crate) fn next_step<'a>(
     daemon_set: &DaemonSet,
     current_hash: &str,
@@ -68,7 +68,7 @@ impl<'a> NextStep<'a> {
         let Some(update) = self.update().filter(|_| !creates) else { return false };
         let (creates, deletes) = if update.surges {
             // While others wait or start, those get the rollout no further, and the controller does not look again because
-            // of them: `syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+            // of them: `syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
             let is_alone = update.candidates.is_empty() && update.used_by.is_empty();
             let not_eligible = if is_alone { update.not_eligible_deleted_now } else { 0 };
             (update.create.len() + update.replaced_now, update.delete.len() + not_eligible)

@@ -1,4 +1,4 @@
-//! The sequences of pkg/controller/daemon/update_test.go, release 1.36.3, by upstream's names: how many pods each sync
+//! The sequences of pkg/controller/daemon/update_test.go, release 1.37.2, by upstream's names: how many pods each sync
 //! creates and deletes. Upstream's syncs observe their own creations and deletions at once, so that one sync is both what
 //! the controller does besides the rolling update and the rolling update after it.
 

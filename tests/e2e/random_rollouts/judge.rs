@@ -233,7 +233,7 @@ impl<'a> Judge<'a> {
             return None;
         }
         // Failed pods whose backoff is over are deleted before the rolling update, which then has to wait: `updateDaemonSet`,
-        // pkg/controller/daemon/daemon_controller.go, release 1.36.3.
+        // pkg/controller/daemon/daemon_controller.go, release 1.37.2.
         let is_failed = |action: &Action| match &action.what {
             What::Delete { pod, .. } => state.pod(pod).is_some_and(|pod| pod.status.phase == "Failed"),
             What::Create { .. } => false,

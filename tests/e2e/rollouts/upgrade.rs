@@ -9,7 +9,7 @@ use crate::support::control_plane::{ControlPlane, Options, kubernetes};
 use crate::support::say;
 
 /// The release that is upgraded to.
-const NEWEST: &str = "1.36";
+const NEWEST: &str = "1.37";
 
 fn image(control_plane: &ControlPlane, name: &str) -> Value {
     let daemon_set = control_plane.get(&["daemonset", name]);

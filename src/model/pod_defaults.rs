@@ -16,13 +16,13 @@ impl PodSpec {
         for container in containers.iter_mut().chain(init_containers) {
             container.apply_defaults(*host_network);
         }
-        self.apply_pod_level_defaults();
         let containers = self.containers.iter_mut().chain(&mut self.init_containers);
         for resources in containers.map(|container| &mut container.resources).chain(&mut self.resources) {
             round_up(&mut resources.limits);
             round_up(&mut resources.requests);
         }
         round_up(&mut self.overhead);
+        self.apply_pod_level_defaults();
     }
 
     /// Sets the requests of the whole pod that follow from its limits and from its containers, and the limits that these
@@ -113,7 +113,11 @@ mod tests {
                 json!({"cpu": "2", "memory": "8Gi"}),
             ),
             (json!({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}), json!({}), json!({"cpu": "1"})),
-            (json!({"requests": {"cpu": "1"}}), json!({"requests": {"memory": "1Gi"}}), json!({"cpu": "1"})),
+            (
+                json!({"requests": {"cpu": "1"}}),
+                json!({"requests": {"memory": "1Gi"}}),
+                json!({"cpu": "1", "memory": "1Gi"}),
+            ),
         ] {
             let requests =
                 &defaulted(resources.clone(), json!([{"name": "agent", "resources": container}]))["requests"];

@@ -67,16 +67,6 @@ const DEFAULTS: &[(&str, &[(&str, Default)])] = &[
 const CONTAINER: &[(&str, Default)] =
     &[("terminationMessagePath", Text("/dev/termination-log")), ("terminationMessagePolicy", Text("File"))];
 
-/// Annotations that stood for init containers once and are dropped on the way in and out.
-///
-/// Ported from `dropInitContainerAnnotations`, pkg/apis/core/v1/conversion.go, release 1.37.2.
-const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
-    "pod.beta.kubernetes.io/init-containers",
-    "pod.alpha.kubernetes.io/init-containers",
-    "pod.beta.kubernetes.io/init-container-statuses",
-    "pod.alpha.kubernetes.io/init-container-statuses",
-];
-
 /// Sets the defaults of a type; values that mean the same as absence must have been removed from the fields before.
 pub(super) fn apply(of: &str, fields: &mut Map<String, Value>) {
     let defaults = DEFAULTS.iter().find(|(name, _)| *name == of).map_or(&[][..], |(_, defaults)| *defaults);
@@ -88,7 +78,6 @@ pub(super) fn apply(of: &str, fields: &mut Map<String, Value>) {
         "ImageVolumeSource" => fill_pull_policy(fields, "reference", "pullPolicy"),
         "Volume" => fill_volume_source(fields),
         "PodSpec" => mirror_service_account(fields),
-        "PodTemplateSpec" => drop_init_container_annotations(fields),
         _ => {}
     }
 }
@@ -123,22 +112,10 @@ fn fill_volume_source(fields: &mut Map<String, Value>) {
 
 /// Keeps the old and the new name of the service account equal; the new one decides.
 ///
-/// Ported from `Convert_v1_PodSpec_To_core_PodSpec`, pkg/apis/core/v1/conversion.go, release 1.37.2.
+/// Ported from `SetDefaults_PodSpec`, pkg/apis/core/v1/defaults.go, release 1.37.2.
 fn mirror_service_account(fields: &mut Map<String, Value>) {
     if let Some(name) = fields.get("serviceAccountName").or(fields.get("serviceAccount")).cloned() {
         fields.insert("serviceAccountName".to_owned(), name.clone());
         fields.insert("serviceAccount".to_owned(), name);
-    }
-}
-
-fn drop_init_container_annotations(fields: &mut Map<String, Value>) {
-    let Some(Value::Object(metadata)) = fields.get_mut("metadata") else { return };
-    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return };
-    annotations.retain(|name, _| !INIT_CONTAINER_ANNOTATIONS.contains(&name.as_str()));
-    if annotations.is_empty() {
-        metadata.remove("annotations");
-    }
-    if metadata.is_empty() {
-        fields.remove("metadata");
     }
 }

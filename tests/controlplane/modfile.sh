@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Writes MINOR.mod and MINOR.sum for a Kubernetes release: modfile.sh 1.37.2
-# The oracle asks one release alone, since releases do not differ in what it asks about; the
-# parts are built of each.
+#
+# The oracle is built of the release whose rules are ported, since it calls what is not exported; the parts are built of
+# each.
 #
 # k8s.io/kubernetes requires its staging modules as v0.0.0 and replaces them by folders of its own
 # tree; outside that tree each needs the release of the same number instead.

@@ -83,9 +83,7 @@ fn value(random: &mut Random, of: &Type, field: &Field, taste: Taste) -> Value {
         }
         Kind::Texts => {
             let keys = ["app", "disk", "example.com/a.b", "kubectl.kubernetes.io/restartedAt", "odd]key"];
-            let old = ["pod.beta.kubernetes.io/init-containers"];
-            let keys = if random.percent(2) { &old[..] } else { &keys[..] };
-            texts(random, keys, |random| if random.percent(2) { Value::Null } else { word(random).into() })
+            texts(random, &keys, |random| if random.percent(2) { Value::Null } else { word(random).into() })
         }
         Kind::Values => {
             let is_number = field.name == "supplementalGroups" || of.name == "ContainerRestartRuleOnExitCodes";
@@ -127,7 +125,7 @@ const NUMBERS: &[&str] = &[
     "runAsGroup",
     "fsGroup",
     "defaultMode",
-    "mode",
+    "defaultUser",
     "expirationSeconds",
     "maxExpirationSeconds",
     "tolerationSeconds",
@@ -167,7 +165,14 @@ const TRUTHS: &[&str] = &[
 ];
 
 fn scalar(random: &mut Random, of: &str, field: &str) -> Value {
-    if NUMBERS.contains(&field) || (of, field) == ("GRPCAction", "port") {
+    let is_number = match field {
+        "port" => of == "GRPCAction",
+        "mode" => of != "GRPCAction",
+        // Elsewhere it is a name.
+        "user" => matches!(of, "KeyToPath" | "DownwardAPIVolumeFile") || of.ends_with("Projection"),
+        _ => NUMBERS.contains(&field),
+    };
+    if is_number {
         return (*random.pick(&[0, 0, 1, 1, 3, 10, 30, 420, 9100])).into();
     }
     if TRUTHS.contains(&field) {

@@ -31,7 +31,7 @@ types! {
         topologySpreadConstraints: [TopologySpreadConstraint as Spread], setHostnameAsFQDN: pointer, os: (?PodOS),
         hostUsers: pointer, schedulingGates: [PodSchedulingGate by "name"],
         resourceClaims: [PodResourceClaim by "name"], resources: (?ResourceRequirements), hostnameOverride: pointer,
-        schedulingGroup: (?PodSchedulingGroup),
+        schedulingGroup: (?PodSchedulingGroup), evictionResponders: [EvictionResponder by "name"],
     }
     Container {
         name: value, image: value, command: values, args: values, workingDir: value, ports: [ContainerPort as Port],
@@ -63,7 +63,7 @@ types! {
     ContainerRestartRuleOnExitCodes { operator: value, values: values }
     VolumeMount {
         name: value, readOnly: value, recursiveReadOnly: pointer, mountPath: value, subPath: value,
-        mountPropagation: pointer, subPathExpr: value,
+        mountPropagation: pointer, subPathExpr: value, bindMountOptions: values,
     }
     VolumeDevice { name: value, devicePath: value }
     Probe {
@@ -72,10 +72,13 @@ types! {
         failureThreshold: value, terminationGracePeriodSeconds: pointer,
     }
     ExecAction { command: values }
-    HTTPGetAction { path: value, port: int_or_string, host: value, scheme: value, httpHeaders: [HTTPHeader by "name"] }
+    HTTPGetAction {
+        path: value, port: int_or_string, host: value, scheme: value, httpHeaders: [HTTPHeader by "name"],
+        protocol: pointer,
+    }
     HTTPHeader { name: value, value: value }
     TCPSocketAction { port: int_or_string, host: value }
-    GRPCAction { port: value, service: pointer }
+    GRPCAction { port: value, service: pointer, mode: pointer }
     Lifecycle { postStart: (?LifecycleHandler), preStop: (?LifecycleHandler), stopSignal: pointer }
     LifecycleHandler {
         exec: (?ExecAction), httpGet: (?HTTPGetAction), tcpSocket: (?TCPSocketAction), sleep: (?SleepAction),
@@ -110,12 +113,14 @@ types! {
         image: (?ImageVolumeSource),
     }
     HostPathVolumeSource { path: value, type: pointer }
-    EmptyDirVolumeSource { medium: value, sizeLimit: optional_quantity }
+    EmptyDirVolumeSource { medium: value, sizeLimit: optional_quantity, mode: pointer }
     GCEPersistentDiskVolumeSource { pdName: value, fsType: value, partition: value, readOnly: value }
     AWSElasticBlockStoreVolumeSource { volumeID: value, fsType: value, partition: value, readOnly: value }
     GitRepoVolumeSource { repository: value, revision: value, directory: value }
-    SecretVolumeSource { secretName: value, items: [KeyToPath by "path"], defaultMode: pointer, optional: pointer }
-    KeyToPath { key: value, path: value, mode: pointer }
+    SecretVolumeSource {
+        secretName: value, items: [KeyToPath by "path"], defaultMode: pointer, optional: pointer, defaultUser: pointer,
+    }
+    KeyToPath { key: value, path: value, mode: pointer, user: pointer }
     NFSVolumeSource { server: value, path: value, readOnly: value }
     ISCSIVolumeSource {
         targetPortal: value, iqn: value, lun: value, iscsiInterface: value, fsType: value, readOnly: value,
@@ -138,13 +143,16 @@ types! {
         readOnly: value,
     }
     FlockerVolumeSource { datasetName: value, datasetUUID: value }
-    DownwardAPIVolumeSource { items: [DownwardAPIVolumeFile by "path"], defaultMode: pointer }
+    DownwardAPIVolumeSource { items: [DownwardAPIVolumeFile by "path"], defaultMode: pointer, defaultUser: pointer }
     DownwardAPIVolumeFile {
         path: value, fieldRef: (?ObjectFieldSelector), resourceFieldRef: (?ResourceFieldSelector), mode: pointer,
+        user: pointer,
     }
     FCVolumeSource { targetWWNs: values, lun: pointer, fsType: value, readOnly: value, wwids: values }
     AzureFileVolumeSource { secretName: value, shareName: value, readOnly: value }
-    ConfigMapVolumeSource { name: value, items: [KeyToPath by "path"], defaultMode: pointer, optional: pointer }
+    ConfigMapVolumeSource {
+        name: value, items: [KeyToPath by "path"], defaultMode: pointer, optional: pointer, defaultUser: pointer,
+    }
     VsphereVirtualDiskVolumeSource {
         volumePath: value, fsType: value, storagePolicyName: value, storagePolicyID: value,
     }
@@ -153,7 +161,7 @@ types! {
         diskName: value, diskURI: value, cachingMode: pointer, fsType: pointer, readOnly: pointer, kind: pointer,
     }
     PhotonPersistentDiskVolumeSource { pdID: value, fsType: value }
-    ProjectedVolumeSource { sources: [VolumeProjection as Projection], defaultMode: pointer }
+    ProjectedVolumeSource { sources: [VolumeProjection as Projection], defaultMode: pointer, defaultUser: pointer }
     VolumeProjection {
         secret: (?SecretProjection), downwardAPI: (?DownwardAPIProjection), configMap: (?ConfigMapProjection),
         serviceAccountToken: (?ServiceAccountTokenProjection), clusterTrustBundle: (?ClusterTrustBundleProjection),
@@ -162,15 +170,16 @@ types! {
     SecretProjection { name: value, items: [KeyToPath by "path"], optional: pointer }
     DownwardAPIProjection { items: [DownwardAPIVolumeFile by "path"] }
     ConfigMapProjection { name: value, items: [KeyToPath by "path"], optional: pointer }
-    ServiceAccountTokenProjection { audience: value, expirationSeconds: pointer, path: value }
+    ServiceAccountTokenProjection { audience: value, expirationSeconds: pointer, path: value, user: pointer }
     ClusterTrustBundleProjection {
         name: pointer, signerName: pointer, labelSelector: (?LabelSelector), optional: pointer, path: value,
+        user: pointer,
     }
     LabelSelector { matchLabels: texts, matchExpressions: [LabelSelectorRequirement as Requirement] }
     LabelSelectorRequirement { key: value, operator: value, values: values }
     PodCertificateProjection {
         signerName: value, keyType: value, maxExpirationSeconds: pointer, credentialBundlePath: value, keyPath: value,
-        certificateChainPath: value, userAnnotations: texts,
+        certificateChainPath: value, userAnnotations: texts, user: pointer,
     }
     PortworxVolumeSource { volumeID: value, fsType: value, readOnly: value }
     ScaleIOVolumeSource {
@@ -250,4 +259,5 @@ types! {
     PodSchedulingGate { name: value }
     PodResourceClaim { name: value, resourceClaimName: pointer, resourceClaimTemplateName: pointer }
     PodSchedulingGroup { podGroupName: pointer }
+    EvictionResponder { name: value, priority: pointer }
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/controller"
@@ -73,8 +74,12 @@ func newManager() *manager {
 
 //go:linkname podsShouldBeOnNode k8s.io/kubernetes/pkg/controller/daemon.(*DaemonSetsController).podsShouldBeOnNode
 func podsShouldBeOnNode(controller *daemon.DaemonSetsController, logger klog.Logger, node *v1.Node,
-	nodeToDaemonPods map[string][]*v1.Pod, daemonSet *apps.DaemonSet, hash string,
+	nodeToDaemonPods map[string][]*v1.Pod, daemonSet *apps.DaemonSet, hash string, tolerations []v1.Toleration,
+	affinity nodeaffinity.RequiredNodeAffinity,
 ) (nodesNeedingDaemonPods, podsToDelete []string)
+
+//go:linkname daemonPodTolerations k8s.io/kubernetes/pkg/controller/daemon.daemonPodTolerations
+func daemonPodTolerations(daemonSet *apps.DaemonSet) []v1.Toleration
 
 //go:linkname failedPodsBackoffKey k8s.io/kubernetes/pkg/controller/daemon.failedPodsBackoffKey
 func failedPodsBackoffKey(daemonSet *apps.DaemonSet, nodeName string) string
@@ -106,7 +111,9 @@ func (task *manageCase) solve(manager *manager) (*manageAnswer, error) {
 			nodeToDaemonPods[name] = append(nodeToDaemonPods[name], pod)
 		}
 	}
-	create, remove := podsShouldBeOnNode(manager.controller, logger, task.Node, nodeToDaemonPods, task.DaemonSet, task.Hash)
+	template := &task.DaemonSet.Spec.Template.Spec
+	create, remove := podsShouldBeOnNode(manager.controller, logger, task.Node, nodeToDaemonPods, task.DaemonSet, task.Hash,
+		daemonPodTolerations(task.DaemonSet), nodeaffinity.NewRequiredNodeAffinity(template.NodeSelector, template.Affinity))
 	result.Create = len(create) > 0
 	result.Delete = append(result.Delete, remove...)
 	return result, nil

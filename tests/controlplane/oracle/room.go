@@ -6,6 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/controller/daemon/util"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
@@ -54,8 +56,17 @@ func (task *roomCase) solve() (*roomAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The API server sets a pod's defaults before it stores it.
+	// The API server sets a pod's defaults when it reads it, and those of the whole pod before it stores it.
 	legacyscheme.Scheme.Default(task.Pod)
+	var internal core.Pod
+	if err := legacyscheme.Scheme.Convert(task.Pod, &internal, nil); err != nil {
+		return nil, err
+	}
+	podutil.DefaultPodLevelResources(&internal)
+	task.Pod = &v1.Pod{}
+	if err := legacyscheme.Scheme.Convert(&internal, task.Pod, nil); err != nil {
+		return nil, err
+	}
 	result := &roomAnswer{Insufficient: []insufficient{}, Pods: []amounts{}, Targets: []*string{}}
 	info := framework.NewNodeInfo()
 	for _, pod := range task.Pods {

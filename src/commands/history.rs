@@ -265,14 +265,7 @@ fn print_table(reports: &[HistoryReport], shown: Shown<'_>, view: &View, out: &m
     let Shown { is_named, with_namespace, output } = shown;
     let printed = match reports {
         [report] if is_named => output::print_data(output, &mut report.clone(), view, out)?,
-        _ => {
-            let mut list = HistoryReportList {
-                api_version: "kubectl-ds/v1".to_owned(),
-                kind: "HistoryReportList".to_owned(),
-                items: reports.to_vec(),
-            };
-            output::print_data(output, &mut list, view, out)?
-        }
+        _ => output::print_data(output, &mut HistoryReportList::of(reports.to_vec()), view, out)?,
     };
     if printed {
         return Ok(());
@@ -394,8 +387,7 @@ fn print_template(
     let (side, template) = side(revisions, address).map_err(|unknown| {
         revisions_unknown(revisions, snapshot).unwrap_or_else(|| not_there(revisions, address, unknown))
     })?;
-    let mut object = manifest_with(revisions.daemon_set, template);
-    if output::print_data(output, &mut object, view, out)? {
+    if output::print_value(output, &manifest_with(revisions.daemon_set, template), out)? {
         return Ok(());
     }
     let name = name_of(revisions.daemon_set).title();

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{Error, ErrorKind};
 use clap::{Arg, Command};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::Failure;
@@ -13,7 +14,7 @@ use crate::encode::json_path::Template;
 use crate::encode::{json, yaml};
 use crate::error::CommandError;
 use crate::render::view::View;
-use crate::report::Report;
+use crate::report::{Envelope, Report};
 
 /// What `-o` takes.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,12 +100,21 @@ pub fn print_data(
     if output.is_some_and(Output::is_data) {
         report.suggestions(&mut |fix| view.complete(fix));
     }
+    print_value(output, &Envelope::of(report), out)
+}
+
+/// Prints a value that is no report as data, if requested, and returns whether it did.
+///
+/// # Errors
+///
+/// Fails if a path cannot be followed, or the output cannot be written.
+pub fn print_value(output: Option<&Output>, value: &impl Serialize, out: &mut dyn Write) -> Result<bool, Failure> {
     match output {
-        Some(Output::Json) => json::indented(report, out)?,
-        Some(Output::Yaml) => yaml::write(report, out)?,
+        Some(Output::Json) => json::indented(value, out)?,
+        Some(Output::Yaml) => yaml::write(value, out)?,
         Some(Output::JsonPath(template)) => {
             let text = template
-                .apply(&value_of(report)?)
+                .apply(&value_of(value)?)
                 .map_err(|why| CommandError::new(format!("cannot apply -o jsonpath: {why}")))?;
             out.write_all(text.as_bytes())?;
         }
@@ -120,7 +130,7 @@ pub fn print_data(
 /// Fails if the output cannot be written.
 pub(super) fn print_json(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
     report.suggestions(&mut |fix| view.complete(fix));
-    json::indented(report, out)
+    json::indented(&Envelope::of(report), out)
 }
 
 /// Prints a report as YAML.
@@ -130,7 +140,7 @@ pub(super) fn print_json(report: &mut impl Report, view: &View, out: &mut dyn Wr
 /// Fails if the output cannot be written.
 pub(super) fn print_yaml(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
     report.suggestions(&mut |fix| view.complete(fix));
-    yaml::write(report, out)
+    yaml::write(&Envelope::of(report), out)
 }
 
 /// Prints a report as JSON on one line.
@@ -140,11 +150,11 @@ pub(super) fn print_yaml(report: &mut impl Report, view: &View, out: &mut dyn Wr
 /// Fails if the output cannot be written.
 pub(super) fn print_json_line(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
     report.suggestions(&mut |fix| view.complete(fix));
-    json::compact(report, out)?;
+    json::compact(&Envelope::of(report), out)?;
     writeln!(out)?;
     out.flush()
 }
 
-fn value_of(report: &impl Report) -> Result<Value, CommandError> {
+fn value_of(report: &impl Serialize) -> Result<Value, CommandError> {
     serde_json::to_value(report).map_err(|error| CommandError::new("cannot encode the report").because(error))
 }

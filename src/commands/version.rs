@@ -11,8 +11,6 @@ use super::session::GlobalArgs;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::render::view::View;
-use crate::report::Report;
 
 /// The Kubernetes release whose rules are ported.
 const KUBERNETES: &str = "v1.37.2";
@@ -42,8 +40,6 @@ struct Version {
     #[serde(skip_serializing_if = "Option::is_none")]
     server_version: Option<String>,
 }
-
-impl Report for Version {}
 
 /// Runs the subcommand.
 ///
@@ -78,12 +74,12 @@ pub async fn run(
             sanitize(server)
         )?;
     }
-    let mut version = Version {
+    let version = Version {
         client_version: format!("v{}", env!("CARGO_PKG_VERSION")),
         kubernetes_rules: KUBERNETES.to_owned(),
         server_version,
     };
-    if !output::print_data(output.as_ref(), &mut version, &View::new(None, false), out)? {
+    if !output::print_value(output.as_ref(), &version, out)? {
         let Version { client_version, kubernetes_rules, server_version } = version;
         writeln!(out, "Client Version: {client_version}\nKubernetes rules: {kubernetes_rules}")?;
         if let Some(server_version) = server_version {

@@ -178,14 +178,7 @@ fn print(
 ) -> Result<(), Failure> {
     let printed = match reports {
         [report] => output::print_data(output, report, view, out)?,
-        _ => {
-            let mut list = WhatIfReportList {
-                api_version: "kubectl-ds/v1".to_owned(),
-                kind: "WhatIfReportList".to_owned(),
-                items: reports.to_vec(),
-            };
-            output::print_data(output, &mut list, view, out)?
-        }
+        _ => output::print_data(output, &mut WhatIfReportList::of(reports.to_vec()), view, out)?,
     };
     if !printed {
         for (index, report) in reports.iter().enumerate() {

@@ -45,8 +45,6 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
     let daemon_sets: Vec<DaemonSetCoverage> =
         daemon_sets.map(|daemon_set| daemon_set_coverage(&Facts::new(&index, daemon_set), options)).collect();
     CoverageReport {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: "CoverageReport".to_owned(),
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
         node: options.node.as_deref().map(|name| node_overview(&index, name, &daemon_sets)),

@@ -49,8 +49,6 @@ pub fn what_if(
     let index = Index::new(snapshot);
     let proposal = Proposal::new(&index, proposed, admission);
     let mut report = WhatIfReport {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: "WhatIfReport".to_owned(),
         now: snapshot.now,
         incomplete: gaps::incomplete_for_new_pods(snapshot, &proposed.spec.template.spec),
         namespace: proposed.metadata.namespace.clone(),

@@ -14,10 +14,6 @@ use super::strategy::Strategy;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoverageReport {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `CoverageReport`.
-    pub kind: String,
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
@@ -32,9 +28,14 @@ pub struct CoverageReport {
 }
 
 impl super::Report for CoverageReport {
+    const KINDS: &'static [&'static str] = &["CoverageReport"];
+
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         for daemon_set in &mut self.daemon_sets {
-            let DaemonSetCoverage { concerns, nodes, groups, not_eligible_groups, common_causes, .. } = daemon_set;
+            let DaemonSetCoverage {
+                concerns, removed_nodes, nodes, groups, not_eligible_groups, common_causes, ..
+            } = daemon_set;
+            removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
             let reasons = concerns.iter_mut().chain(nodes.iter_mut().flat_map(|node| &mut node.reasons));
             reasons.for_each(|reason| visit(&mut reason.fix));
             groups.iter_mut().chain(not_eligible_groups).for_each(|group| visit(&mut group.fix));

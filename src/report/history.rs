@@ -12,10 +12,6 @@ use super::fix::Command;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryReport {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `HistoryReport`.
-    pub kind: String,
     /// The DaemonSet.
     pub daemon_set: DaemonSetName,
     /// The time that ages are relative to.
@@ -30,21 +26,13 @@ pub struct HistoryReport {
     pub revisions: Vec<RevisionRow>,
 }
 
-impl super::Report for HistoryReport {}
-
-/// The revisions of several DaemonSets.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct HistoryReportList {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `HistoryReportList`.
-    pub kind: String,
-    /// A report each, by namespace and name.
-    pub items: Vec<HistoryReport>,
+impl super::Report for HistoryReport {
+    const KINDS: &'static [&'static str] = &["HistoryReport"];
+    const LIST: &'static str = "HistoryReportList";
 }
 
-impl super::Report for HistoryReportList {}
+/// The revisions of several DaemonSets, by namespace and name.
+pub type HistoryReportList = super::ReportList<HistoryReport>;
 
 /// Names a DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -177,10 +165,6 @@ pub struct RevisionPods {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionDiff {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `RevisionDiff`.
-    pub kind: String,
     /// The DaemonSet.
     pub daemon_set: DaemonSetName,
     /// The template before.
@@ -191,7 +175,9 @@ pub struct RevisionDiff {
     pub changes: Vec<Change>,
 }
 
-impl super::Report for RevisionDiff {}
+impl super::Report for RevisionDiff {
+    const KINDS: &'static [&'static str] = &["RevisionDiff"];
+}
 
 /// One of the two compared templates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

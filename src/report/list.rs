@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::{Counts, Incomplete, RemovedNodes, Trouble};
+use super::fix::Fix;
 use super::rollout_status::RolloutHold;
 use super::strategy::Strategy;
 
@@ -12,10 +13,6 @@ use super::strategy::Strategy;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListReport {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `ListReport`.
-    pub kind: String,
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
@@ -30,7 +27,14 @@ pub struct ListReport {
     pub daemon_sets: Vec<ListRow>,
 }
 
-impl super::Report for ListReport {}
+impl super::Report for ListReport {
+    const KINDS: &'static [&'static str] = &["ListReport"];
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        let removed = self.daemon_sets.iter_mut().filter_map(|row| row.removed_nodes.as_mut());
+        removed.for_each(|removed| visit(&mut removed.fix));
+    }
+}
 
 /// The status of a DaemonSet, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]

@@ -1,6 +1,10 @@
 //! Reports as plain data: the source of all tables, and what `-o json` prints.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use fix::Fix;
 
@@ -20,13 +24,85 @@ pub mod rollout_status;
 pub mod strategy;
 pub mod what_if;
 
-/// A report, or an object of the API, that can be printed as data.
+/// The version that all reports carry.
+const VERSION: &str = "kubectl-ds/v1";
+
+/// A report, which is printed in an [`Envelope`].
 pub trait Report: Serialize {
+    /// What it may be, such as `CoverageReport`.
+    const KINDS: &'static [&'static str];
+
+    /// What several of them are, if they are printed together.
+    const LIST: &'static str = "";
+
+    /// Returns what it is.
+    fn kind(&self) -> &'static str {
+        Self::KINDS[0]
+    }
+
     /// Calls a function with everything that the report suggests.
     fn suggestions(&mut self, _visit: &mut dyn FnMut(&mut Fix)) {}
 }
 
-impl Report for serde_json::Value {}
+/// A report as it is printed: what it is comes first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Envelope<T> {
+    api_version: &'static str,
+    kind: &'static str,
+    #[serde(flatten)]
+    report: T,
+}
+
+impl<'a, T: Report> Envelope<&'a T> {
+    /// Puts a report into its envelope.
+    pub fn of(report: &'a T) -> Self {
+        Envelope { api_version: VERSION, kind: report.kind(), report }
+    }
+}
+
+impl<T: Report + JsonSchema> JsonSchema for Envelope<T> {
+    fn schema_name() -> Cow<'static, str> {
+        if let [kind] = T::KINDS { Cow::Borrowed(kind) } else { T::schema_name() }
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = T::json_schema(generator);
+        let version = json!({"type": "string", "description": format!("Always `{VERSION}`.")});
+        let kind = json!({"type": "string", "description": "What it is.", "enum": T::KINDS});
+        for (field, value) in [("kind", kind), ("apiVersion", version)] {
+            schema.ensure_object()["properties"][field] = value;
+            if let Some(required) = schema.ensure_object()["required"].as_array_mut() {
+                required.insert(0, Value::from(field));
+            }
+        }
+        schema
+    }
+}
+
+/// Reports on several DaemonSets, each as if it were alone.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(bound = "T: Report + JsonSchema")]
+pub struct ReportList<T> {
+    /// A report each.
+    pub items: Vec<Envelope<T>>,
+}
+
+impl<T: Report> ReportList<T> {
+    /// Puts reports into a list.
+    pub fn of(reports: impl IntoIterator<Item = T>) -> Self {
+        let envelope = |report: T| Envelope { api_version: VERSION, kind: report.kind(), report };
+        ReportList { items: reports.into_iter().map(envelope).collect() }
+    }
+}
+
+impl<T: Report> Report for ReportList<T> {
+    const KINDS: &'static [&'static str] = &[T::LIST];
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        self.items.iter_mut().for_each(|item| item.report.suggestions(visit));
+    }
+}
 
 /// Formats a count: `1 node`, `2 nodes`.
 pub fn count(number: usize, thing: &str) -> String {

@@ -19,10 +19,6 @@ pub(crate) const SKIP_LABEL: &str = "kubectl-ds/skip";
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionReport {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `PartitionReport`.
-    pub kind: String,
     /// The DaemonSet.
     pub daemon_set: DaemonSetName,
     /// The time that ages are relative to.
@@ -91,6 +87,8 @@ pub struct Prepull {
 }
 
 impl super::Report for PartitionReport {
+    const KINDS: &'static [&'static str] = &["PartitionReport"];
+
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
         self.outcome.way_out.iter_mut().for_each(visit);

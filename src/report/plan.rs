@@ -15,9 +15,8 @@ use super::history::DaemonSetName;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
     /// What is done.
+    #[serde(skip)]
     pub kind: PlanKind,
     /// What is changed.
     pub daemon_set: DaemonSetName,
@@ -63,13 +62,19 @@ pub struct ChangePlan {
 }
 
 impl super::Report for ChangePlan {
+    const KINDS: &'static [&'static str] = &["UndoPlan", "RestartPlan", "SetPlan", "PausePlan", "ResumePlan"];
+
+    fn kind(&self) -> &'static str {
+        Self::KINDS[self.kind as usize]
+    }
+
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).chain(&mut self.revert).for_each(visit);
     }
 }
 
 /// What a plan does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanKind {
     /// Rolls back to the template of a revision.
     UndoPlan,

@@ -15,10 +15,6 @@ use crate::model::int_or_percent::IntOrPercent;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatusReport {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `RolloutStatusReport`.
-    pub kind: String,
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
@@ -28,8 +24,11 @@ pub struct RolloutStatusReport {
 }
 
 impl super::Report for RolloutStatusReport {
+    const KINDS: &'static [&'static str] = &["RolloutStatusReport"];
+
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
-        for RolloutStatus { causes, concerns, way_out, .. } in &mut self.daemon_sets {
+        for RolloutStatus { removed_nodes, causes, concerns, way_out, .. } in &mut self.daemon_sets {
+            removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
             causes.iter_mut().for_each(|cause| visit(&mut cause.fix));
             concerns.iter_mut().for_each(|concern| visit(&mut concern.fix));
             way_out.iter_mut().for_each(&mut *visit);

@@ -10,32 +10,13 @@ use super::fix::Fix;
 use super::plan::Warning;
 use super::reason::Reason;
 
-/// What would change if each of several DaemonSets were applied, each without the others.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WhatIfReportList {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `WhatIfReportList`.
-    pub kind: String,
-    /// A report each, in the order of the manifests.
-    pub items: Vec<WhatIfReport>,
-}
-
-impl Report for WhatIfReportList {
-    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
-        self.items.iter_mut().for_each(|report| report.suggestions(visit));
-    }
-}
+/// What would change if each of several DaemonSets were applied, each without the others, in the order of the manifests.
+pub type WhatIfReportList = super::ReportList<WhatIfReport>;
 
 /// What would change if a manifest were applied.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WhatIfReport {
-    /// Always `kubectl-ds/v1`.
-    pub api_version: String,
-    /// Always `WhatIfReport`.
-    pub kind: String,
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
@@ -91,10 +72,13 @@ impl WhatIfReport {
 }
 
 impl Report for WhatIfReport {
+    const KINDS: &'static [&'static str] = &["WhatIfReport"];
+    const LIST: &'static str = "WhatIfReportList";
+
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
-        let WhatIfReport { warnings, loses, does_not_fit, not_eligible, nodes, .. } = self;
+        let WhatIfReport { warnings, loses, does_not_fit, does_not_start, not_eligible, nodes, .. } = self;
         warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
-        let groups = loses.iter_mut().chain(does_not_fit).chain(not_eligible);
+        let groups = loses.iter_mut().chain(does_not_fit).chain(does_not_start).chain(not_eligible);
         groups.for_each(|group| visit(&mut group.fix));
         nodes.iter_mut().filter_map(|node| node.reason.as_mut()).for_each(|reason| visit(&mut reason.fix));
     }

@@ -28,8 +28,6 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
     let nodes_known = !index.nodes.is_empty() || index.knows(Kind::Nodes, "");
     let not_ready = || index.nodes.iter().filter(|node| !node.is_ready()).count();
     ListReport {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: "ListReport".to_owned(),
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
         nodes_total: nodes_known.then_some(index.nodes.len()),
@@ -136,11 +134,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::fleet;
+    use crate::coverage::options::Options;
     use crate::coverage::test_support::{World, at, world};
+    use crate::coverage::walk::coverage;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
     use crate::report::list::FleetStatus;
     use crate::report::reason::ReasonCode;
+    use crate::report::{Envelope, Report};
+    use crate::rollout::status::rollout_status;
 
     #[test]
     fn daemon_sets_in_trouble_come_first() {
@@ -333,5 +335,45 @@ mod tests {
         let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
         let row = fleet(&world.node("b", tainted).pod("agent-b", "b", json!({})).finish()).daemon_sets.remove(0);
         assert_eq!((row.status, row.troubles[0].code), (FleetStatus::Degraded, ReasonCode::Misscheduled));
+    }
+
+    /// Returns the commands in a report after each was completed.
+    fn completed(mut report: impl Report) -> Vec<String> {
+        report.suggestions(&mut |fix| fix.command = fix.command.take().map(|command| command.switch("--completed")));
+        fn collect(value: &Value, found: &mut Vec<String>) {
+            match value {
+                Value::Object(fields) => fields.iter().for_each(|(name, value)| match value {
+                    Value::String(command) if name == "command" => found.push(command.clone()),
+                    _ => collect(value, found),
+                }),
+                Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        collect(&serde_json::to_value(Envelope::of(&report)).unwrap(), &mut found);
+        found
+    }
+
+    /// A command that is not completed reaches the current context instead of the cluster that the report is about.
+    #[test]
+    fn whatever_is_suggested_about_removed_nodes_is_completed() {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        for (number, pool, created) in [(1, "general", "2026-02-01T00:00:00Z"), (2, "typo", "2026-03-01T11:59:56Z")] {
+            let hash = format!("r{number}");
+            world = world.template(json!({"nodeSelector": {"pool": pool}})).revision_of_image(&hash, number, "agent:2");
+            let newest = world.snapshot.controller_revisions.last_mut().unwrap();
+            newest.metadata.creation_timestamp = serde_json::from_value(json!(created)).unwrap();
+        }
+        let snapshot = world.node("a", json!({"metadata": {"labels": {"pool": "general"}}})).finish();
+        for commands in [
+            completed(fleet(&snapshot)),
+            completed(coverage(&snapshot, &Options::default())),
+            completed(rollout_status(&snapshot, None)),
+        ] {
+            let undo = commands.iter().any(|command| command.contains(" undo "));
+            assert!(undo && commands.iter().all(|command| command.contains("--completed")), "{commands:#?}");
+        }
     }
 }

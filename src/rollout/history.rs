@@ -34,8 +34,6 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
         .map(|(index, revision)| row(revision, &revisions.all[index + 1..], knows_pods))
         .collect();
     HistoryReport {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: "HistoryReport".to_owned(),
         daemon_set: name_of(daemon_set),
         now: snapshot.now,
         incomplete: gaps::incomplete_for_history(snapshot, &daemon_set.metadata.namespace),
@@ -115,8 +113,6 @@ pub fn changes_between(revisions: &Revisions<'_>, from: i64, to: i64) -> Vec<Str
 /// Compares two templates of a DaemonSet.
 pub fn diff(revisions: &Revisions<'_>, from: (DiffSide, &Template), to: (DiffSide, &Template)) -> RevisionDiff {
     RevisionDiff {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: "RevisionDiff".to_owned(),
         daemon_set: name_of(revisions.daemon_set),
         changes: difference(from.1, to.1),
         from: from.0,

@@ -106,7 +106,6 @@ impl<'s, 'a> Proposal<'s, 'a> {
     pub(super) fn report(&self, kind: PlanKind) -> ChangePlan {
         let needed = !self.plan.steps.is_empty();
         ChangePlan {
-            api_version: "kubectl-ds/v1".to_owned(),
             kind,
             daemon_set: name_of(self.before.daemon_set),
             now: self.before.now(),

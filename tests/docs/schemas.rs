@@ -7,6 +7,7 @@ use kubectl_ds::report::partition::PartitionReport;
 use kubectl_ds::report::plan::ChangePlan;
 use kubectl_ds::report::rollout_status::RolloutStatusReport;
 use kubectl_ds::report::what_if::{WhatIfReport, WhatIfReportList};
+use kubectl_ds::report::{Envelope, Report};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -16,9 +17,9 @@ use super::{must_be, read};
 use crate::commands::history::on_revisions;
 use crate::commands::{ROLLOUTS, SHOP, on_shop, run};
 
-fn schema<T: JsonSchema>() -> Value {
+fn schema<T: Report + JsonSchema>() -> Value {
     // What is written counts: fields that are left out at times are not required.
-    SchemaSettings::default().for_serialize().into_generator().into_root_schema_for::<T>().to_value()
+    SchemaSettings::default().for_serialize().into_generator().into_root_schema_for::<Envelope<T>>().to_value()
 }
 
 fn file(name: &str) -> Value {

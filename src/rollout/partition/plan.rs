@@ -325,8 +325,6 @@ pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned,
     let restores_strategy = !is_advanced && kept(keep, desired) == 0 && skipped.is_empty();
     let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, situation);
     let report = PartitionReport {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: "PartitionReport".to_owned(),
         daemon_set: name_of(daemon_set),
         now: snapshot.now,
         revision: situation.current.map(|current| current.revision),

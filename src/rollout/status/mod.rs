@@ -53,8 +53,6 @@ pub fn rollout_status_with_map(
 ) -> RolloutStatusReport {
     let index = Index::new(snapshot);
     RolloutStatusReport {
-        api_version: "kubectl-ds/v1".to_owned(),
-        kind: "RolloutStatusReport".to_owned(),
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
         daemon_sets: index

@@ -105,6 +105,13 @@ impl ClusterError {
         matches!(self, ClusterError::Api { code: 409, .. })
     }
 
+    /// Tells whether the operations of a JSON Patch do not fit the object: it lacks what they remove, because it has changed
+    /// since it was read. What validation refuses names the object, and this does not: `applyJSPatch`,
+    /// k8s.io/apiserver/pkg/endpoints/handlers/patch.go, release 1.36.
+    pub(crate) fn is_misfit_of_patch(&self) -> bool {
+        matches!(self, ClusterError::Api { code: 422, reason, object, .. } if reason == "Invalid" && object.is_empty())
+    }
+
     /// Tells whether the API server says that an object does not exist. The `NotFound` of an admission webhook is about
     /// something else.
     pub fn is_absence_of(&self, resource: &str, name: &str) -> bool {
@@ -189,7 +196,7 @@ impl ClusterError {
                 vec!["check that the server is a Kubernetes API server, and that no proxy changes its answers".into()]
             }
             #[cfg(feature = "live")]
-            ClusterError::Connection(error) => error.hints().iter().cloned().map(Fix::from).collect(),
+            ClusterError::Connection(error) => error.hints().to_vec(),
             ClusterError::File { hints, .. } => hints.clone(),
         }
     }

@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::daemon_set::Flavor;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
-use crate::render::region::{Region, Size};
+use crate::render::region::{Line, Region, Size};
 use crate::render::view::View;
 
 /// The longest time between two looks at the cluster: time alone can make a pod available, and ages grow.
@@ -120,7 +120,7 @@ impl Screen {
     /// # Errors
     ///
     /// Fails if the terminal cannot be written.
-    pub(super) fn draw(&mut self, io: &mut Io<'_>, lines: impl FnOnce(&View, usize) -> Vec<String>) -> io::Result<()> {
+    pub(super) fn draw(&mut self, io: &mut Io<'_>, lines: impl FnOnce(&View, usize) -> Vec<Line>) -> io::Result<()> {
         let size = size_of(self.terminal_size).unwrap_or(self.size);
         if size != self.size {
             // The terminal may still be changing: the next look draws.
@@ -132,7 +132,7 @@ impl Screen {
         let view = View { limit: Some(view.width), ..view };
         let mut lines = lines(&view, size.rows.saturating_sub(1));
         if !self.colored {
-            lines = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+            lines.iter_mut().for_each(|line| line.text = anstream::adapter::strip_str(&line.text).to_string());
         }
         self.region.draw(&lines, size, io.err)
     }

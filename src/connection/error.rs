@@ -1,5 +1,7 @@
 //! Why there is no connection to an API server.
 
+use crate::report::fix::Fix;
+
 /// Why a server could not be reached, or credentials could not be had. Messages are those of kubectl where kubectl has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -7,7 +9,7 @@ pub struct ConnectionError {
     /// What failed.
     pub failure: Failure,
     message: String,
-    hints: Vec<String>,
+    hints: Vec<Fix>,
 }
 
 /// What failed on the way to a server.
@@ -51,13 +53,13 @@ impl ConnectionError {
 
     /// Adds what to do next.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<Fix>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// Returns what to do next, a sentence each.
-    pub fn hints(&self) -> &[String] {
+    /// Returns what to do next.
+    pub fn hints(&self) -> &[Fix] {
         &self.hints
     }
 

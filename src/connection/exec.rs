@@ -249,6 +249,6 @@ mod tests {
             error.to_string(),
             "getting credentials: exec: executable /no/such/plugin not found: executable file not found in PATH"
         );
-        assert!(!error.hints()[0].contains('\x1b'), "{:?}", error.hints());
+        assert!(!error.hints()[0].advice.contains('\x1b'), "{:?}", error.hints());
     }
 }

@@ -18,6 +18,7 @@ use super::connector::invalid_proxy;
 use super::error::ConnectionError;
 use super::options::{ConnectOptions, given};
 use super::server::Server;
+use crate::report::fix::{Command, Fix};
 
 /// How many names an error lists.
 const LISTED: usize = 10;
@@ -202,7 +203,8 @@ fn read(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, Conne
     for path in paths {
         let bad = |problem: &str| {
             ConnectionError::config(format!("error loading config file {:?}: {problem}", path.display().to_string()))
-                .hint("`kubectl config view` shows what kubectl reads; --kubeconfig names another file")
+                .hint("--kubeconfig names another file")
+                .hint(Fix::new("to see what is read", Command::kubectl(&["config", "view"])))
         };
         let absolute = std::path::absolute(path).map_err(|error| bad(&error.to_string()))?;
         let mut config = match Kubeconfig::read_from(absolute) {
@@ -403,9 +405,12 @@ fn missing<'a>(what: &str, name: &str, plural: &str, existing: impl Iterator<Ite
     let more = existing.len().saturating_sub(LISTED);
     let listed = existing[..existing.len() - more].join(", ");
     ConnectionError::config(format!("{what} {name:?} does not exist")).hint(match (existing.len(), more) {
-        (0, _) => format!("the kubeconfig has no {plural}"),
-        (_, 0) => format!("existing {plural}: {listed}"),
-        (_, more) => format!("existing {plural}: {listed}, and {more} more; `kubectl config get-{plural}` lists them"),
+        (0, _) => format!("the kubeconfig has no {plural}").into(),
+        (_, 0) => format!("existing {plural}: {listed}").into(),
+        (_, more) => {
+            let list = Command::kubectl(&["config", &format!("get-{plural}")]);
+            Fix::new(format!("existing {plural}: {listed}, and {more} more; to list them"), list)
+        }
     })
 }
 
@@ -432,7 +437,7 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::{Config, ConnectOptions, ConnectionError, ExposeSecret, load, load_in};
+    use super::{Config, ConnectOptions, ConnectionError, ExposeSecret, Fix, load, load_in};
 
     const FIRST: &str = "
 apiVersion: v1
@@ -488,8 +493,16 @@ users:
         config.auth_info.token.as_ref().map(|token| token.expose_secret())
     }
 
+    fn hints(error: &ConnectionError) -> Vec<String> {
+        let hint = |Fix { advice, command }: &Fix| match command {
+            Some(command) => format!("{advice}: {command}"),
+            None => advice.clone(),
+        };
+        error.hints().iter().map(hint).collect()
+    }
+
     fn message(error: &ConnectionError) -> String {
-        format!("{error} | {}", error.hints().join(" | "))
+        format!("{error} | {}", hints(error).join(" | "))
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::coverage::incomplete;
 use super::removed_nodes::sentence as sentence_of_removed;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, paragraph, some_of, wrap_fix};
+use super::text::{columns, count, paragraph, some_of, wrap, wrap_fix};
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
 use crate::report::fix::{Command, Fix};
@@ -145,5 +145,5 @@ pub(super) fn named(what: &str, names: &[String], view: &View, out: &mut dyn Wri
     let what = if names.len() == 1 { what.replacen("have", "has", 1) } else { what.to_owned() };
     let lead = format!("{} {what}: ", count(names.len(), "DaemonSet"));
     let text = format!("{lead}{}", view.names(names, lead.len()));
-    writeln!(out, "{}", view.show(&text))
+    wrap(&view.show(&text), view.wrap_width()).iter().try_for_each(|line| writeln!(out, "{line}"))
 }

@@ -2,8 +2,8 @@
 //!
 //! The terminal is left as it is: no alternate screen, no raw mode, no hidden cursor, and no question that the terminal
 //! would have to answer. The cursor rests below the last line, so that whatever ends the process leaves nothing to
-//! restore, and what is printed next comes below. A line never reaches the last column and the region never the last row,
-//! so that nothing wraps or scrolls.
+//! restore, and what is printed next comes below. A line never reaches the last column, unless it is a command, which the
+//! terminal wraps so that it can be copied, and the region never the last row, so that nothing scrolls.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -33,6 +33,37 @@ pub struct Size {
     pub rows: usize,
 }
 
+/// A line of a region.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The text, with styles.
+    pub text: String,
+    /// Whether it stays whole, and is cut otherwise if it is too long.
+    pub is_whole: bool,
+}
+
+impl<T: Into<String>> From<T> for Line {
+    fn from(text: T) -> Self {
+        Line { text: text.into(), is_whole: false }
+    }
+}
+
+impl Line {
+    /// Returns a line that is not cut.
+    pub(super) fn whole(text: String) -> Self {
+        Line { text, is_whole: true }
+    }
+
+    /// Returns how many rows it takes on a terminal with so many columns.
+    pub fn rows(&self, columns: usize) -> usize {
+        if self.is_whole { rows_of(&self.text, columns) } else { 1 }
+    }
+
+    fn fitted(&self, width: usize) -> String {
+        fit(&self.text, if self.is_whole { usize::MAX } else { width })
+    }
+}
+
 /// What is on the terminal.
 #[derive(Debug, Default)]
 pub struct Region {
@@ -47,23 +78,31 @@ impl Region {
     /// # Errors
     ///
     /// Fails if the terminal cannot be written.
-    pub fn draw(&mut self, lines: &[String], size: Size, terminal: &mut dyn Write) -> io::Result<()> {
-        let (rows, width) = (size.rows.saturating_sub(1), size.columns.saturating_sub(1));
-        let lines: Vec<String> = lines.iter().take(rows).map(|line| fit(line, width)).collect();
+    pub fn draw(&mut self, lines: &[Line], size: Size, terminal: &mut dyn Write) -> io::Result<()> {
+        let (mut rows, width) = (size.rows.saturating_sub(1), size.columns.saturating_sub(1));
+        let fits = |line: &&Line| {
+            let left = rows.checked_sub(line.rows(size.columns));
+            rows = left.unwrap_or(0);
+            left.is_some()
+        };
+        let lines: Vec<String> = lines.iter().take_while(fits).map(|line| line.fitted(width)).collect();
         let is_resized = self.size.is_some_and(|drawn| drawn != size);
         if lines == self.lines && !is_resized {
             return Ok(());
         }
         let mut frame = BEGIN.to_owned();
         self.move_to_top(size, &mut frame);
-        if is_resized || lines.is_empty() {
+        // In which row a line begins depends on those above it, and what clears the rest of a line that fills its row would
+        // clear the last character of it.
+        let wraps = lines.iter().chain(&self.lines).any(|line| visible(line) > width);
+        if is_resized || wraps || lines.is_empty() {
             frame.push_str(self.erase());
             self.lines.clear();
         }
         for (index, line) in lines.iter().enumerate() {
             if self.lines.get(index) != Some(line) {
                 frame.push_str(line);
-                frame.push_str(CLEAR_LINE);
+                frame.push_str(if wraps { "" } else { CLEAR_LINE });
             }
             frame.push_str("\r\n");
         }
@@ -206,10 +245,10 @@ fn style_length(text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Region, Size, fit, rows_of, visible};
+    use super::{Line, Region, Size, fit, rows_of, visible};
 
     fn draw(region: &mut Region, lines: &[&str], size: (usize, usize)) -> String {
-        let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        let lines: Vec<Line> = lines.iter().map(|line| Line::from(*line)).collect();
         let mut terminal = Vec::new();
         region.draw(&lines, Size { columns: size.0, rows: size.1 }, &mut terminal).unwrap();
         String::from_utf8(terminal).unwrap()

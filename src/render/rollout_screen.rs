@@ -5,6 +5,7 @@ use std::io;
 use jiff::Timestamp;
 
 use super::node_map;
+use super::region::Line;
 use super::removed_nodes::sentence;
 use super::status::{at_once, change, headline, overview, styled, suspicion};
 use super::style;
@@ -37,7 +38,7 @@ pub struct Moment<'a> {
 }
 
 /// Returns the lines of a screen with a number of rows.
-pub fn lines(moment: &Moment<'_>, view: &View, rows: usize) -> Vec<String> {
+pub fn lines(moment: &Moment<'_>, view: &View, rows: usize) -> Vec<Line> {
     match moment.report.daemon_sets.as_slice() {
         [one] => one_rollout(one, moment, view, rows),
         several => {
@@ -58,35 +59,46 @@ fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Vec<String> {
 }
 
 /// Cuts lines to some rows, and says so.
-pub(crate) fn clip(mut lines: Vec<String>, rows: usize) -> Vec<String> {
+pub(crate) fn clip(mut lines: Vec<String>, rows: usize) -> Vec<Line> {
     if lines.len() > rows {
         let hidden = lines.len() - rows.saturating_sub(1);
         lines.truncate(rows.saturating_sub(1));
         let text = format!("+{} more (enlarge the terminal)", count(hidden, "line"));
         lines.push(style::context(text));
     }
-    lines
+    lines.into_iter().map(Line::from).collect()
 }
 
 /// Rows that are left.
-struct Room(usize);
+struct Room {
+    rows: usize,
+    /// The columns of the terminal.
+    columns: usize,
+}
 
 impl Room {
     /// Takes lines, unless fewer than `least` would fit.
-    fn take(&mut self, mut lines: Vec<String>, least: usize) -> Vec<String> {
-        lines.truncate(self.0);
-        if lines.len() < least {
-            lines.clear();
+    fn take(&mut self, lines: Vec<impl Into<Line>>, least: usize) -> Vec<Line> {
+        let mut left = self.rows;
+        let fits = |line: &Line| {
+            let after = left.checked_sub(line.rows(self.columns));
+            left = after.unwrap_or(left);
+            after.is_some()
+        };
+        let taken: Vec<Line> = lines.into_iter().map(Into::into).take_while(fits).collect();
+        if taken.len() < least {
+            return Vec::new();
         }
-        self.0 -= lines.len();
-        lines
+        self.rows = left;
+        taken
     }
 }
 
-fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: usize) -> Vec<String> {
+fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: usize) -> Vec<Line> {
     let now = moment.report.now;
     let is_stuck = matches!(rollout.verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused);
-    let mut room = Room(rows);
+    // The last column is left out of the width.
+    let mut room = Room { rows, columns: view.width + 1 };
     // The order in which room is given is that of importance, not that of the screen.
     let removed = rollout.removed_nodes.iter().flat_map(|it| wrap(&view.show(&sentence(it, now)), view.width));
     let removed: Vec<String> = removed.map(style::trouble).collect();
@@ -103,7 +115,7 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
     let problems: Vec<&Cause> = rollout.causes.iter().filter(is_problem).collect();
     let causes: Vec<String> = problems.iter().take(MAX_CAUSES).flat_map(|it| cause(it, now, view)).collect();
     // Nodes that fail are named, but do not hide a rollout that goes on.
-    let for_causes = if is_stuck { causes.len() } else { (room.0 / 2).max(2) };
+    let for_causes = if is_stuck { causes.len() } else { (room.rows / 2).max(2) };
     let causes = room.take(causes.into_iter().take(for_causes).collect(), 1);
     let mut remarks: Vec<String> = Vec::new();
     remarks.extend(rollout.suspect.as_ref().and_then(|suspect| suspicion(rollout, suspect)));
@@ -111,23 +123,23 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
     let remarks: Vec<Vec<String>> = remarks.iter().map(|text| wrap(&view.show(text), view.width)).collect();
     let least = remarks.first().map_or(0, Vec::len);
     let remarks = room.take(remarks.concat(), least);
-    let for_map = (room.0 * 2).div_ceil(3).max(3).min(room.0);
+    let for_map = (room.rows * 2).div_ceil(3).max(3).min(room.rows);
     let map = rollout.map.as_ref().map(|map| node_map::lines(map, view, Some(for_map))).unwrap_or_default();
     let map = room.take(map, 2);
     let changed = change(rollout, now).map(|text| view.show(&text));
     let changed = changed.map_or_else(Vec::new, |text| match wrap(&text, view.width) {
-        lines if lines.len() <= 2 && lines.len() < room.0 => lines,
+        lines if lines.len() <= 2 && lines.len() < room.rows => lines,
         _ => vec![text],
     });
     let changed = room.take(changed, 1);
-    let events = moment.events.iter().take(MAX_EVENTS).map(|event| event_line(event, now, view)).collect();
+    let events: Vec<String> = moment.events.iter().take(MAX_EVENTS).map(|event| event_line(event, now, view)).collect();
     let events = room.take(events, 1);
     let top = [head, changed, bar, notices].concat();
     let sections = [top, [causes, remarks].concat(), way_out, map, events];
-    let sections: Vec<Vec<String>> = sections.into_iter().filter(|lines| !lines.is_empty()).collect();
+    let sections: Vec<Vec<Line>> = sections.into_iter().filter(|lines| !lines.is_empty()).collect();
     // Empty lines separate sections if all of them have room.
-    let separator: &[String] = if room.0 + 1 >= sections.len() { &[String::new()] } else { &[] };
-    sections.join(separator)
+    let separator = if room.rows + 1 >= sections.len() { vec![Line::from("")] } else { Vec::new() };
+    sections.join(&*separator)
 }
 
 fn notice(text: &str, view: &View) -> Vec<String> {
@@ -179,24 +191,17 @@ fn cause(cause: &Cause, now: Timestamp, view: &View) -> [String; 2] {
     [format!("{code}{rest} {}", view.show(&nodes)), format!("{gap}{}", view.show(&cause.message))]
 }
 
-/// Returns the lines of each way out. Commands are broken so that they can still be pasted.
-fn way_out(fixes: &[Fix], view: &View) -> Vec<Vec<String>> {
+/// Returns the lines of each way out. A command is never broken, so that it can be pasted: the terminal wraps it.
+fn way_out(fixes: &[Fix], view: &View) -> Vec<Vec<Line>> {
     let lines = |fix: &Fix| {
         let (advice, command) = view.suggest(fix);
-        let Some(command) = command else { return wrap(&advice, view.width) };
+        let Some(command) = command else { return wrap(&advice, view.width).into_iter().map(Line::from).collect() };
         let advice = format!("{advice}:");
         if columns(&advice) + 1 + columns(&command) <= view.width {
-            return vec![format!("{advice} {command}")];
+            return vec![format!("{advice} {command}").into()];
         }
-        let mut lines = wrap(&advice, view.width);
-        let is_quoted = command.contains(['\'', '"', '\\']);
-        let parts = if is_quoted { vec![command] } else { wrap(&command, view.width.saturating_sub(6)) };
-        let last = parts.len() - 1;
-        lines.extend(parts.iter().enumerate().map(|(index, part)| match index {
-            index if index < last => format!("    {part} \\"),
-            _ => format!("    {part}"),
-        }));
-        lines
+        let command = Line::whole(format!("    {command}"));
+        wrap(&advice, view.width).into_iter().map(Line::from).chain([command]).collect()
     };
     fixes.iter().map(lines).collect()
 }

@@ -15,7 +15,7 @@ use crate::recorded;
 use crate::screens::{Ended, end, folder, kubectl_ds, screens};
 
 /// Returns the commands that are printed to be pasted: in text up to the end of the line, in JSON and YAML as a string.
-fn suggested(text: &str) -> Vec<String> {
+pub(crate) fn suggested(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {
         let Some((before, rest)) =

@@ -6,6 +6,8 @@ mod following;
 pub mod pty;
 mod region;
 mod rollout_screen;
+#[cfg(unix)]
+mod wrapping;
 
 use alacritty_terminal::Term;
 use alacritty_terminal::event::VoidListener;

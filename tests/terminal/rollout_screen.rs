@@ -135,7 +135,7 @@ fn shown(snapshot: &Snapshot, (columns, rows): (usize, usize), ascii: bool) -> S
     let moment = Moment { report: &report, events: &events, notices: &[] };
     let view = View { width: columns - 1, limit: Some(columns - 1), ..View::new(None, ascii) };
     let drawn = lines(&moment, &view, rows - 1);
-    assert!(drawn.len() < rows, "{drawn:#?}");
+    assert!(drawn.iter().map(|line| line.rows(columns)).sum::<usize>() < rows, "{drawn:#?}");
     let mut terminal = Terminal::new(columns, rows);
     terminal.write(b"$ kubectl ds status agent -w\r\n");
     let mut frame = Vec::new();
@@ -193,7 +193,7 @@ fn several_rollouts() {
     let notices = ["watch pods is forbidden: listing every 5s".to_owned()];
     let moment = Moment { report: &report, events: &[], notices: &notices };
     let drawn = lines(&moment, &View::new(Some(79), false), 23);
-    let drawn: Vec<String> = drawn.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+    let drawn: Vec<String> = drawn.iter().map(|line| anstream::adapter::strip_str(&line.text).to_string()).collect();
     assert_eq!((drawn.len(), drawn[0].as_str()), (23, notices[0].as_str()), "{drawn:#?}");
     assert_eq!(drawn[22], "+12 lines more (enlarge the terminal)", "{drawn:#?}");
 }

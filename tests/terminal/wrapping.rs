@@ -1,0 +1,71 @@
+//! Every screen on a terminal of 80 columns: text is wrapped, and a command that can be pasted is not.
+
+use anstream::adapter::strip_str;
+use unicode_width::UnicodeWidthStr;
+
+use super::pty::InTerminal;
+use crate::client::suggestions::suggested;
+use crate::screens::{end, folder, kubectl_ds, screens};
+
+const COLUMNS: u16 = 80;
+
+/// What is data, source code or a wide table is not wrapped; what is redrawn has tests of its own.
+const OTHERS: [&str; 10] =
+    ["-o", "--output", "--diff", "--unified", "--help", "completion", "help", "__complete", "--progress", "--color"];
+
+/// Returns the arguments of the command lines that need nothing but the files of the fixtures.
+fn command_lines() -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for (_, text) in screens(true) {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("$ kubectl ds "));
+        let lines = lines.filter(|line| !line.ends_with('\\')).filter_map(shlex::split);
+        found.extend(lines.filter(|words| {
+            let is_wrapped =
+                |word: &String| !OTHERS.iter().any(|not| word == not || word.starts_with(&format!("{not}=")));
+            words.iter().all(|word| !["|", "<"].contains(&word.as_str()) && is_wrapped(word))
+        }));
+    }
+    found
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_no_command_is_broken() {
+    let mut commands = 0;
+    let mut problems = Vec::new();
+    let (known, command_lines) = (kubectl_ds::commands::command(), command_lines());
+    for arguments in &command_lines {
+        let mut plain = kubectl_ds(arguments);
+        plain.current_dir(folder()).env_remove("COLUMNS");
+        let plain = end(plain, None);
+        let mut command = kubectl_ds(arguments);
+        command.current_dir(folder()).env_remove("COLUMNS").env("TERM", "xterm-256color");
+        let (code, _, written) = InTerminal::start(command, (COLUMNS, 50)).end();
+        assert_eq!(code, plain.code, "{arguments:?}: {written}");
+        let written = strip_str(&written).to_string();
+        let lines: Vec<&str> = written.split("\r\n").collect();
+        // What clap says of flags is not wrapped.
+        if plain.code == Some(2) {
+            continue;
+        }
+        // `kubectl ds` is also the name of who holds a DaemonSet.
+        let is_command = |command: &String| {
+            let words: Vec<&str> = command.split(' ').collect();
+            let is_known = |word: &&str| word.starts_with('-') || known.find_subcommand(word).is_some();
+            words[1] != "ds" || words.get(2).is_some_and(is_known)
+        };
+        let whole: Vec<String> = suggested(&(plain.out + &plain.err)).into_iter().filter(is_command).collect();
+        for command in &whole {
+            commands += 1;
+            if !lines.iter().any(|line| line.ends_with(command.as_str())) {
+                problems.push(format!("{}: broken: {command}", arguments.join(" ")));
+            }
+        }
+        for line in lines.iter().filter(|line| line.width() > usize::from(COLUMNS)) {
+            if !whole.iter().any(|command| line.ends_with(command.as_str())) {
+                problems.push(format!("{}: too wide: {line}", arguments.join(" ")));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+    assert!(command_lines.len() > 100 && commands > 50, "{} command lines, {commands} commands", command_lines.len());
+}

@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::cluster::error::{ClusterError, DISRUPTION_BUDGET};
 use crate::cluster::live::Live;
-use crate::error::CommandError;
+use crate::error::{CommandError, Exit};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::plan::{PodRef, Step};
 use crate::rollout::apply::{Failed, Server};
+
+/// How long to wait for an object that is read once more.
+pub(super) const REREAD: Duration = Duration::from_secs(5);
 
 /// The API server of a session.
 pub(super) struct ApiServer<'a> {
@@ -38,6 +42,7 @@ impl Server for ApiServer<'_> {
                 Failed::OutcomeUnknown(error.into())
             }
             (error, _) if error.is_conflict() => Failed::Conflict(error.into()),
+            (error, Step::PatchDaemonSet(_)) if error.is_misfit_of_patch() => Failed::Conflict(error.into()),
             (error, _) if error.is_refused_on_the_way() => Failed::Unconfirmed(error.into()),
             (error, _) if error.outcome_unknown() => Failed::OutcomeUnknown(error.into()),
             (error, _) => Failed::Refused(error.into()),
@@ -45,11 +50,11 @@ impl Server for ApiServer<'_> {
     }
 
     async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, CommandError> {
-        Ok(self.live.read_daemon_set(before).await?)
+        read_again(self.live.read_daemon_set(before)).await
     }
 
     async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, CommandError> {
-        Ok(self.live.read_pod(pod).await?)
+        read_again(self.live.read_pod(pod)).await
     }
 
     async fn pause(&self, pause: Duration) {
@@ -59,6 +64,12 @@ impl Server for ApiServer<'_> {
     fn unexpected(&self, step: &Step, problem: &str) -> CommandError {
         ClusterError::Answer { request: step.request().to_owned(), problem: problem.to_owned() }.into()
     }
+}
+
+/// Reads an object once more. A server that has not answered the change may not answer this either.
+async fn read_again<T>(read: impl Future<Output = Result<T, ClusterError>>) -> Result<T, CommandError> {
+    let unanswered = |_| CommandError { exit: Exit::TimedOut, ..CommandError::new("the API server does not answer") };
+    Ok(timeout(REREAD, read).await.map_err(unanswered)??)
 }
 
 /// Tells whether the object of a step does not exist.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{parse_names, reason_codes};
-use super::session::{GlobalArgs, Session};
+use super::session::{GlobalArgs, Session, show_progress};
 use super::watch::{Display, Progress, Rejection, check_watch, notices, warn_once};
 use super::{Failure, interrupted};
 use crate::cluster::Query;
@@ -195,7 +195,7 @@ async fn follow(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let mut watch = session.watch(query).await?;
+    let mut watch = show_progress(session.watch(query), &session.progress, io).await?;
     session.check_unknown_names(watch.snapshot().await)?;
     let mut rejection = Rejection::default();
     let mut lines = ChangeLines::default();

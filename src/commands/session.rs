@@ -28,7 +28,8 @@ use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Admission, Snapshot};
-use crate::render::progress::{Progress, ProgressLine};
+use crate::render::progress::{LONG_WAIT, Progress, ProgressLine};
+use crate::render::text::wrap;
 use crate::render::view::View;
 use crate::report::age::format_age;
 use crate::report::fix::{Command, Origin};
@@ -121,7 +122,7 @@ enum Scope {
 /// A source that is open, and the namespace to look in.
 pub struct Session {
     pub(super) source: Source,
-    progress: Progress,
+    pub(super) progress: Progress,
     verbosity: i32,
     selector: LabelSelector,
     /// Whether it was said that the clocks differ.
@@ -137,9 +138,7 @@ pub struct Session {
 impl GlobalArgs {
     /// Returns the view of standard error.
     pub(super) fn view(&self, io: &Io<'_>) -> View {
-        let terminal = || (io.terminal_size)().map_or(COLUMNS_OF_A_TERMINAL, |(columns, _)| columns);
-        let width = io.err_is_terminal.then(|| io.columns().unwrap_or_else(terminal));
-        View { origin: Some(self.origin()), ..View::new(width, self.ascii || !io.unicode) }
+        View { origin: Some(self.origin()), ..View::new(width_of_errors(io), self.ascii || !io.unicode) }
     }
 
     /// Returns where suggested commands have to lead, for as long as the process lives.
@@ -333,7 +332,7 @@ impl Session {
             if !nodes.is_empty() {
                 live.read_pods_on(&mut snapshot, &nodes).await?;
             }
-            Ok(snapshot)
+            Ok::<_, ClusterError>(snapshot)
         };
         let snapshot = show_progress(work, &self.progress, io).await?;
         self.print_warnings(io)?;
@@ -341,10 +340,10 @@ impl Session {
     }
 
     /// Asks the API server again for pods that it has refused, in dry runs. What it does not answer stays unknown.
-    pub(super) async fn try_refused_pods(&self, snapshot: &mut Snapshot) {
+    pub(super) async fn try_refused_pods(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) {
         let Source::Live(live) = &self.source else { return };
         for Trial { daemon_set_uid, hash, namespace, pod } in trials(snapshot) {
-            if let Ok(refusal) = live.try_pod(&namespace, &pod).await {
+            if let Ok(refusal) = show_progress(live.try_pod(&namespace, &pod), &self.progress, io).await {
                 snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal });
             }
         }
@@ -442,10 +441,10 @@ impl Session {
         }
         let side = if difference.is_positive() { "ahead of" } else { "behind" };
         let age = format_age(difference.abs().as_secs());
-        Ok(writeln!(
-            io.err,
-            "warning: the clock of the API server, or of a proxy before it, is {age} {side} that of this machine; ages may be wrong"
-        )?)
+        let message = format!(
+            "the clock of the API server, or of a proxy before it, is {age} {side} that of this machine; ages may be wrong"
+        );
+        warn(vec![message], io)
     }
 
     /// Prints the warnings of the server.
@@ -503,28 +502,33 @@ impl Session {
 ///
 /// Fails if standard error cannot be written.
 pub(super) fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {
+    let view = View::new(width_of_errors(io), !io.unicode);
     for warning in warnings {
-        writeln!(io.err, "warning: {}", sanitize(&warning))?;
+        for line in wrap(&view.show(&format!("warning: {warning}")), view.wrap_width()) {
+            writeln!(io.err, "{line}")?;
+        }
     }
     Ok(())
+}
+
+/// Returns the columns of the terminal that standard error is; `None` if it is none.
+fn width_of_errors(io: &Io<'_>) -> Option<usize> {
+    let terminal = || (io.terminal_size)().map_or(COLUMNS_OF_A_TERMINAL, |(columns, _)| columns);
+    io.err_is_terminal.then(|| io.columns().unwrap_or_else(terminal))
 }
 
 /// The columns of a terminal that does not tell its size.
 const COLUMNS_OF_A_TERMINAL: usize = 80;
 
-/// Waits for work to be done, and shows on a terminal how far it has come.
-async fn show_progress<T>(
-    work: impl Future<Output = Result<T, ClusterError>>,
-    progress: &Progress,
-    io: &mut Io<'_>,
-) -> Result<T, ClusterError> {
+/// Waits for what the API server does, and shows on a terminal how far it has come; elsewhere, only a long wait is told.
+pub(super) async fn show_progress<T>(work: impl Future<Output = T>, progress: &Progress, io: &mut Io<'_>) -> T {
     if !io.err_is_terminal {
-        return work.await;
+        return tell_long_wait(work, progress, io).await;
     }
     let mut work = pin!(work);
     // Operations under 500 ms show no progress.
-    let start = Instant::now() + Duration::from_millis(500);
-    let mut ticks = tokio::time::interval_at(start, Duration::from_millis(100));
+    let began = Instant::now();
+    let mut ticks = tokio::time::interval_at(began + Duration::from_millis(500), Duration::from_millis(100));
     let (terminal_size, ascii) = (io.terminal_size, !io.unicode);
     let mut line = ProgressLine::new(io.err);
     loop {
@@ -532,9 +536,22 @@ async fn show_progress<T>(
             result = &mut work => return result,
             _ = ticks.tick() => {
                 let columns = terminal_size().map_or(COLUMNS_OF_A_TERMINAL, |(columns, _)| columns);
-                line.draw(progress, columns, ascii);
+                line.draw(&progress.line(began.elapsed()), columns, ascii);
             }
         }
+    }
+}
+
+/// Waits for what the API server does, and writes a line if that takes long, and then each time it has taken twice as long.
+pub(super) async fn tell_long_wait<T>(work: impl Future<Output = T>, progress: &Progress, io: &mut Io<'_>) -> T {
+    let (mut work, began, mut wait) = (pin!(work), Instant::now(), LONG_WAIT);
+    loop {
+        if let Ok(done) = timeout_at(began + wait, &mut work).await {
+            return done;
+        }
+        // That it cannot be told is no reason to stop.
+        let _ = writeln!(io.err, "{}", progress.line(wait));
+        wait *= 2;
     }
 }
 

@@ -11,7 +11,7 @@ use super::Failure;
 use super::coverage::check_label;
 use super::output::{self, Output};
 use super::parse::parse_duration;
-use super::session::Session;
+use super::session::{Session, show_progress};
 use super::status::{Accept, check_revision, has_lost_nodes, partial};
 use super::watch::{Display, Progress, Rejection, check_readable, notices, warn_once};
 use crate::cluster::{Flavors, Query};
@@ -124,7 +124,8 @@ pub(super) async fn run(
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let names = query.names.clone();
     let flavor = if query.flavors == Flavors::Advanced { Flavor::Advanced } else { Flavor::Apps };
-    let mut watch = in_time(deadline, session.watch(query.clone())).await??;
+    let watch = in_time(deadline, session.watch(query.clone()));
+    let mut watch = show_progress(watch, &session.progress, io).await??;
     let first = in_time(deadline, watch.snapshot()).await?;
     session.check_unknown_names(first)?;
     map.check(first)?;

@@ -9,7 +9,7 @@ use super::Failure;
 use super::coverage::{NodeSelector, check_label, check_selected};
 use super::gate;
 use super::output::{self, Output};
-use super::session::{Session, Target, warn};
+use super::session::{Session, Target, show_progress, warn};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
@@ -115,7 +115,7 @@ pub(super) async fn run(
             }
         };
         let admission = match &session.source {
-            Source::Live(live) => Some(admission(&proposed, &read, live).await?),
+            Source::Live(live) => Some(show_progress(admission(&proposed, &read, live), &session.progress, io).await?),
             Source::File(_) => None,
         };
         session.print_warnings(io)?;
@@ -205,7 +205,7 @@ async fn dry_run(
     io: &mut Io<'_>,
 ) -> Result<Option<DaemonSet>, Failure> {
     let Source::Live(live) = &session.source else { return Ok(None) };
-    match live.preview(manifest, before, how).await {
+    match show_progress(live.preview(manifest, before, how), &session.progress, io).await {
         Ok(object) => Ok(Some(manifest.daemon_set(object)?)),
         Err(error) if cannot_dry_run(&error, manifest.namespace()) => {
             let namespace = manifest.namespace();

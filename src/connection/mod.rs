@@ -153,8 +153,8 @@ impl Connection {
     }
 
     fn incomplete(&self) -> ConnectionError {
-        let seconds = self.timeout.unwrap_or_default().as_secs_f64();
-        let how = format!("the response was incomplete after {seconds} s (--request-timeout)");
+        let (limit, flag) = self.timeout.map_or((SILENCE, ""), |timeout| (timeout, " (--request-timeout)"));
+        let how = format!("the response was incomplete after {} s{flag}", limit.as_secs_f64());
         failure::timed_out(&self.server, &how)
     }
 }

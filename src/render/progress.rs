@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::text::cut;
 
@@ -16,18 +17,24 @@ impl Progress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, (objects, bytes));
     }
 
-    /// Returns the progress line.
-    pub fn line(&self) -> String {
+    /// Returns the progress line after so long a wait.
+    pub fn line(&self, waited: Duration) -> String {
+        let long = waited >= LONG_WAIT;
+        let long = long.then(|| format!("still waiting for the API server ({}s)", waited.as_secs()));
         let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if read.is_empty() {
-            return "waiting for the server".to_owned();
+            return long.unwrap_or_else(|| "waiting for the API server".to_owned());
         }
         let bytes: u64 = read.values().map(|(_, bytes)| bytes).sum();
         let objects: Vec<String> =
             read.iter().map(|(resource, (objects, _))| format!("{objects} {resource}")).collect();
-        format!("read {} ({} MB)", objects.join(", "), bytes / 1_000_000)
+        let read = format!("read {} ({} MB)", objects.join(", "), bytes / 1_000_000);
+        long.into_iter().chain([read]).collect::<Vec<_>>().join("; ")
     }
 }
+
+/// The wait after which it is said how long it has been.
+pub(crate) const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// The line of a terminal that progress is drawn in; dropping it clears the line.
 pub(crate) struct ProgressLine<'a> {
@@ -45,9 +52,9 @@ impl<'a> ProgressLine<'a> {
 
     /// Draws the line, cut before the last of the columns: one that wraps would leave rows behind. Progress that cannot
     /// be drawn is no reason to stop.
-    pub(crate) fn draw(&mut self, progress: &Progress, columns: usize, ascii: bool) {
+    pub(crate) fn draw(&mut self, line: &str, columns: usize, ascii: bool) {
         self.is_drawn = true;
-        let line = cut(&progress.line(), columns.saturating_sub(1), ascii);
+        let line = cut(line, columns.saturating_sub(1), ascii);
         let _ = write!(self.err, "{CLEAR}{line}").and_then(|()| self.err.flush());
     }
 }
@@ -62,15 +69,22 @@ impl Drop for ProgressLine<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Progress, ProgressLine};
+    use std::time::Duration;
+
+    use super::{LONG_WAIT, Progress, ProgressLine};
 
     #[test]
     fn the_line_says_what_has_been_read() {
         let progress = Progress::default();
-        assert_eq!(progress.line(), "waiting for the server");
+        assert_eq!(progress.line(Duration::ZERO), "waiting for the API server");
+        assert_eq!(progress.line(LONG_WAIT), "still waiting for the API server (10s)");
         progress.clone().set("pods", 1_200, 24_000_000);
         progress.set("nodes", 5_000, 63_000_000);
-        assert_eq!(progress.line(), "read 5000 nodes, 1200 pods (87 MB)");
+        assert_eq!(progress.line(Duration::ZERO), "read 5000 nodes, 1200 pods (87 MB)");
+        assert_eq!(
+            progress.line(2 * LONG_WAIT),
+            "still waiting for the API server (20s); read 5000 nodes, 1200 pods (87 MB)"
+        );
     }
 
     #[test]
@@ -83,7 +97,7 @@ mod tests {
         {
             let mut err = Vec::new();
             let mut line = ProgressLine::new(&mut err);
-            line.draw(&progress, columns, false);
+            line.draw(&progress.line(Duration::ZERO), columns, false);
             drop(line);
             assert_eq!(String::from_utf8(err).unwrap(), format!("\r\x1b[K{expected}\r\x1b[K"));
         }

@@ -12,8 +12,9 @@ mod staged_faults;
 mod staged_interrupts;
 #[cfg(unix)]
 mod staged_verify;
+mod stalled;
 pub(crate) mod status;
-mod suggestions;
+pub(crate) mod suggestions;
 #[cfg(unix)]
 mod watch_commands;
 mod watching;

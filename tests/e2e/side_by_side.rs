@@ -677,6 +677,19 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "this machine's clock may be wrong",
     ),
     (
+        "a server that is silent, without `--request-timeout`",
+        "waits for ever",
+        "says so after ten seconds, and gives up after 75",
+        "the API server ends requests after 60 seconds; what is silent for longer has lost the request, or is no API server",
+    ),
+    (
+        "a change that is not answered",
+        "waits for ever",
+        "after 75 seconds, reads the object again within 5 seconds, three times at most, and reports what became of it, or that \
+         it is unknown (exit code 7)",
+        "whoever waits for ever neither knows nor tells what was changed",
+    ),
+    (
         "a change that is answered with 5xx and `Retry-After`",
         "sends it again",
         "reports that the outcome is unknown",

@@ -121,7 +121,7 @@ impl Transport {
         change: Option<Change>,
     ) -> Result<Response<'_>, ClusterError> {
         let builder = Request::builder().uri(path).header(ACCEPT, accept);
-        let repeats = change.as_ref().is_none_or(|change| change.retries);
+        let (is_read, repeats) = (change.is_none(), change.as_ref().is_none_or(|change| change.retries));
         let request = match change {
             None => builder.body(Body::empty()),
             Some(Change { method, content_type, body, .. }) => {
@@ -132,6 +132,8 @@ impl Transport {
         let deadline = self.connection.deadline();
         let answer = self.connection.send(request, deadline, repeats).await?;
         let code = answer.status();
+        // An answer that trickles must not keep what became of a change from being read again.
+        let deadline = deadline.or_else(|| (!is_read).then(|| Instant::now() + SILENCE));
         if !code.is_success() {
             let wait = answer.extensions().get().map(|TooLongToWait(wait)| *wait);
             let body = self.connection.within(deadline, SILENCE, refusal(answer.into_body())).await?;

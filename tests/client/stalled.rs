@@ -1,0 +1,86 @@
+//! A server that takes its time, or never answers: that is said, and what becomes of a change is known in the end, or said to be
+//! unknown.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::server::{Asked, Server};
+use super::staged_faults::Cluster;
+use crate::screens::{Ended, end, kubectl_ds};
+
+/// What is said after ten seconds.
+const STILL_WAITING: &str = "still waiting for the API server (10s)";
+
+/// How long the API server may be silent, and how long what it is asked again after that may take, with some time to spare.
+const SILENCE: Duration = Duration::from_secs(75);
+const REREAD: Duration = Duration::from_secs(30);
+
+/// Runs a command on a server that is silent for a time before it answers some requests.
+fn run(arguments: &[&str], silence: Duration, stalls: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Ended {
+    let cluster = Cluster::new();
+    let server = Server::start(move |asked| {
+        if stalls(asked) {
+            thread::sleep(silence);
+        }
+        cluster.answer(asked)
+    });
+    end(kubectl_ds(&[arguments, &["-n", "team", "--server", &format!("http://{}", server.address)]].concat()), None)
+}
+
+fn is_change(asked: &Asked) -> bool {
+    asked.method == "PATCH" && !asked.target.contains("dryRun=All")
+}
+
+#[test]
+fn a_long_wait_for_the_server_is_told() {
+    const SET: &[&str] = &["set", "agent", "--max-unavailable=2"];
+    const HOLD: &[&str] = &["partition", "agent", "100%", "--image=agent=agent:2"];
+    let runs: [(&[&str], fn(&Asked) -> bool); 7] = [
+        (SET, is_change),
+        (HOLD, is_change),
+        (HOLD, |asked| asked.target.contains("dryRun=All")),
+        (&["pause", "agent"], |asked| asked.target.contains("dryRun=All")),
+        (&["status", "agent"], |asked| asked.path().ends_with("/pods")),
+        (&["list"], |asked| asked.path() == "/api/v1/nodes"),
+        (&["status", "agent", "--watch"], |asked| asked.path().ends_with("/daemonsets")),
+    ];
+    thread::scope(|scope| {
+        for (arguments, stalls) in runs {
+            scope.spawn(move || {
+                let ended = run(arguments, Duration::from_secs(11), stalls);
+                assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.err);
+                assert_eq!(ended.err.matches(STILL_WAITING).count(), 1, "{arguments:?}: {}", ended.err);
+            });
+        }
+        let quick = run(SET, Duration::ZERO, |_| false);
+        assert!(!quick.err.contains("waiting"), "{}", quick.err);
+    });
+}
+
+/// Whether the server answers what it is asked after that, or nothing any more.
+#[test]
+fn a_change_that_is_never_answered_ends_as_unknown() {
+    let commands: [&[&str]; 4] = [
+        &["set", "agent", "--max-unavailable=2"],
+        &["pause", "agent"],
+        &["restart", "agent"],
+        &["partition", "agent", "1", "--image=agent=agent:2"],
+    ];
+    thread::scope(|scope| {
+        for (arguments, answers_reads) in commands.iter().flat_map(|command| [(*command, true), (*command, false)]) {
+            scope.spawn(move || {
+                let (start, is_silent) = (Instant::now(), AtomicBool::new(false));
+                let ended = run(arguments, 3 * SILENCE, move |asked| {
+                    is_silent.fetch_or(is_change(asked), Ordering::SeqCst);
+                    is_change(asked) || is_silent.load(Ordering::SeqCst) && !answers_reads
+                });
+                let took = start.elapsed();
+                assert_eq!(ended.code, Some(7), "{arguments:?}: {}", ended.err);
+                assert!(ended.err.contains("it is not known whether the change was applied"), "{}", ended.err);
+                assert!(ended.err.contains("still waiting for the API server (40s)"), "{}", ended.err);
+                assert!(took > SILENCE && took < SILENCE + REREAD, "{arguments:?}: {took:?}");
+            });
+        }
+    });
+}

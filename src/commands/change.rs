@@ -3,18 +3,17 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::api_server::ApiServer;
+use super::api_server::{ApiServer, REREAD};
 use super::change_args::{ChangeArgs, DryRun, Output, Settings};
-use super::hold_trial::{begins_at, try_hold};
+use super::hold_trial::held_at;
 use super::not_applied::{NotApplied, applied_or_not, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::output;
 use super::parse::Named;
-use super::session::{GlobalArgs, Session, Target};
+use super::session::{GlobalArgs, Session, Target, show_progress};
 use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::{Failure, interrupted, partition, refusal};
 use crate::cluster::{PodsOf, Query, Wanted};
@@ -42,9 +41,6 @@ use crate::rollout::observed::AppliedChange;
 use crate::rollout::proposal::Planned;
 use crate::rollout::set;
 use crate::rollout::status::situation::Situation;
-
-/// How long to wait for an object that is read once more.
-const REREAD: Duration = Duration::from_secs(5);
 
 /// A subcommand that changes a DaemonSet with one patch.
 pub(super) trait Verb {
@@ -91,7 +87,10 @@ pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut
     let session = target.open(io).await?;
     let mut snapshot = session.read_for_change(&settings.named, io).await?;
     if verb.is_hold() && settings.dry_run == DryRun::Off {
-        snapshot.now = held_at(only_one(&snapshot, &settings.named.name)?, &snapshot, &session, io).await?;
+        let daemon_set = only_one(&snapshot, &settings.named.name)?;
+        let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
+        let plan = Plan::pause(daemon_set, snapshot.now);
+        snapshot.now = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
     }
     let daemon_set = only_one(&snapshot, &settings.named.name)?;
     let index = Index::new(&snapshot);
@@ -177,26 +176,6 @@ pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut
             }
         }
     }
-}
-
-/// Tries out the hold of a DaemonSet, and returns the time at which it begins.
-async fn held_at(
-    daemon_set: &DaemonSet,
-    snapshot: &Snapshot,
-    session: &Session,
-    io: &mut Io<'_>,
-) -> Result<Timestamp, Failure> {
-    let plan = Plan::pause(daemon_set, snapshot.now);
-    let (Some(step), Flavor::Apps) = (plan.steps.first(), daemon_set.flavor()) else { return Ok(snapshot.now) };
-    let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
-    let live = session.source.live()?;
-    let tried = tokio::select! {
-        biased;
-        tried = try_hold(live, step, daemon_set, repeat) => tried,
-        () = io.interrupt.requested() => Err(interrupted()),
-    };
-    session.print_warnings(io)?;
-    Ok(begins_at(snapshot.now, &tried?))
 }
 
 /// Makes sense of the flags that every subcommand takes, for one that changes a DaemonSet.
@@ -316,11 +295,14 @@ impl Change<'_> {
             interrupt.expect_changes();
         }
         let server = ApiServer { live: self.session.source.live()?, is_dry_run };
-        let application = tokio::select! {
-            biased;
-            application = apply(&server, step, self.before.daemon_set, is_dry_run) => application,
-            () = interrupt.requested(), if !is_dry_run => Application::Unknown(interrupted()),
+        let application = async {
+            tokio::select! {
+                biased;
+                application = apply(&server, step, self.before.daemon_set, is_dry_run) => application,
+                () = interrupt.requested(), if !is_dry_run => Application::Unknown(interrupted()),
+            }
         };
+        let application = show_progress(application, &self.session.progress, io).await;
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
         let is_kept = matches!(application, Application::StrategyKept(_));

@@ -7,11 +7,14 @@ use tokio::time::sleep;
 use super::api_server::ApiServer;
 use super::not_applied::{applied_or_not, who_keeps};
 use super::partition_progress::PAUSE;
+use super::session::{Session, show_progress};
+use super::{Failure, interrupted};
 use crate::cluster::live::Live;
 use crate::error::CommandError;
 use crate::facts::revisions::name_of;
-use crate::model::daemon_set::DaemonSet;
-use crate::plan::Step;
+use crate::io::Io;
+use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::plan::{Plan, Step};
 use crate::report::fix::Fix;
 use crate::rollout::apply::{Application, Refusal, apply};
 use crate::rollout::concurrent_edit::written_at;
@@ -22,12 +25,37 @@ const TRIES: u32 = 2;
 /// By how much the time of a hold may be off.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
 
-/// Tries out the patch that suspends the update strategy, and returns what the DaemonSet would become.
+/// Tries out the patch of a plan that was made for a time and suspends the update strategy, and returns when the hold begins:
+/// the plan is made again for that time, so that what is shown is what is sent.
 ///
 /// # Errors
 ///
 /// Fails if the patch is refused, or the strategy would not be suspended.
-pub(super) async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> Result<Value, CommandError> {
+pub(super) async fn held_at(
+    plan: &Plan,
+    before: &DaemonSet,
+    planned: Timestamp,
+    repeat: Fix,
+    session: &Session,
+    io: &mut Io<'_>,
+) -> Result<Timestamp, Failure> {
+    let step = plan.steps.iter().find(|step| matches!(step, Step::PatchDaemonSet(_)));
+    let (Some(step), Flavor::Apps) = (step, before.flavor()) else { return Ok(planned) };
+    let live = session.source.live()?;
+    let interrupt = io.interrupt.clone();
+    let tried = async {
+        tokio::select! {
+            biased;
+            tried = try_hold(live, step, before, repeat) => tried,
+            () = interrupt.requested() => Err(interrupted().hint("nothing was changed")),
+        }
+    };
+    let tried = show_progress(tried, &session.progress, io).await;
+    session.print_warnings(io)?;
+    Ok(begins_at(planned, &tried?))
+}
+
+async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> Result<Value, CommandError> {
     let server = ApiServer { live, is_dry_run: true };
     let title = name_of(before).title();
     let mut attempts = 0;
@@ -53,7 +81,7 @@ pub(super) async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repea
 
 /// Returns when a hold begins that was tried out: a proxy may have written the `Date` of the answers by which it was planned,
 /// but not the time that the API server notes in an object.
-pub(super) fn begins_at(planned: Timestamp, tried: &Value) -> Timestamp {
+fn begins_at(planned: Timestamp, tried: &Value) -> Timestamp {
     let at = written_at(tried).filter(|at| planned.duration_since(*at).abs() > TOLERANCE);
     // The fraction tells two clients apart that begin in the same second.
     let fraction = SignedDuration::from_nanos(planned.subsec_nanosecond().into());

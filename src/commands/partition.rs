@@ -4,13 +4,14 @@ use std::io::{self, Write};
 
 use super::change::{self, only_one};
 use super::coverage::check_label;
+use super::hold_trial::held_at;
 use super::not_applied::not_shown;
 use super::out_after_change::OutAfterChange;
 use super::output;
 use super::parse::Named;
 use super::partition_args::{PartitionArgs, Settings};
 use super::partition_progress::Progress;
-use super::partition_run::{Clock, Run};
+use super::partition_run::{Clock, Run, repeat};
 use super::session::{GlobalArgs, Session, Target, warn};
 use super::watch::{self, Display};
 use super::{Failure, refusal};
@@ -20,6 +21,7 @@ use crate::facts::index::Index;
 use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
@@ -97,12 +99,8 @@ impl Order<'_> {
     ) -> Result<Exit, Failure> {
         let Order { named, dry_run, progress, is_text, session, target } = *self;
         let view = &target.view(io.width());
-        let snapshot = session.read_for_change(named, io).await?;
-        let daemon_set = only_one(&snapshot, &named.name)?;
-        let index = Index::new(&snapshot);
-        let before = Situation::new(&index, daemon_set);
-        let revisions = &before.revisions;
-        let is_advanced = daemon_set.flavor() == Flavor::Advanced;
+        let mut snapshot = session.read_for_change(named, io).await?;
+        let is_advanced = only_one(&snapshot, &named.name)?.flavor() == Flavor::Advanced;
         if let (true, Some(flag)) = (is_advanced, not_for_advanced(&request)) {
             return Err(CommandError::usage(format!("{flag} does not work with Advanced DaemonSets of OpenKruise"))
                 .hint("their controller chooses the nodes and replaces the pods")
@@ -116,8 +114,30 @@ impl Order<'_> {
         if let Some(label) = &request.spread_by {
             check_label(&snapshot, label)?;
         }
-        let request = &request;
-        let planned = plan(&before, request).map_err(|refusal| refusal::partition(revisions, request, refusal))?;
+        let (request, path) = (&request, manifest.map(|(path, _)| *path));
+        let make_plan = |snapshot: &Snapshot| -> Result<(Planned, Option<i64>), CommandError> {
+            let index = Index::new(snapshot);
+            let before = Situation::new(&index, only_one(snapshot, &named.name)?);
+            let revisions = &before.revisions;
+            let back_to = match request.template {
+                NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
+                // A rollback is not taken back to what it was begun to leave.
+                _ if request.is_undo() => None,
+                // A new template replaces the present one.
+                _ => revisions.current().map(Revision::number),
+            };
+            let planned = plan(&before, request).map_err(|refusal| refusal::partition(revisions, request, refusal))?;
+            Ok((planned, back_to))
+        };
+        let (mut planned, mut back_to) = make_plan(&snapshot)?;
+        if !dry_run {
+            let (daemon_set, repeat) = (only_one(&snapshot, &named.name)?, repeat(&planned.report, request, path));
+            let began = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io).await?;
+            if began != snapshot.now {
+                snapshot.now = began;
+                (planned, back_to) = make_plan(&snapshot)?;
+            }
+        }
         let Planned { plan, stage, mut report } = planned;
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
@@ -126,13 +146,6 @@ impl Order<'_> {
             Ok(render::partition::warnings(&report, view, io.err)?)
         };
         show(out, io).map_err(not_shown)?;
-        let back_to = match request.template {
-            NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
-            // A rollback is not taken back to what it was begun to leave.
-            _ if request.is_undo() => None,
-            // A new template replaces the present one.
-            _ => revisions.current().map(Revision::number),
-        };
         if dry_run {
             match is_text {
                 true if plan.steps.is_empty() => {}
@@ -158,12 +171,12 @@ impl Order<'_> {
             session,
             live,
             view,
-            before: daemon_set,
+            before: only_one(&snapshot, &named.name)?,
             plan,
             stage,
             report,
             back_to,
-            manifest: manifest.map(|(path, _)| *path),
+            manifest: path,
             progress,
             // A proxy may have written the dates of the answers.
             clock: Clock::starting_at(session.now(io).min((io.clock)())),

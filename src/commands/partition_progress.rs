@@ -61,6 +61,11 @@ impl Progress {
         out.flush()
     }
 
+    /// Returns whether a screen is drawn.
+    pub(super) fn has_screen(&self) -> bool {
+        matches!(self.display, Display::Screen(_))
+    }
+
     fn line(&self, text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
         if !matches!(self.display, Display::Lines) {
             return Ok(());

@@ -8,7 +8,6 @@ use tokio::time::timeout;
 
 use super::api_server::ApiServer;
 use super::child;
-use super::hold_trial::{begins_at, try_hold};
 use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
 use super::partition_run::Run;
@@ -40,18 +39,6 @@ pub(super) enum Replaced {
 }
 
 impl Run<'_> {
-    /// Tries out the patch that suspends the update strategy, and returns it with the time at which the hold then begins.
-    pub(super) async fn try_hold(&mut self, step: Step, io: &mut Io<'_>) -> Result<Step, Failure> {
-        let repeat = self.repeat();
-        let tried = self.unless_interrupted(io, try_hold(self.live, &step, self.before, repeat)).await?;
-        self.print_warnings(io)?;
-        let begins = begins_at(self.report.now, &tried?);
-        Ok(match step {
-            Step::PatchDaemonSet(patch) => Step::PatchDaemonSet(patch.held_since(begins)),
-            step => step,
-        })
-    }
-
     /// Applies a step to the DaemonSet.
     pub(super) async fn apply(&mut self, step: &Step, before: &DaemonSet, io: &mut Io<'_>) -> Result<Value, Failure> {
         let interrupt = io.interrupt.clone();
@@ -60,11 +47,14 @@ impl Run<'_> {
         }
         interrupt.expect_changes();
         let server = self.server();
-        let application = tokio::select! {
-            biased;
-            application = apply(&server, step, before, false) => application,
-            () = interrupt.requested() => Application::Unknown(interrupted()),
+        let application = async {
+            tokio::select! {
+                biased;
+                application = apply(&server, step, before, false) => application,
+                () = interrupt.requested() => Application::Unknown(interrupted()),
+            }
         };
+        let application = self.tell_long_wait(application, io).await;
         self.print_warnings(io)?;
         let title = self.report.daemon_set.title();
         let is_kept = matches!(application, Application::StrategyKept(_));
@@ -131,13 +121,16 @@ impl Run<'_> {
         };
         let server = self.server();
         let interrupt = io.interrupt.clone();
-        let application = tokio::select! {
-            biased;
-            application = timeout(self.limit(), apply(&server, &step, self.before, false)) => {
-                application.unwrap_or_else(|_| Application::Unknown(unanswered()))
+        let application = async {
+            tokio::select! {
+                biased;
+                application = timeout(self.limit(), apply(&server, &step, self.before, false)) => {
+                    application.unwrap_or_else(|_| Application::Unknown(unanswered()))
+                }
+                () = interrupt.requested() => Application::Unknown(interrupted()),
             }
-            () = interrupt.requested() => Application::Unknown(interrupted()),
         };
+        let application = self.tell_long_wait(application, io).await;
         self.print_warnings(io)?;
         Ok(match application {
             Application::Applied(_) => Replaced::Yes,

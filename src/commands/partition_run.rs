@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::partition_progress::{PAUSE, Progress};
 use super::partition_requests::Replaced;
-use super::session::Session;
+use super::session::{Session, tell_long_wait};
 use super::watch::{Rejection, check_readable};
 use super::{Failure, interrupted, refusal};
 use crate::cluster::Query;
@@ -21,6 +21,7 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::RUN_ANNOTATION;
 use crate::model::snapshot::Snapshot;
 use crate::plan::{self, Plan, PodRef};
+use crate::render::progress::Progress as ReadProgress;
 use crate::render::view::View;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
@@ -128,16 +129,7 @@ impl<'a> Run<'a> {
 
     /// Says how to go on after a run that has ended early.
     pub(super) fn repeat(&self) -> Fix {
-        let name = &self.report.daemon_set;
-        let continued = Continued::of_run(&self.report, self.request);
-        let command = match self.report.outcome.stage {
-            PartitionStage::Planned | PartitionStage::Unknown => continued.whole_again(self.request, self.manifest),
-            _ => continued.again(),
-        };
-        match command {
-            Some(command) => Fix::new("to continue", command),
-            None => Fix::new("to see how far it is, and how to continue", name.command(Subcommand::Status)),
-        }
+        repeat(&self.report, self.request, self.manifest)
     }
 
     /// Makes the error of a DaemonSet that this client no longer holds.
@@ -150,10 +142,7 @@ impl<'a> Run<'a> {
     /// Writes what the plan begins with.
     pub(super) async fn write_plan(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
         let patches = self.plan.steps.iter().filter(|step| matches!(step, plan::Step::PatchDaemonSet(_)));
-        for mut step in patches.cloned().collect::<Vec<_>>() {
-            if self.before.flavor() == Flavor::Apps {
-                step = self.try_hold(step, io).await?;
-            }
+        for step in patches.cloned().collect::<Vec<_>>() {
             let object = self.apply(&step, self.before, io).await?;
             // A proxy may have written the dates of the answers, but not the times in an object.
             if let Some(written_at) = written_at(&object) {
@@ -223,7 +212,7 @@ impl<'a> Run<'a> {
         &mut self,
         watch: &mut Watch<'a>,
         doubt: &mut Doubt,
-        io: &Io<'_>,
+        io: &mut Io<'_>,
     ) -> Result<bool, Failure> {
         // While requests fail, what the controller does is not known.
         if doubt.since.is_some() || !is_late(&self.stage, self.clock.now()) {
@@ -343,7 +332,7 @@ impl<'a> Run<'a> {
     }
 
     /// Begins to watch, once the API server answers.
-    pub(super) async fn watch(&mut self, io: &Io<'_>, out: &mut dyn Write) -> Result<Watch<'a>, Failure> {
+    pub(super) async fn watch(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Watch<'a>, Failure> {
         loop {
             let error = match self.unless_interrupted(io, Box::pin(self.live.watch(self.query()))).await? {
                 Ok(watch) => return Ok(watch),
@@ -359,7 +348,11 @@ impl<'a> Run<'a> {
 
     /// Lists everything again, because a watch may miss changes, for example behind a proxy. Returns the error if a request
     /// fails for now.
-    pub(super) async fn read_again(&self, watch: &mut Watch<'a>, io: &Io<'_>) -> Result<Option<ClusterError>, Failure> {
+    pub(super) async fn read_again(
+        &self,
+        watch: &mut Watch<'a>,
+        io: &mut Io<'_>,
+    ) -> Result<Option<ClusterError>, Failure> {
         match self.unless_interrupted(io, Box::pin(self.live.watch(self.query()))).await? {
             Ok(fresh) => {
                 *watch = fresh;
@@ -417,11 +410,27 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for something, or for the request to end.
-    pub(super) async fn unless_interrupted<T>(&self, io: &Io<'_>, wait: impl Future<Output = T>) -> Result<T, Failure> {
-        tokio::select! {
-            biased;
-            () = io.interrupt.requested() => Err(self.interrupted().into()),
-            done = wait => Ok(done),
+    pub(super) async fn unless_interrupted<T>(
+        &self,
+        io: &mut Io<'_>,
+        wait: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        let interrupt = io.interrupt.clone();
+        let wait = async {
+            tokio::select! {
+                biased;
+                () = interrupt.requested() => Err(self.interrupted().into()),
+                done = wait => Ok(done),
+            }
+        };
+        self.tell_long_wait(wait, io).await
+    }
+
+    /// Waits for the API server, and says so if that takes long, unless a screen is drawn that a line would break.
+    pub(super) async fn tell_long_wait<T>(&self, wait: impl Future<Output = T>, io: &mut Io<'_>) -> T {
+        match self.progress.has_screen() {
+            true => wait.await,
+            false => tell_long_wait(wait, &ReadProgress::default(), io).await,
         }
     }
 
@@ -457,6 +466,19 @@ impl<'a> Run<'a> {
             self.progress.say(&text, self.view, out)?;
         }
         Ok(())
+    }
+}
+
+/// Says how to go on with a stage that has ended early; `manifest` is the file of its template.
+pub(super) fn repeat(report: &PartitionReport, request: &Request, manifest: Option<&str>) -> Fix {
+    let continued = Continued::of_run(report, request);
+    let command = match report.outcome.stage {
+        PartitionStage::Planned | PartitionStage::Unknown => continued.whole_again(request, manifest),
+        _ => continued.again(),
+    };
+    match command {
+        Some(command) => Fix::new("to continue", command),
+        None => Fix::new("to see how far it is, and how to continue", report.daemon_set.command(Subcommand::Status)),
     }
 }
 

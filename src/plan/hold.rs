@@ -1,8 +1,6 @@
 //! Suspends the update strategy of a DaemonSet, and restores it.
 
 use jiff::Timestamp;
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
 use super::DaemonSetPatch;
@@ -73,20 +71,6 @@ fn suspend(daemon_set: &DaemonSet, now: Timestamp, edits: &mut Edits<'_>) {
     // With fractions, so that two clients that begin in the same second do not take each other's patch for their own.
     edits.set(&annotation(HELD_SINCE_ANNOTATION), now.to_string());
     edits.set(&["spec", "updateStrategy", "type"], "OnDelete");
-}
-
-impl DaemonSetPatch {
-    /// Returns the patch with another time at which the hold begins, if it begins one.
-    pub(crate) fn held_since(mut self, at: Timestamp) -> Self {
-        let since = PointerBuf::from_tokens(["metadata", "annotations", HELD_SINCE_ANNOTATION]);
-        for operation in &mut self.operations {
-            match operation {
-                PatchOperation::Add(AddOperation { path, value }) if *path == since => *value = at.to_string().into(),
-                _ => {}
-            }
-        }
-        self
-    }
 }
 
 /// Restores the update strategy that a hold has suspended. If somebody else has changed it since, it stays.

@@ -82,6 +82,8 @@ pub struct DaemonSetPatch {
     pub name: String,
     /// The version of the object that the operations are made for.
     pub resource_version: String,
+    /// Whether the API server refuses fields that it does not know, as it does for `kubectl apply`: they come from a manifest.
+    pub refuses_unknown_fields: bool,
     operations: Vec<PatchOperation>,
 }
 
@@ -138,6 +140,17 @@ impl Plan {
         self.steps.splice(0..0, jobs.into_iter().map(|job| Step::CreateJob(Box::new(job))));
     }
 
+    /// Makes the API server refuse fields that it does not know.
+    #[must_use]
+    pub(crate) fn refusing_unknown_fields(mut self) -> Self {
+        for step in &mut self.steps {
+            if let Step::PatchDaemonSet(patch) = step {
+                patch.refuses_unknown_fields = true;
+            }
+        }
+        self
+    }
+
     /// Returns the Jobs that pull images, which are created before anything else is done.
     pub(crate) fn prepull_jobs(&self) -> impl Iterator<Item = &PrepullJob> {
         self.steps.iter().filter_map(|step| match step {
@@ -188,6 +201,7 @@ impl DaemonSetPatch {
             namespace: metadata.namespace.clone(),
             name: metadata.name.clone(),
             resource_version: metadata.resource_version.clone(),
+            refuses_unknown_fields: false,
             operations,
         }
     }

@@ -143,15 +143,16 @@ pub fn concurrent_edit(title: &str, changes: &[Change], view: &View, err: &mut d
 ///
 /// Fails if the output cannot be written.
 pub fn not_needed(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let name = view.show(&plan.daemon_set.full());
-    if plan.kind == PlanKind::SetPlan {
-        return writeln!(out, "{name} already has these values; nothing was changed");
-    }
-    if let (PlanKind::PausePlan | PlanKind::ResumePlan, Some(why)) = (plan.kind, &plan.why) {
-        return writeln!(out, "{name}: {}; nothing was changed", view.show(why));
-    }
-    let revision = plan.to_revision.map_or_else(String::new, |revision| format!(" of revision {revision}"));
-    writeln!(out, "{name} already has the template{revision}; nothing was changed")
+    let name = plan.daemon_set.full();
+    let text = match (plan.kind, &plan.why) {
+        (PlanKind::SetPlan, _) => format!("{name} already has these values; nothing was changed"),
+        (PlanKind::PausePlan | PlanKind::ResumePlan, Some(why)) => format!("{name}: {why}; nothing was changed"),
+        _ => {
+            let revision = plan.to_revision.map_or_else(String::new, |revision| format!(" of revision {revision}"));
+            format!("{name} already has the template{revision}; nothing was changed")
+        }
+    };
+    paragraph(&text, style::plain, view, out)
 }
 
 /// Writes the outcome, after the sentence that the change was made, and suggests the next commands.

@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::line_diff::{Mark, hunks};
 use super::style;
-use super::text::columns;
+use super::text::{columns, cut};
 use super::unified::line;
 use super::view::View;
 use super::word_diff;
 use crate::encode::ordered_value::Tree;
 use crate::encode::sanitize::escape;
 use crate::encode::yaml;
-use crate::report::change::{Change, Op};
+use crate::report::change::{Change, Op, Step};
 
 /// The space between two columns.
 const GAP: &str = "  ";
@@ -24,8 +24,9 @@ const INDENT: &str = "    ";
 /// How many lines are shown around the lines of a script that differ.
 const CONTEXT: usize = 2;
 
-/// Writes changes with their marks, paths and values. No value is ever truncated: one that does not fit on the line of its path
-/// is written below it.
+/// Writes changes with their marks, paths and values. A value that does not fit on the line of its path is written below it,
+/// and never truncated, unless it is JSON in an annotation, which tools write for themselves, and the output is a terminal.
+/// JSON is not quoted once more.
 ///
 /// # Errors
 ///
@@ -57,13 +58,20 @@ enum Shape {
 
 impl Row {
     fn new(change: &Change, view: &View) -> Row {
+        let is_json = is_annotation_in_json(change);
         let shape = match (&change.from, &change.to) {
             (Some(from), Some(to)) if is_block(from) || is_block(to) => {
                 Shape::Difference(Block::of(from, view), Block::of(to, view))
             }
             (Some(value), None) if is_block(value) => Shape::Block(Mark::From, Block::of(value, view)),
             (None, Some(value)) if is_block(value) => Shape::Block(Mark::To, Block::of(value, view)),
-            (from, to) => Shape::Short([from, to].into_iter().flatten().map(|value| word(value, view)).collect()),
+            (from, to) => {
+                let values = [from, to].into_iter().flatten();
+                Shape::Short(match is_json {
+                    true => values.filter_map(Value::as_str).map(|text| shown(text, view)).collect(),
+                    false => values.map(|value| word(value, view)).collect(),
+                })
+            }
         };
         let mut row = Row { op: change.op, path: view.show(&change.path.to_string()), shape };
         if let Shape::Short(values) = &mut row.shape {
@@ -71,7 +79,14 @@ impl Row {
             let taken: usize = values.iter().map(|value| GAP.len() + columns(value)).sum();
             let arrow = if values.len() > 1 { GAP.len() + columns(view.arrow()) } else { 0 };
             let fits = 2 + columns(&row.path) + taken + arrow <= view.width;
-            row.shape = if fits { Shape::Short(values) } else { Shape::Long(values) };
+            let room = view.width.saturating_sub(1 + INDENT.len());
+            row.shape = match fits {
+                true => Shape::Short(values),
+                false if view.limit.is_some() && is_json => {
+                    Shape::Long(values.iter().map(|value| cut(value, room, view.ascii)).collect())
+                }
+                false => Shape::Long(values),
+            };
         }
         row
     }
@@ -216,6 +231,13 @@ impl Block {
             }
         }
     }
+}
+
+/// Returns whether a change is of an annotation whose value is an object or a list in JSON.
+fn is_annotation_in_json(change: &Change) -> bool {
+    let is_json = |value: &Value| value.as_str().is_some_and(|text| text.starts_with(['{', '[']));
+    let is_annotation = change.path.0.iter().any(|step| *step == Step::Field("annotations".to_owned()));
+    is_annotation && [&change.from, &change.to].into_iter().flatten().all(is_json)
 }
 
 /// Creates a line of a script safe, and keeps its spaces.
@@ -376,6 +398,19 @@ mod tests {
             let text = long(width);
             assert!(text.contains(from) && text.contains(&from.replace("thing", "other")), "{text}");
         }
+    }
+
+    #[test]
+    fn json_in_annotations_takes_one_line_of_a_terminal() {
+        let json =
+            json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}, "type": "RollingUpdate"}).to_string();
+        let path = Path::default().field("metadata").field("annotations").entry("kubectl-ds/original-update-strategy");
+        let changes = [Change::new(path, None, Some(json!(json)))];
+        let text = plain(&changes, &View::new(Some(60), false));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() == 2 && columns(lines[1]) <= 60 && lines[1].ends_with('…'), "{text}");
+        // Whoever reads a pipe gets all of it.
+        assert!(plain(&changes, &View::new(None, false)).contains("\"type\":\"RollingUpdate\"}\n"));
     }
 
     #[test]

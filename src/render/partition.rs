@@ -80,6 +80,10 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
             some_of(&report.nodes, (view.width * 2).saturating_sub(70))
         );
         paragraph(&text, style::plain, view, out)?;
+        if report.evicts {
+            let text = "pods are evicted, so that a PodDisruptionBudget may delay the stage";
+            paragraph(text, style::plain, view, out)?;
+        }
         if let Some(prepull) = &report.prepull {
             let text = format!("before any change, a Job on each of them pulls {}", prepull.images.join(", "));
             paragraph(&text, style::plain, view, out)?;

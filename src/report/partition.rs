@@ -55,6 +55,8 @@ pub struct PartitionReport {
     pub not_ready: Vec<String>,
     /// Nodes with a pod of an older revision that are skipped because of the label `kubectl-ds/skip`.
     pub skipped: Vec<String>,
+    /// Whether pods are evicted, so that PodDisruptionBudgets apply, instead of deleted.
+    pub evicts: bool,
     /// How many nodes may be without an available pod at a time.
     pub max_unavailable: i64,
     /// Of the nodes that are without an available pod now, how many do not count: in this run, only those count that become so.

@@ -702,6 +702,36 @@ fn a_set_whose_answer_was_lost_is_found_by_reading_again() {
 }
 
 #[test]
+fn what_allowed_more_is_in_the_command_that_repeats_it() {
+    for (arguments, expected) in [
+        (
+            &["set", "agent", "--max-unavailable=3", "--force"] as &[&str],
+            "kubectl ds set --max-surge 0 --max-unavailable 3 -n team --force",
+        ),
+        (
+            &["set", "agent", "--max-unavailable=3", "--delete-surge-pods"],
+            "kubectl ds set --max-surge 0 --max-unavailable 3 -n team --delete-surge-pods",
+        ),
+        (&["pause", "agent", "--delete-surge-pods"], "kubectl ds pause -n team --delete-surge-pods"),
+        (
+            &["partition", "agent", "1", "--image=agent=agent:9", "--force", "--delete-surge-pods"],
+            "kubectl ds partition -n team --image 'agent=agent:9' --delete-surge-pods --force",
+        ),
+    ] {
+        let store = store();
+        let server = Server::start(move |asked| match asked.method.as_str() {
+            "GET" => store.read(asked.path()).unwrap_or_else(|| Reply::of(404, JSON, "{}")),
+            _ if asked.target.contains("dryRun=All") => store_like(store).write(&asked.body),
+            _ => Reply::hang_up(),
+        });
+        let (code, out, err) = run(&server, arguments);
+        assert_eq!(code, Some(7), "{arguments:?}: {out}{err}");
+        let expected = format!("{expected} --server http://{} agent", server.address);
+        assert!(err.contains(&expected), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
 fn a_set_overwrites_no_edit_that_was_made_meanwhile() {
     let store = store();
     let server = serve(store, move |_| {

@@ -54,7 +54,7 @@ fn users_without_rights_are_refused() {
 
 /// Starts a control plane and says where; the test below kills it.
 #[test]
-#[ignore = "a helper of a_killed_test_process_leaves_nothing_behind"]
+#[ignore = "only a_killed_test_process_leaves_nothing_behind runs it, in a process of its own"]
 fn a_process_that_is_killed() {
     let control_plane = ControlPlane::start(Options::api_server_only());
     fs::write(std::env::var_os("SAY_WHERE").unwrap(), control_plane.kubeconfig().to_str().unwrap()).unwrap();

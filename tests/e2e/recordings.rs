@@ -46,9 +46,9 @@ fn the_faulty_cluster_is_recorded() {
     record("faulty-cluster.json.gz", &faulty_cluster().settled.items);
 }
 
-/// `KUBECTL_DS_RECORD=1 cargo test --features e2e -- --ignored the_demo_is_recorded`
+/// Only `KUBECTL_DS_RECORD=1` replaces the recording.
 #[test]
-#[ignore = "takes minutes and an idle machine; for people"]
+#[ignore = "takes minutes and an idle machine; run it to record the demo again: --ignored the_demo_is_recorded"]
 fn the_demo_is_recorded() {
     let items = demo_cluster::record();
     let mut file = tempfile::Builder::new().suffix(".json.gz").tempfile().unwrap();
@@ -58,10 +58,8 @@ fn the_demo_is_recorded() {
     record("demo.json.gz", &items);
 }
 
-/// Keeps the faulty cluster running, to look at it:
-/// `cargo test --features e2e -- --ignored --nocapture keep_the_faulty_cluster`
 #[test]
-#[ignore = "runs until it is interrupted; for people"]
+#[ignore = "keeps a cluster to look at until interrupted: --ignored --nocapture keep_the_faulty_cluster"]
 fn keep_the_faulty_cluster() {
     let cluster = faulty_cluster();
     say(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));

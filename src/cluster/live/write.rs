@@ -28,7 +28,8 @@ impl Live {
             Step::PatchDaemonSet(patch) => {
                 let path = path(&patch.api_version, &patch.namespace, &patch.name);
                 let dry_run = if is_dry_run { "&dryRun=All" } else { "" };
-                let path = format!("{path}?fieldManager={FIELD_MANAGER}{dry_run}");
+                let strict = if patch.refuses_unknown_fields { "&fieldValidation=Strict" } else { "" };
+                let path = format!("{path}?fieldManager={FIELD_MANAGER}{strict}{dry_run}");
                 (path, change(Method::PATCH, "application/json-patch+json", &patch.patch())?)
             }
             Step::DeletePod(pod) => (pod_path(pod), change(Method::DELETE, JSON, &pod.delete_options(is_dry_run))?),

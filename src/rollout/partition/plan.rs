@@ -244,6 +244,9 @@ pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned,
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &request.flags(), template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
     };
+    if matches!(request.template, NewTemplate::Manifest(_)) {
+        plan = plan.refusing_unknown_fields();
+    }
     if request.prepull && !is_advanced {
         let template = template.as_ref().unwrap_or(&before.revisions.live);
         plan.prepull(daemon_set, template, &nodes, &request.run, request.gates.progress_deadline.as_secs());
@@ -346,6 +349,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned,
         nodes: if is_advanced { Vec::new() } else { nodes },
         not_ready: if is_advanced { Vec::new() } else { not_ready },
         skipped: if is_advanced { Vec::new() } else { skipped },
+        evicts: request.evict,
         max_unavailable: count(allowed_now),
         not_counted,
         unavailable: count(
@@ -456,8 +460,10 @@ fn warnings(
     }
     if !request.evict {
         warnings.extend(matching_budgets(daemon_set, proposal.before.index.snapshot).map(|budget| {
+            // `undo` has no such flag: it replaces pods as the stage did that it takes back.
+            let advice = if request.is_undo() { "" } else { "; --evict respects it" };
             let message = format!(
-                "PodDisruptionBudget {:?} matches the pods, and deleting them bypasses it; --evict respects it",
+                "PodDisruptionBudget {:?} matches the pods, and deleting them bypasses it{advice}",
                 budget.metadata.name
             );
             Warning::new(WarningCode::DisruptionBudget, message)

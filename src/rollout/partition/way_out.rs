@@ -70,8 +70,8 @@ impl<'a> Continued<'a> {
             NewTemplate::Revision(_) => return None,
             NewTemplate::Manifest(_) => command = command.flag("-f", manifest.filter(|path| *path != "-")?),
         }
-        if request.delete_surge_pods {
-            command = command.switch("--delete-surge-pods");
+        for (switch, given) in [("--delete-surge-pods", request.delete_surge_pods), ("--force", request.force)] {
+            command = if given { command.switch(switch) } else { command };
         }
         Some(command)
     }

@@ -95,7 +95,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 #[test]
-#[ignore = "takes minutes; see tests/README.md"]
+#[ignore = "takes minutes: KUBECTL_DS_ROLLOUTS=40 cargo test --features e2e random_rollouts -- --ignored"]
 fn each_step_of_random_rollouts_is_predicted_and_each_way_out_ends_them() {
     let count = number("KUBECTL_DS_ROLLOUTS").map_or(ROLLOUTS, |count| usize::try_from(count).unwrap());
     let first = number("KUBECTL_DS_FIRST").map_or(0, |first| usize::try_from(first).unwrap());

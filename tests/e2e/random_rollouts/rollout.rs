@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use kubectl_ds::report::fix::{Command, Origin};
 use kubectl_ds::report::rollout_status::{RolloutStatus, Verdict};
 use serde_json::{Value, json};
 
@@ -399,8 +400,13 @@ impl Rollout {
             let commands = way_out.as_array().unwrap().iter().map(|way| way["command"].clone());
             commands.collect::<Vec<_>>()
         };
+        // The program adds the flags that lead to the cluster.
+        let kubeconfig = self.bed.cluster.control_plane.kubeconfig();
+        let origin = Origin::Cluster(Command::default().flag("--kubeconfig", kubeconfig.display().to_string()));
+        let mut expected = status.way_out.clone();
+        expected.iter_mut().for_each(|fix| origin.complete(fix));
         assert_eq!(verdict, &json!(status.verdict), "{run}");
-        assert_eq!(commands(way_out), commands(&json!(status.way_out)), "{run}");
+        assert_eq!(commands(way_out), commands(&json!(expected)), "{run}");
         true
     }
 

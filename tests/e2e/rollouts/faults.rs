@@ -103,6 +103,29 @@ fn an_edit_that_comes_with_the_second_attempt_is_refused_too() {
     assert_eq!(workload.image(), "agent:3");
 }
 
+/// A JSON Patch cannot remove what is gone, which the API server says with neither a name nor a reason.
+#[test]
+fn a_patch_that_no_longer_fits_is_compared_as_after_a_conflict() {
+    let held = || {
+        let workload = with_images(&["agent:1"]);
+        workload.run(&["pause"]).expect(0);
+        workload
+    };
+    let workload = held();
+    let edited = run_with_patches_preceded_by(&workload, &["resume"], |workload, _| {
+        workload.merge(&json!({"metadata": {"annotations": {"kubectl-ds/held-since": null}}}));
+    });
+    edited.expect(1).must_say("was changed by").must_say("review that change").must_say("kubectl-ds/held-since");
+    assert_eq!(workload.live()["spec"]["updateStrategy"]["type"], "OnDelete");
+
+    let workload = held();
+    let resumed = run_with_patches_preceded_by(&workload, &["resume"], |workload, _| {
+        workload.run(&["resume"]).expect(0);
+    });
+    resumed.expect(0).must_say("resumed");
+    assert_eq!(workload.live()["spec"]["updateStrategy"]["type"], "RollingUpdate");
+}
+
 fn change_status(workload: &Workload) {
     let condition =
         json!({"type": "Seen", "status": "True", "message": workload.live()["metadata"]["resourceVersion"]});

@@ -231,18 +231,26 @@ fn a_stage_that_was_repeated_goes_back_to_the_revision_that_works() {
     assert_eq!((strategy(&workload), pods(&workload).1), (original, NODES), "{undone}");
 }
 
+/// Creates a PodDisruptionBudget that allows no eviction, and returns its path once it is in force.
+fn forbid_disruptions(workload: &Workload) -> String {
+    let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", workload.namespace);
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "agent"},
+        "spec": {"minAvailable": NODES, "selector": {"matchLabels": {"app": "agent"}}}});
+    let api = workload.cluster.api;
+    api.create(&path, &budget);
+    let object = format!("{path}/agent");
+    let control_plane = &workload.cluster.control_plane;
+    control_plane
+        .wait_until("the budget is computed", || (api.get(&object)["status"]["expectedPods"] == NODES).then_some(()));
+    object
+}
+
 /// Whoever continues knows only what `status` prints.
 #[test]
 fn the_command_of_status_keeps_the_target_and_the_gates_of_a_stage() {
     let workload = create(Api::Apps, &json!(3));
-    let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", workload.namespace);
-    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "agent"},
-        "spec": {"minAvailable": NODES, "selector": {"matchLabels": {"app": "agent"}}}});
-    workload.cluster.api.create(&path, &budget);
-    let (api, object) = (workload.cluster.api, format!("{path}/agent"));
+    let (api, object) = (workload.cluster.api, forbid_disruptions(&workload));
     let control_plane = &workload.cluster.control_plane;
-    control_plane
-        .wait_until("the budget is computed", || (api.get(&object)["status"]["expectedPods"] == NODES).then_some(()));
     let before = pods(&workload).0;
     let flags = ["--evict", "--progress-deadline=5s", "--max-unavailable=2", "--soak=1s"];
     let stopped = workload.run(&[&["partition", "--update=2", "--image=agent=agent:2"], &flags[..]].concat()).expect(3);
@@ -422,17 +430,37 @@ fn a_client_stops_when_others_interfere() {
 }
 
 #[test]
+fn a_strategy_that_is_put_back_in_the_middle_of_a_stage_is_suspended_again_as_printed() {
+    let workload = create(Api::Apps, &json!(1));
+    let original = strategy(&workload);
+    let client = slow_client(&workload);
+    workload.merge(&json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}}));
+    let (code, error) = end(client);
+    assert_eq!(code, Some(1), "{error}");
+    let says = "was restored, so the controller is replacing all pods now; this run has stopped replacing pods";
+    assert!(error.contains(says), "{error}");
+    let paste = |hint: &str| {
+        let command = super::kept_strategy::printed(&error, hint);
+        super::program::run(&workload.cluster.control_plane.kubeconfig(), &command)
+    };
+    let stopped = paste("to stop it: ").expect(0);
+    wait_until_available(&workload);
+    let updated = pods(&workload).1;
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_eq!(pods(&workload).1, updated, "the controller goes on: {stopped}");
+    assert!(updated < NODES, "it was too late: {stopped}");
+    let continued = paste("then, to continue: ").expect(0);
+    assert_eq!(
+        (pods(&workload).1, strategy(&workload), annotations(&workload)),
+        (NODES, original, Vec::new()),
+        "{continued}"
+    );
+}
+
+#[test]
 fn an_eviction_waits_for_the_disruption_budget() {
     let workload = create(Api::Apps, &json!(3));
-    let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", workload.namespace);
-    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "agent"},
-        "spec": {"minAvailable": NODES, "selector": {"matchLabels": {"app": "agent"}}}});
-    workload.cluster.api.create(&path, &budget);
-    let (api, object) = (workload.cluster.api, format!("{path}/agent"));
-    workload
-        .cluster
-        .control_plane
-        .wait_until("the budget is computed", || (api.get(&object)["status"]["expectedPods"] == NODES).then_some(()));
+    let (api, object) = (workload.cluster.api, forbid_disruptions(&workload));
     let before = pods(&workload).0;
     let image = "--image=agent=agent:2";
     let run = workload.run(&["partition", "--update=2", image, "--evict", "--progress-deadline=5s"]).expect(3);
@@ -444,6 +472,10 @@ fn an_eviction_waits_for_the_disruption_budget() {
     assert_eq!(pods(&workload).1, 2, "{run}");
     // A deletion bypasses it, which is said.
     workload.run(&["partition", "--update=3", "--dry-run"]).expect(0).must_say("bypasses");
+    // What takes the stage back evicts, too, and says so before.
+    let undo = workload.run(&["undo", "--dry-run=client"]).expect(0);
+    undo.must_say("pods are evicted");
+    assert!(!undo.says("bypasses"), "{undo}");
     workload.run(&["resume"]).expect(0);
 }
 
@@ -736,6 +768,22 @@ fn a_template_is_taken_from_a_manifest_and_nothing_else() {
 }
 
 /// As the warning of `pause` says.
+/// `kubectl apply` refuses it, too, and nothing is sent that the API server would drop without a word.
+#[test]
+fn a_field_that_the_api_server_does_not_know_is_refused_before_anything_is_written() {
+    let workload = create(Api::Apps, &json!(1));
+    let before = workload.live();
+    let mut manifest = before.clone();
+    // Too far from any field to be called a mistake without asking the server.
+    manifest["spec"]["template"]["spec"]["containers"][0]["healthcheck"] = json!({"test": "true"});
+    let file = workload.cluster.control_plane.folder().join(format!("{}-unknown.json", workload.namespace));
+    std::fs::write(&file, manifest.to_string()).unwrap();
+    let run = workload.run(&["partition", "75%", "-f", file.to_str().unwrap()]).expect(1);
+    run.must_say("unknown field").must_say("healthcheck");
+    assert_eq!((run.stdout.as_str(), &workload.live()["spec"]), ("", &before["spec"]), "{run}");
+    assert_eq!(annotations(&workload), Vec::<String>::new(), "{run}");
+}
+
 #[test]
 fn a_manifest_keeps_the_strategy_suspended_if_it_says_so_and_not_if_it_leaves_it_out() {
     let workload = create(Api::Apps, &json!(1));

@@ -106,10 +106,11 @@ impl ClusterError {
     }
 
     /// Tells whether the operations of a JSON Patch do not fit the object: it lacks what they remove, because it has changed
-    /// since it was read. What validation refuses names the object, and this does not: `applyJSPatch`,
-    /// k8s.io/apiserver/pkg/endpoints/handlers/patch.go, release 1.36.
+    /// since it was read. The API server has no other word for that: `applyJSPatch` of
+    /// k8s.io/apiserver/pkg/endpoints/handlers/patch.go, and `NewGenericServerResponse`, release 1.36.
     pub(crate) fn is_misfit_of_patch(&self) -> bool {
-        matches!(self, ClusterError::Api { code: 422, reason, object, .. } if reason == "Invalid" && object.is_empty())
+        matches!(self, ClusterError::Api { code: 422, message, .. }
+            if message == "the server rejected our request due to an error in our request")
     }
 
     /// Tells whether the API server says that an object does not exist. The `NotFound` of an admission webhook is about

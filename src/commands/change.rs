@@ -28,7 +28,7 @@ use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
-use crate::plan::{Action, FIELD_MANAGER, Plan, Step};
+use crate::plan::{Action, Plan, Step};
 use crate::render;
 use crate::render::view::View;
 use crate::report::fix::{Command, Fix};
@@ -481,8 +481,7 @@ impl Change<'_> {
     /// Makes the error of a pause that did not last.
     fn put_back(&self, by: &[String]) -> CommandError {
         let name = &self.report.daemon_set;
-        // Its own record has lost the field that somebody else has now.
-        let by = by.iter().filter(|manager| *manager != FIELD_MANAGER).map(|manager| format!("{manager:?}"));
+        let by = by.iter().map(|manager| format!("{manager:?}"));
         let by = by.reduce(|by, next| format!("{by} and {next}")).unwrap_or_else(|| "something".to_owned());
         let message = format!("the rollout of {} is not paused: {by} has put the update strategy back", name.title());
         let error = CommandError::new(message);

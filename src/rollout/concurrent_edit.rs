@@ -5,12 +5,19 @@ use serde_json::Value;
 
 use crate::plan::FIELD_MANAGER;
 
-/// Returns the field managers whose records differ between two versions of an object, except for its status.
+/// Returns the field managers that have written an object between two versions of it, except for its status. A record that only
+/// lacks fields that it had is that of a manager whose fields another one has taken over or removed: its time stays, too.
 pub(crate) fn managers(before: &Value, after: &Value) -> Vec<String> {
     let records = |object: &'_ Value| object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
     let known = records(before).unwrap_or_default();
     let mut managers: Vec<String> = Vec::new();
-    for record in records(after).unwrap_or_default().iter().filter(|record| !known.contains(record)) {
+    let is_known = |record: &&Value| {
+        known.iter().any(|known| {
+            ["manager", "operation", "subresource", "time"].iter().all(|field| known.get(field) == record.get(field))
+                && has_all(&known["fieldsV1"], &record["fieldsV1"])
+        })
+    };
+    for record in records(after).unwrap_or_default().iter().filter(|record| !is_known(record)) {
         let manager = record.get("manager").and_then(Value::as_str).unwrap_or_default();
         let is_status = record.get("subresource").and_then(Value::as_str) == Some("status");
         if !is_status && !manager.is_empty() && !managers.iter().any(|listed| listed == manager) {
@@ -18,6 +25,12 @@ pub(crate) fn managers(before: &Value, after: &Value) -> Vec<String> {
         }
     }
     managers
+}
+
+/// Returns whether a set of fields has all of another one.
+fn has_all(fields: &Value, others: &Value) -> bool {
+    let others = others.as_object().into_iter().flatten();
+    others.into_iter().all(|(name, below)| fields.get(name).is_some_and(|fields| has_all(fields, below)))
 }
 
 /// Returns when this program has last written an object, by the clock of the API server that has stored it.
@@ -53,6 +66,15 @@ mod tests {
             [record("helm", "1"), record("kubectl-edit", "2"), record("argocd", "2"), record("kubectl-edit", "3")];
         assert_eq!(managers(&before, &object(&[&after[..], &[status]].concat())), ["kubectl-edit", "argocd"]);
         assert!(managers(&before, &before).is_empty());
+        // Another one has taken a field over.
+        let mine =
+            |fields: Value| json!({"manager": "kubectl-ds", "operation": "Update", "time": "1", "fieldsV1": fields});
+        let two = object(&[mine(json!({"f:spec": {"f:a": {}, "f:b": {}}}))]);
+        let one = object(&[mine(json!({"f:spec": {"f:b": {}}})), record("helm", "1")]);
+        assert_eq!(
+            (managers(&two, &one), managers(&one, &two)),
+            (vec!["helm".to_owned()], vec!["kubectl-ds".to_owned()])
+        );
         assert!(managers(&json!({}), &json!({})).is_empty());
     }
 }

@@ -1,5 +1,9 @@
 //! Holds that something does not let be: admission keeps the update strategy, or a controller puts it back at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -53,7 +57,7 @@ fn keep_rolling_update(workload: &Workload, condition: &str) {
 }
 
 /// Returns the command that is printed below a hint.
-pub(super) fn printed(stderr: &str, hint: &str) -> Vec<String> {
+fn printed(stderr: &str, hint: &str) -> Vec<String> {
     let line = stderr.lines().find_map(|line| line.split_once(hint)).unwrap_or_else(|| panic!("{hint}: {stderr}")).1;
     let words = shlex::split(line).unwrap();
     let command = words.strip_prefix(&["kubectl".to_owned(), "ds".to_owned()]).unwrap();
@@ -114,6 +118,40 @@ fn a_pause_that_is_put_back_at_once_is_none() {
     run.must_say("is not paused: \"fleet-operator\" has put the update strategy back")
         .must_say("is replacing all pods");
     workload.run(&["resume"]).expect(0);
+}
+
+/// A second client, or a controller that knows only its manifest, puts the strategy back while nodes are updated.
+#[test]
+fn a_strategy_that_is_put_back_in_the_middle_of_a_stage_is_suspended_again_as_printed() {
+    // The controller, too, waits for so long after each node.
+    let workload = create();
+    workload.merge(&json!({"spec": {"minReadySeconds": 8}}));
+    wait_until_available_on(NODES, &workload);
+    let original = strategy(&workload);
+    let (api, path, is_done) = (workload.cluster.api, workload.path(), AtomicBool::new(false));
+    let interceptor = Interceptor::start(api, workload.cluster.control_plane.folder(), move |moment, request| {
+        if moment == Moment::After && request.method == "DELETE" && !is_done.swap(true, Ordering::SeqCst) {
+            api.patch(&path, Patch::Merge, &json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}}));
+        }
+    });
+    let run = workload.run_as(interceptor.kubeconfig(), &["partition", "0", "--image=agent=agent:2"]).expect(1);
+    run.must_say("was restored, so the controller is replacing all pods now; this run has stopped replacing pods");
+    // The commands go through the interceptor, which does nothing more.
+    let paste = |hint: &str| super::program::run(interceptor.kubeconfig(), &printed(&run.stderr, hint));
+    let stopped = paste("to stop it: ").expect(0);
+    wait_until_available_on(NODES, &workload);
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(
+        (pods(&workload).1, strategy(&workload)["type"].as_str()),
+        (1, Some("OnDelete")),
+        "it goes on: {stopped}"
+    );
+    let continued = paste("then, to continue: ").expect(0);
+    assert_eq!(
+        (pods(&workload).1, strategy(&workload), annotations(&workload)),
+        (NODES, original, Vec::new()),
+        "{continued}"
+    );
 }
 
 /// Pods that are created later have slipped through the hold, and a person reads how long it lasts.

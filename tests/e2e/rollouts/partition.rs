@@ -430,34 +430,6 @@ fn a_client_stops_when_others_interfere() {
 }
 
 #[test]
-fn a_strategy_that_is_put_back_in_the_middle_of_a_stage_is_suspended_again_as_printed() {
-    let workload = create(Api::Apps, &json!(1));
-    let original = strategy(&workload);
-    let client = slow_client(&workload);
-    workload.merge(&json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}}));
-    let (code, error) = end(client);
-    assert_eq!(code, Some(1), "{error}");
-    let says = "was restored, so the controller is replacing all pods now; this run has stopped replacing pods";
-    assert!(error.contains(says), "{error}");
-    let paste = |hint: &str| {
-        let command = super::kept_strategy::printed(&error, hint);
-        super::program::run(&workload.cluster.control_plane.kubeconfig(), &command)
-    };
-    let stopped = paste("to stop it: ").expect(0);
-    wait_until_available(&workload);
-    let updated = pods(&workload).1;
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    assert_eq!(pods(&workload).1, updated, "the controller goes on: {stopped}");
-    assert!(updated < NODES, "it was too late: {stopped}");
-    let continued = paste("then, to continue: ").expect(0);
-    assert_eq!(
-        (pods(&workload).1, strategy(&workload), annotations(&workload)),
-        (NODES, original, Vec::new()),
-        "{continued}"
-    );
-}
-
-#[test]
 fn an_eviction_waits_for_the_disruption_budget() {
     let workload = create(Api::Apps, &json!(3));
     let (api, object) = (workload.cluster.api, forbid_disruptions(&workload));

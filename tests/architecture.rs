@@ -21,8 +21,8 @@ fn table() -> (BTreeMap<String, BTreeSet<String>>, BTreeSet<String>) {
     for row in rows.skip(1) {
         let cells: Vec<&str> = row.split('|').collect();
         match names(cells[1]).pop_first() {
-            Some(module) => drop(modules.insert(module, names(cells[2]))),
-            None => all = names(cells[2]),
+            Some(module) => drop(modules.insert(module, names(cells[3]))),
+            None => all = names(cells[3]),
         }
     }
     (modules, all)

@@ -11,7 +11,7 @@ use super::error::ClusterError;
 use super::manifest_validation;
 use super::text::{self, Format, STANDARD_INPUT, Text};
 use super::yaml;
-use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
+use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, drop_nulls};
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::snapshot::Snapshot;
 use crate::model::{server_side_apply, strategic_merge};
@@ -166,7 +166,7 @@ impl Manifest {
     /// Returns the object as `kubectl apply` creates it.
     pub(super) fn without_nulls(&self) -> Value {
         let mut object = self.object.clone();
-        strategic_merge::drop_nulls(&mut object);
+        drop_nulls(&mut object);
         object
     }
 

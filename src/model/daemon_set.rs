@@ -231,8 +231,8 @@ pub(super) fn annotations(object: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Removes fields that are `null`, which in Go read as absent.
-pub(super) fn drop_nulls(value: &mut Value) {
+/// Removes fields that are `null`, which in Go read as absent, as `discardNullValuesFromPatch` of a strategic merge patch does.
+pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|_, field| !field.is_null());

@@ -7,6 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::daemon_set::drop_nulls;
 use super::template_types::{Field, Kind, ObjectMeta, PodTemplateSpec, Type};
 
 type Object = Map<String, Value>;
@@ -332,18 +333,6 @@ fn without_directives(value: Value) -> Option<Value> {
         }
         Value::Array(items) => Some(items.into_iter().filter_map(without_directives).collect()),
         scalar => Some(scalar),
-    }
-}
-
-/// Removes the fields that are null. Ported from `discardNullValuesFromPatch`.
-pub fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
     }
 }
 

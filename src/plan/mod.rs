@@ -88,30 +88,30 @@ pub struct DaemonSetPatch {
 }
 
 impl Plan {
+    fn of(action: Action, patch: Option<DaemonSetPatch>) -> Self {
+        Plan { action, steps: patch.map(Step::PatchDaemonSet).into_iter().collect() }
+    }
+
     /// Plans to give a DaemonSet the template of a revision; there is nothing to do if it has that template.
     pub fn undo(daemon_set: &DaemonSet, to_revision: i64, template: &Template) -> Self {
         let needed = !template.same_meaning(&daemon_set.template());
-        let steps = needed.then(|| Step::PatchDaemonSet(undo::undo(daemon_set, template)));
-        Plan { action: Action::Undo { to_revision }, steps: steps.into_iter().collect() }
+        Plan::of(Action::Undo { to_revision }, needed.then(|| undo::undo(daemon_set, template)))
     }
 
     /// Plans to restart all pods; there is nothing to do if a restart was requested within the same second.
     pub fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Self {
-        let steps = restart::restart(daemon_set, now).map(Step::PatchDaemonSet);
-        Plan { action: Action::Restart, steps: steps.into_iter().collect() }
+        Plan::of(Action::Restart, restart::restart(daemon_set, now))
     }
 
     /// Plans to set fields of the spec; there is nothing to do if they have these values. `remembers` tells whether the
     /// present pace is kept in an annotation, so that it can be restored.
     pub fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -> Self {
-        let steps = set::set(daemon_set, fields, remembers).map(Step::PatchDaemonSet);
-        Plan { action: Action::Set(fields), steps: steps.into_iter().collect() }
+        Plan::of(Action::Set(fields), set::set(daemon_set, fields, remembers))
     }
 
     /// Plans to suspend the update strategy; there is nothing to do if the controller replaces no pods already.
     pub fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Self {
-        let steps = hold::pause(daemon_set, now).map(Step::PatchDaemonSet);
-        Plan { action: Action::Pause, steps: steps.into_iter().collect() }
+        Plan::of(Action::Pause, hold::pause(daemon_set, now))
     }
 
     /// Plans to suspend the update strategy for a client that replaces all but `keep` pods, together with a new template.
@@ -123,8 +123,7 @@ impl Plan {
         flags: &StageFlags,
         template: Option<&Template>,
     ) -> Self {
-        let steps = hold::partition(daemon_set, now, keep, run, flags, template).map(Step::PatchDaemonSet);
-        Plan { action: Action::Partition(keep), steps: steps.into_iter().collect() }
+        Plan::of(Action::Partition(keep), hold::partition(daemon_set, now, keep, run, flags, template))
     }
 
     /// Makes a plan begin with pulling the images of a template on these nodes; each has `deadline_seconds` for that.
@@ -161,12 +160,9 @@ impl Plan {
 
     /// Plans to restore the update strategy; there is nothing to do if it is not suspended.
     pub fn resume(daemon_set: &DaemonSet) -> Self {
-        let steps = hold::resume(daemon_set).map(Step::PatchDaemonSet);
-        Plan { action: Action::Resume, steps: steps.into_iter().collect() }
+        Plan::of(Action::Resume, hold::resume(daemon_set))
     }
-}
 
-impl Plan {
     /// Returns what the DaemonSet becomes, as far as that is known without the API server.
     ///
     /// # Errors

@@ -16,6 +16,9 @@ const STILL_WAITING: &str = "still waiting for the API server (10s)";
 const SILENCE: Duration = Duration::from_secs(75);
 const REREAD: Duration = Duration::from_secs(30);
 
+/// A command, and which of its requests stall.
+type Run = (&'static [&'static str], fn(&Asked) -> bool);
+
 /// Runs a command on a server that is silent for a time before it answers some requests.
 fn run(arguments: &[&str], silence: Duration, stalls: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Ended {
     let cluster = Cluster::new();
@@ -36,7 +39,7 @@ fn is_change(asked: &Asked) -> bool {
 fn a_long_wait_for_the_server_is_told() {
     const SET: &[&str] = &["set", "agent", "--max-unavailable=2"];
     const HOLD: &[&str] = &["partition", "agent", "100%", "--image=agent=agent:2"];
-    let runs: [(&[&str], fn(&Asked) -> bool); 7] = [
+    let runs: [Run; 7] = [
         (SET, is_change),
         (HOLD, is_change),
         (HOLD, |asked| asked.target.contains("dryRun=All")),

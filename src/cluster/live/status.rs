@@ -86,6 +86,12 @@ pub(super) fn of_status(status: Status) -> ClusterError {
     let Details { name, kind, causes } = details.unwrap_or_default();
     let is_disruption_budget = causes.iter().any(|cause| cause.reason == DISRUPTION_BUDGET);
     let reason = if is_disruption_budget { DISRUPTION_BUDGET.to_owned() } else { reason };
+    // Before what is wrong with a JSON Patch, the API server quotes the whole object: `applyPatchToCurrentObject`,
+    // k8s.io/apiserver/pkg/endpoints/handlers/patch.go, release 1.36.
+    let message = match message.rsplit_once("\": strict decoding error: ") {
+        Some((_, problem)) => format!("strict decoding error: {problem}"),
+        None => message,
+    };
     // Indented, further lines cannot pass for a hint of this program.
     let message = message.lines().collect::<Vec<_>>().join("\n  ");
     let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
@@ -121,6 +127,15 @@ mod tests {
         for body in ["404 page not found\n", "", "{}", "null", "[]", "<html>", without_details.as_str()] {
             assert!(!answer(404, body).is_absence_of("pods", "agent-a"), "{body}");
         }
+    }
+
+    #[test]
+    fn an_unknown_field_is_told_without_the_object_that_has_it() {
+        let message = r#" \"\" is invalid: patch: Invalid value: \"{\\\"kind\\\":1}\": strict decoding error: unknown field \"spec.a\""#;
+        let status =
+            format!(r#"{{"kind":"Status","apiVersion":"v1","message":"{message}","reason":"Invalid","code":422}}"#);
+        let error = answer(422, &status);
+        assert_eq!(error.to_string(), "Error from server (Invalid): strict decoding error: unknown field \"spec.a\"");
     }
 
     #[test]

@@ -239,6 +239,7 @@ async fn run_coverage(
         None if nodes || is_data || map.is_some() => Detail::Nodes,
         None => Detail::Groups,
     };
+    let is_open = names.is_empty();
     let wanted = Wanted::Coverage(CoverageScope {
         node: node.clone(),
         node_selector: node_selector.selector.clone(),
@@ -252,12 +253,16 @@ async fn run_coverage(
         Some(node) => BTreeSet::from([node.clone()]),
         None => nodes_needing_all_pods(snapshot),
     };
-    let snapshot = session.read(query, io, needs_all_pods_on).await?;
+    let mut snapshot = session.read(query, io, needs_all_pods_on).await?;
+    session.note_admissions(&mut snapshot, io).await;
     check_selected(&snapshot, &node_selector)?;
     check_grouping(&snapshot, by.as_deref(), map.as_deref())?;
     let node_selector = node_selector.selector;
     let is_broken_down = by.is_some();
     let mut report = coverage(&snapshot, &Options { detail, node: node.clone(), by, map, node_selector });
+    if let Some(node) = report.node.as_mut().filter(|_| is_open) {
+        node.namespace = session.namespace.clone();
+    }
     tell_changes(&mut report, &snapshot);
     let counts: Vec<Counts> = report.daemon_sets.iter().map(|daemon_set| daemon_set.counts.clone()).collect();
     filter.apply(&mut report);

@@ -18,7 +18,7 @@ use super::output::Output;
 use super::parse::{Named, parse_selector};
 use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
-use crate::cluster::live::{self, Watch};
+use crate::cluster::live::{self, Asked, Watch};
 use crate::cluster::{Query, Source, Wanted};
 use crate::connection::ConnectOptions;
 use crate::connection::error::ConnectionError;
@@ -32,7 +32,7 @@ use crate::render::progress::{LONG_WAIT, Progress, ProgressLine};
 use crate::render::text::wrap;
 use crate::render::view::View;
 use crate::report::age::format_age;
-use crate::report::fix::{Command, Origin};
+use crate::report::fix::{Command, Fix, Origin};
 use crate::rollout::new_pods::{Trial, trials};
 
 /// By how much clocks may differ before it is said.
@@ -336,19 +336,44 @@ impl Session {
         };
         let snapshot = show_progress(work, &self.progress, io).await?;
         self.print_warnings(io)?;
+        self.check_namespace(&query, &snapshot).await?;
         Ok(snapshot)
     }
 
+    /// Checks that the namespace exists if nothing was found in it: a mistyped one must not look like one without problems.
+    async fn check_namespace(&self, query: &Query, snapshot: &Snapshot) -> Result<(), CommandError> {
+        // A manifest that is previewed may create it.
+        let is_preview = matches!(&query.wanted, Wanted::Coverage(scope) if scope.admission);
+        let is_empty = !is_preview && query.names.is_empty() && snapshot.daemon_sets_of_any_flavor().next().is_none();
+        let (Source::Live(live), Some(namespace), true) = (&self.source, &query.namespace, is_empty) else {
+            return Ok(());
+        };
+        match live.namespace_exists(namespace).await {
+            Ok(Asked::No(_)) => Err(CommandError::new(format!("namespace {namespace:?} not found"))
+                .hint(Fix::new("to list the namespaces", Command::kubectl(&["get", "namespaces"])))),
+            // It may exist without being readable.
+            Ok(Asked::Yes | Asked::Unknown(_)) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Notes in a snapshot what the API server says now about pods that it has refused.
+    pub(super) async fn note_admissions(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) {
+        let asked = async { Ok(self.try_refused_pods(snapshot).await) };
+        snapshot.admissions = show_progress(asked, &self.progress, io).await.unwrap_or_default();
+    }
+
     /// Asks the API server again for pods that it has refused, in dry runs. What it does not answer stays unknown.
-    pub(super) async fn try_refused_pods(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) {
-        let Source::Live(live) = &self.source else { return };
+    pub(super) async fn try_refused_pods(&self, snapshot: &Snapshot) -> Vec<Admission> {
+        let Source::Live(live) = &self.source else { return Vec::new() };
+        let mut admissions = Vec::new();
         for Trial { daemon_set_uid, hash, namespace, pod } in trials(snapshot) {
-            if let Ok(refusal) = show_progress(live.try_pod(&namespace, &pod), &self.progress, io).await {
-                snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal });
+            if let Ok(refusal) = live.try_pod(&namespace, &pod).await {
+                admissions.push(Admission { daemon_set_uid, hash, refusal });
             }
         }
         // They are about pods that nobody creates.
         live.take_warnings();
+        admissions
     }
 
     /// Returns the time by the clock of the server.
@@ -368,7 +393,11 @@ impl Session {
         let namespace = query.namespace.or_else(|| self.namespace.clone());
         let query = Query { namespace, selector: self.selector.clone(), ..query };
         match &self.source {
-            Source::Live(live) => Ok(Box::pin(live.watch(query)).await?),
+            Source::Live(live) => {
+                let watch = Box::pin(live.watch(query.clone())).await?;
+                self.check_namespace(&query, watch.last_snapshot()).await?;
+                Ok(watch)
+            }
             Source::File(_) => Err(CommandError::usage("a dump cannot be watched").into()),
         }
     }

@@ -150,7 +150,7 @@ pub async fn run(
         return status_watch::run(settings, followed, &session, io, out).await;
     }
     let mut snapshot = session.read(query, io, nodes_needing_all_pods).await?;
-    session.try_refused_pods(&mut snapshot, io).await;
+    session.note_admissions(&mut snapshot, io).await;
     if let Some(number) = to_revision {
         check_revision(&snapshot, number)?;
     }

@@ -37,6 +37,10 @@ const CONTRADICTION: Duration = Duration::from_secs(10);
 /// How long that may take.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
+/// How often the API server is asked whether it still refuses pods, and how long each time.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+const TRIAL: Duration = Duration::from_secs(3);
+
 /// The flags of `--watch`.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Watch")]
@@ -138,6 +142,7 @@ pub(super) async fn run(
     let mut warned = Vec::new();
     let (mut contradicted, mut patience) = (None, CONTRADICTION);
     let mut is_confirmed = false;
+    let mut tried = None;
     let (mut report, end) = loop {
         let looked = Instant::now();
         in_time(deadline, watch.snapshot()).await?;
@@ -157,6 +162,16 @@ pub(super) async fn run(
         // Maps of all DaemonSets of a big cluster would be as large as the cluster.
         let has_map = map.is_shown || snapshot.daemon_sets_of_any_flavor().count() == 1;
         let mut report = rollout_status_with_map(snapshot, to_revision, has_map.then_some(&map.label));
+        if !report.daemon_sets.iter().any(|rollout| rollout.creation_refused) {
+            tried = None;
+            watch.note_admissions(Vec::new());
+        } else if is_current && tried.is_none_or(|tried| looked.duration_since(tried) >= TRY_AGAIN) {
+            tried = Some(looked);
+            let limit = deadline.map_or(looked + TRIAL, |deadline| deadline.min(looked + TRIAL));
+            let trial = timeout_at(limit, session.try_refused_pods(watch.last_snapshot())).await;
+            watch.note_admissions(trial.unwrap_or_default());
+            continue;
+        }
         Accept::mark(&accept, &mut report);
         events.update(&report);
         let is_over = is_current && report.daemon_sets.iter().all(is_done);
@@ -176,7 +191,8 @@ pub(super) async fn run(
             Display::Lines => lines.update(&report, &view, out)?,
             Display::Json => {
                 // Ages change all the time: only what happened counts.
-                let state: Vec<_> = report.daemon_sets.iter().map(|one| (one.verdict, one.counts.clone())).collect();
+                let state: Vec<_> =
+                    report.daemon_sets.iter().map(|one| (one.verdict, one.blocked_by, one.counts.clone())).collect();
                 if last.as_ref() != Some(&state) {
                     if !map.is_shown {
                         report.daemon_sets.iter_mut().for_each(|rollout| rollout.map = None);
@@ -212,6 +228,7 @@ pub(super) async fn run(
             match timeout_at(limit, session.watch(query.clone())).await {
                 Ok(Ok(fresh)) => {
                     watch = fresh;
+                    tried = None;
                     (contradicted, patience) = (None, patience.saturating_mul(2));
                     is_confirmed = is_blocked;
                     continue;

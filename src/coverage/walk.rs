@@ -59,6 +59,7 @@ fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage
     let is_orphaned = |row: &NodeCoverage| row.reasons.iter().any(|reason| reason.code == ReasonCode::OrphanedTarget);
     NodeOverview {
         name: name.to_owned(),
+        namespace: None,
         exists: node.is_some() || !rows().any(is_orphaned),
         should_run: rows().filter(|row| row.should_run).count(),
         available: rows().filter(|row| row.should_run && row.state == NodeState::Available).count(),
@@ -129,7 +130,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     /// Counts a node, and judges it unless its only pod is available.
     fn visit(&mut self, node: &'s Node, decision: Decision, pods: &NodePods<'a>) {
         let subject = self.subject;
-        let is_plain = decision.should_run && verdict::is_plainly_available(subject, &pods.pods);
+        let is_plain = decision.should_run && verdict::is_plainly_available(subject, node, &pods.pods);
         let (is_available, trouble) = if is_plain {
             self.push_row(node, &pods.pods, &Verdict { decision, state: NodeState::Available, findings: Vec::new() });
             (true, None)

@@ -89,4 +89,9 @@ impl Node {
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
     }
+
+    /// Returns whether the node controller still hears from the kubelet, so that what is known of pods is not out of date.
+    pub fn posts_status(&self) -> bool {
+        self.condition("Ready").is_none_or(|condition| condition.status != "Unknown")
+    }
 }

@@ -27,15 +27,23 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
     let is_fine = |row: &NodeCoverage| row.reasons.is_empty();
     let has_business = |row: &NodeCoverage| row.should_run || !row.pods.is_empty();
     rows.sort_by_key(|(_, row)| (!has_business(row), is_fine(row)));
-    let Some(NodeOverview { exists, should_run, available: running, .. }) = report.node else { return Ok(()) };
-    let name = view.show(node);
-    let headline = if exists {
-        let are = if running == 1 { "is" } else { "are" };
-        format!("{name} should run pods of {}; {running} of them {are} available", count(should_run, "DaemonSet"))
-    } else {
-        format!("node {name} does not exist; {} still have pods there", count(rows.len(), "DaemonSet"))
+    let Some(NodeOverview { exists, should_run, available: running, namespace, .. }) = &report.node else {
+        return Ok(());
     };
-    writeln!(out, "{}", style::answer(headline))?;
+    let (name, should_run) = (view.show(node), count(*should_run, "DaemonSet"));
+    let place = namespace.as_ref().map(|namespace| view.show(&format!(" in namespace {namespace}")));
+    let place = place.unwrap_or_default();
+    let headline = if *exists {
+        let are = if *running == 1 { "is" } else { "are" };
+        format!("{name} should run pods of {should_run}{place}; {running} of them {are} available")
+    } else {
+        let (pods, have) = (count(rows.len(), "DaemonSet"), if rows.len() == 1 { "has" } else { "have" });
+        format!("node {name} does not exist; {pods}{place} still {have} pods there")
+    };
+    paragraph(&headline, style::answer, view, out)?;
+    if !place.is_empty() {
+        writeln!(out, "{}", style::context("Other namespaces were not checked (-A checks all)"))?;
+    }
     condition(report, view, out)?;
     let others = rows.iter().filter(|(_, row)| !has_business(row)).count();
     if !all {
@@ -46,14 +54,18 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
         decisions(&rows, view, out)?;
     }
     if !all && others > 0 {
-        let others = format!("+ {others} more that are not eligible there (-o wide shows them)");
+        let rest = if others == 1 {
+            "that is not eligible here (-o wide shows it)"
+        } else {
+            "that are not eligible here (-o wide shows them)"
+        };
+        let others = format!("+{others} more {rest}");
         writeln!(out, "{}", style::context(others))?;
     }
-    if !rows.is_empty() {
-        let coverage = Command::kubectl(&["ds", "coverage"]).namespace("NAMESPACE").flag("--node", node).name("NAME");
-        let explain = Fix { advice: "to explain one of them in full".to_owned(), command: Some(coverage) };
+    if let Some((first, _)) = rows.first() {
+        let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&first.namespace).flag("--node", node);
         writeln!(out)?;
-        wrap_fix(&explain, view, view.width)
+        wrap_fix(&Fix::new("To explain the first one in full", coverage.name(&first.name)), view, view.wrap_width())
             .into_iter()
             .try_for_each(|line| writeln!(out, "{}", style::context(line)))?;
     }

@@ -11,7 +11,7 @@ use super::text::some_of;
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{RolloutCounts, RolloutStatus, RolloutStatusReport, Verdict};
+use crate::report::rollout_status::{BlockedBy, RolloutCounts, RolloutStatus, RolloutStatusReport, Verdict};
 
 /// After how many seconds without a change a line shows that the rollout is still followed.
 const HEARTBEAT: i64 = 60;
@@ -30,7 +30,7 @@ pub(crate) struct StatusLines {
 struct Shown {
     began: Timestamp,
     written: Timestamp,
-    state: (Verdict, RolloutCounts),
+    state: (Verdict, Option<BlockedBy>, RolloutCounts),
     failing: BTreeSet<(ReasonCode, String)>,
 }
 
@@ -55,7 +55,7 @@ impl StatusLines {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let key = (rollout.namespace.clone(), rollout.name.clone());
-        let state = (rollout.verdict, rollout.counts.clone());
+        let state = (rollout.verdict, rollout.blocked_by, rollout.counts.clone());
         let causes = rollout.causes.iter().filter(|cause| !cause.passing);
         let failing: BTreeSet<(ReasonCode, String)> =
             causes.clone().flat_map(|cause| cause.nodes.iter().map(|node| (cause.code, node.clone()))).collect();

@@ -50,6 +50,9 @@ impl super::Report for CoverageReport {
 pub struct NodeOverview {
     /// The node's name.
     pub name: String,
+    /// The only namespace whose DaemonSets were looked at; absent for all of them, and if they were named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Whether the node exists; else pods are still bound to it.
     pub exists: bool,
     /// Of how many DaemonSets it should run a pod.
@@ -165,7 +168,7 @@ pub struct RemovedNodes {
 }
 
 impl RemovedNodes {
-    /// Returns whether so many nodes were removed that somebody should look, and nobody has accepted it.
+    /// Returns whether a revision removed enough nodes to be reported as a problem, and nobody has accepted that.
     pub fn needs_attention(&self) -> bool {
         self.most && !self.accepted
     }

@@ -30,7 +30,12 @@ pub(crate) struct Trial {
 /// Returns the pods whose creation tells what has become of the refusals in a snapshot.
 pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
     let index = Index::new(snapshot);
-    let facts = index.daemon_sets_of_any_flavor().into_iter().map(|daemon_set| Facts::new(&index, daemon_set));
+    // Facts are not cheap, and few DaemonSets have a refusal.
+    let is_refused = |daemon_set: &&DaemonSet| {
+        index.events_about("DaemonSet", &daemon_set.metadata).iter().any(|event| event.reason == "FailedCreate")
+    };
+    let daemon_sets = index.daemon_sets_of_any_flavor().into_iter().filter(is_refused);
+    let facts = daemon_sets.map(|daemon_set| Facts::new(&index, daemon_set));
     let mut trials = Vec::new();
     for Facts { daemon_set, revisions, .. } in facts.filter(Facts::creation_is_refused).take(MOST_DAEMON_SETS) {
         let current = revisions.current().map(|current| (current, &revisions.live));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use kubectl_ds::cluster::{CoverageScope, Flavors, PodsOf, Query, Wanted};
 use kubectl_ds::connection::ConnectOptions;
+use kubectl_ds::model::node::Node;
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::{Value, json};
 
@@ -14,6 +15,7 @@ use super::{
     JSON, agent, all, api_groups, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list,
     read, refusal,
 };
+use crate::screens::{Ended, end, kubectl_ds};
 use crate::support::shown;
 
 fn on_node(name: &str) -> Wanted {
@@ -562,4 +564,34 @@ fn without_permission_for_discovery_advanced_daemon_sets_are_a_gap() {
     assert_eq!(snapshot.gaps, [Gap { kind: Kind::AdvancedDaemonSets, namespace: None, cause }]);
     let missing = Query { names: vec!["agnet".to_owned()], ..agent() };
     assert!(shown(read(&options(&server), &missing).unwrap_err()).contains("similar names"));
+}
+
+/// A mistyped namespace must not look like one without problems.
+#[test]
+fn a_namespace_that_does_not_exist_is_an_error() {
+    let server = Server::start(|asked| match asked.path() {
+        "/api/v1/namespaces/quiet" => Reply::of(200, JSON, json!({"metadata": {"name": "quiet"}}).to_string()),
+        "/api/v1/namespaces/secret" => refusal(403, "Forbidden", "namespaces \"secret\" is forbidden"),
+        "/api/v1/namespaces/proxied" => Reply::of(404, "text/plain", "404 page not found"),
+        path if path.ends_with("/daemonsets") => json_list(path, &[]),
+        path if path.ends_with("/pods") => protobuf_list("PodList", &[] as &[Node], ""),
+        _ => cluster(asked),
+    });
+    let url = format!("http://{}", server.address);
+    let run = |command: &[&str], namespace: &str| {
+        let Ended { code, out, err } = end(kubectl_ds(&[command, &["-n", namespace, "-s", &url]].concat()), None);
+        (code, out + &err)
+    };
+    for command in
+        [&["list"][..], &["list", "-o", "json"], &["coverage"], &["status"], &["history"], &["status", "--watch"]]
+    {
+        let (code, told) = run(command, "kube-sytem");
+        assert_eq!(code, Some(1), "{command:?}: {told}");
+        assert!(told.starts_with("error: namespace \"kube-sytem\" not found\n"), "{command:?}: {told}");
+    }
+    for namespace in ["quiet", "secret", "proxied"] {
+        let expected = (Some(0), format!("No DaemonSets found in {namespace} namespace.\n"));
+        assert_eq!(run(&["list"], namespace), expected);
+        assert_eq!(run(&["coverage"], namespace), expected);
+    }
 }

@@ -297,7 +297,13 @@ fn what_stays_unknown_ends_the_watch_with_a_code_of_its_own() {
     let (code, _, err) = Following::with("status", &["team/agent"], forbidden).start(&[]).end();
     assert_eq!(code, Some(5), "{err}");
     assert!(err.contains("error: the answer is partial: whether every rollout is complete is not known"), "{err}");
-    let nothing = |asked: &Asked| (asked.path() == DAEMON_SETS).then(|| json_list(DAEMON_SETS, &[]));
+    let nothing = |asked: &Asked| match asked.path() {
+        DAEMON_SETS => Some(json_list(DAEMON_SETS, &[])),
+        "/api/v1/namespaces/team" => {
+            Some(Reply::of(200, "application/json", json!({"metadata": {"name": "team"}}).to_string()))
+        }
+        _ => None,
+    };
     let (code, _, err) = Following::with("status", &["-n", "team"], nothing).start(&[]).end();
     assert_eq!((code, err.starts_with("error: no DaemonSets found")), (Some(1), true), "{err}");
 }

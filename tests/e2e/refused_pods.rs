@@ -161,6 +161,15 @@ fn refused_pods_are_told_with_their_cause_and_what_is_printed_mends_it() {
         });
         let mended = status(&cluster, namespace).expect(3);
         assert!(mended.says(code) && !mended.says("refuses new pods") && !mended.says("kubectl ds undo"), "{mended}");
+        // All that tells of a refusal asks whether it still holds.
+        let watched = run_on(&cluster, &["status", "agent", "-n", namespace, "--watch", "--timeout", "1s"]).expect(4);
+        let covered = run_on(&cluster, &["coverage", "agent", "-n", namespace]).expect(0);
+        // With maxSurge every node keeps its old pod, and coverage has nothing to explain.
+        let covered = (*namespace != "quota").then_some((covered, "coverage"));
+        for (told, what) in [(watched, "status --watch")].into_iter().chain(covered) {
+            assert!(told.says("accepts such a pod now") && !told.says("refuses new pods"), "{what}: {told}");
+            assert_eq!(printed(&told, "kubectl annotate")[0], "annotate", "{what}");
+        }
         let before = cluster.get(&["ds", "agent", "-n", namespace]);
         let annotate = printed(&mended, "kubectl annotate");
         cluster.kubectl(&annotate.iter().map(String::as_str).collect::<Vec<_>>());

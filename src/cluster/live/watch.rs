@@ -37,7 +37,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{Gap, GapCause, Kind, Lease, PodsComplete, Snapshot};
+use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Lease, PodsComplete, Snapshot};
 
 /// The most updates that belong to one change.
 const MAX_BATCH: usize = 1_000;
@@ -188,6 +188,11 @@ impl<'a> Watch<'a> {
             self.snapshot.now = self.live.now();
         }
         &self.snapshot
+    }
+
+    /// Notes what the API server answers about pods that it has refused.
+    pub(crate) fn note_admissions(&mut self, admissions: Vec<Admission>) {
+        self.snapshot.admissions = admissions;
     }
 
     /// Returns the cluster as it was when it was last looked at.

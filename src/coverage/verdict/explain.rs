@@ -37,7 +37,7 @@ pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict)
 
 /// Returns the answer as a sentence.
 fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> String {
-    let (node, daemon_set) = (&node.metadata.name, subject.full_name());
+    let (posts_status, node, daemon_set) = (node.posts_status(), &node.metadata.name, subject.full_name());
     let because = verdict.findings.first().map(|finding| finding.message.to_string()).unwrap_or_default();
     let pod = pods.first().map_or("", |pod| pod.metadata.name.as_str());
     let state = match verdict.state {
@@ -50,6 +50,7 @@ fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> 
         NodeState::Available if because.is_empty() => {
             return format!("{node} should run {daemon_set}, and its pod {pod} is available");
         }
+        NodeState::Available if !posts_status => "was last reported as available, but",
         NodeState::Available => "is available, but",
         NodeState::Pending => "is not scheduled",
         NodeState::Starting => "is starting",
@@ -148,6 +149,25 @@ mod tests {
         );
         let summary = explained(world).summary;
         assert!(summary.contains("its pod agent-x is not scheduled"), "{summary}");
+    }
+
+    #[test]
+    fn an_available_pod_is_as_old_as_what_its_kubelet_last_posted() {
+        let ready = |status: &str| {
+            json!({"status": {"conditions": [{"type": "Ready", "status": status,
+                "lastHeartbeatTime": at("11:55:00"), "lastTransitionTime": at("11:56:00")}]}})
+        };
+        let summary = |status| explained(world().node("n", ready(status)).pod("agent-n", "n", json!({}))).summary;
+        assert_eq!(summary("True"), "n should run default/agent, and its pod agent-n is available");
+        assert_eq!(
+            summary("Unknown"),
+            "n should run default/agent; its pod agent-n was last reported as available, but node Ready=Unknown for 4m \
+             (kubelet stopped posting status; last posted 5m ago); whether its pod still runs is unknown"
+        );
+        // This kubelet still reports on its pods.
+        assert_eq!(summary("False"), summary("True"));
+        let silent = world().node("n", ready("Unknown")).pod("agent-n", "n", json!({})).coverage();
+        assert_eq!((silent.counts.available, silent.groups[0].code), (Some(1), ReasonCode::NodeUnreachable));
     }
 
     #[test]

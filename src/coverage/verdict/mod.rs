@@ -62,10 +62,11 @@ pub fn judge(subject: &Subject, node: &Node, decision: Decision, pods: &[&Pod]) 
     Verdict { decision, state, findings }
 }
 
-/// Returns whether a node needs no second look: it has one pod, which is available and not being deleted.
-pub fn is_plainly_available(subject: &Subject, pods: &[&Pod]) -> bool {
+/// Returns whether a node needs no second look: it has one pod, which is available and not being deleted, as its kubelet
+/// keeps reporting.
+pub fn is_plainly_available(subject: &Subject, node: &Node, pods: &[&Pod]) -> bool {
     match pods {
-        [pod] => !pod.metadata.is_terminating() && subject.is_available(pod),
+        [pod] => !pod.metadata.is_terminating() && subject.is_available(pod) && node.posts_status(),
         _ => false,
     }
 }
@@ -125,21 +126,17 @@ fn not_eligible(subject: &Subject, node: &Node, pods: &[&Pod], decision: Decisio
 /// Finds a pod that may stay and would not be recreated, so deleting one that runs is never advised.
 fn misscheduled(pod: &Pod, why: &[Finding]) -> Finding {
     let message = Sentence::from("pod ").name(&pod.metadata.name, "there");
-    let (mut message, advice) = if pod.is_terminal() {
-        (message.words(" has ended, and the controller deletes it without recreating it: "), "no action needed")
+    let (message, keep) = if pod.is_terminal() {
+        (message.words(" has ended, and the controller deletes it without recreating it: "), "")
     } else if pod.spec.node_name.is_empty() {
-        (message.words(" is not scheduled and would not be recreated: "), "no action needed: no pod should run there")
+        (message.words(" is not scheduled and would not be recreated: "), "")
     } else if pod.status.phase == "Pending" {
-        (message.words(" is starting but would not be recreated: "), "no action needed, but do not delete the pod")
+        (message.words(" is starting but would not be recreated: "), "do not delete the pod; ")
     } else {
-        (message.words(" is running but would not be recreated: "), "no action needed, but do not delete the pod")
+        (message.words(" is running but would not be recreated: "), "do not delete the pod; ")
     };
-    let mut advice = Sentence::from(advice);
-    if let Some(first) = why.first() {
-        message = message.then(first.message.clone());
-        advice = advice.words("; ").then(first.advice.clone());
-    }
-    Finding::new(ReasonCode::Misscheduled, message, advice)
+    let (because, advice) = why.first().map(|why| (why.message.clone(), why.advice.clone())).unwrap_or_default();
+    Finding::new(ReasonCode::Misscheduled, message.then(because), Sentence::from(keep).then(advice))
 }
 
 /// Finds a pod that the controller deletes because its node is not eligible.
@@ -243,7 +240,8 @@ pub(crate) const PROGRESS_DEADLINE: i64 = 600;
 
 /// Finds what is wrong with other pods beside one that is available.
 fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[&Pod]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = pods
+    let mut findings: Vec<Finding> = node_health::pod_is_out_of_date(subject.index.now(), node).into_iter().collect();
+    let others = pods
         .iter()
         .copied()
         .filter(|pod| !std::ptr::eq(*pod, first) && !pod.metadata.is_terminating() && !subject.is_available(pod))
@@ -260,8 +258,8 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
                 finding.message = prefix.then(finding.message.clone());
             }
             findings
-        })
-        .collect();
+        });
+    findings.extend(others);
     let stuck = pods.iter().filter(|pod| terminating::is_overdue(subject, pod));
     findings.extend(stuck.filter_map(|pod| terminating::terminating(subject, Some(node), pod)));
     findings.extend(duplicate_pod(subject, pods));

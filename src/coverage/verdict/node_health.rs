@@ -17,6 +17,13 @@ pub fn node_unreachable(now: Timestamp, node: &Node) -> Option<Finding> {
     Some(Finding::new(ReasonCode::NodeUnreachable, message, repair(now, node)).with_command(describe_node(node)))
 }
 
+/// Finds that the kubelet no longer reports what has become of a pod that was available.
+pub fn pod_is_out_of_date(now: Timestamp, node: &Node) -> Option<Finding> {
+    let finding = node_unreachable(now, node).filter(|_| !node.posts_status())?;
+    let message = finding.message.clone().words("; whether its pod still runs is unknown");
+    Some(Finding { message, ..finding })
+}
+
 /// Returns how and for how long a node has not been ready, or `None` if it is ready.
 pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
     let ready = node.condition("Ready").filter(|ready| ready.status != "True")?;

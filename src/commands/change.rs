@@ -334,9 +334,7 @@ impl Change<'_> {
             |arguments: &[&str]| Command::kubectl(arguments).namespace(&daemon_set.namespace).name(daemon_set.short());
         let allowed = |command: Command| self.switches.iter().fold(command, |command, flag| command.switch(flag));
         match self.plan.action {
-            Action::Undo { to_revision } => {
-                Fix::new("to repeat it", on(&["ds", "undo", "--to-revision", &to_revision.to_string()]))
-            }
+            Action::Undo { to_revision } => Fix::new("to repeat it", daemon_set.undo(to_revision)),
             Action::Set(fields) => Fix::new("to repeat it", allowed(set::command(daemon_set, fields))),
             Action::Pause => Fix::new("to repeat it", allowed(daemon_set.command(Subcommand::Pause))),
             Action::Resume => Fix::new("to repeat it", daemon_set.command(Subcommand::Resume)),

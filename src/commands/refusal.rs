@@ -105,7 +105,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &Request, refusal: R
                      in this run",
                 )
         }
-        Refusal::Worse(warnings) => worse(warnings).hint("to begin all the same, add --force"),
+        Refusal::Worse(warnings) => worse(warnings).hint("to begin anyway, add --force"),
         Refusal::Deleting => CommandError::new(format!("{title} is being deleted")),
     }
 }
@@ -155,6 +155,5 @@ fn suspend_again(error: CommandError, name: &DaemonSetName, again: Option<Comman
 }
 
 fn undo(name: &DaemonSetName, back_to: Option<i64>) -> Command {
-    let undo = name.command(Subcommand::Undo);
-    back_to.into_iter().fold(undo, |undo, number| undo.flag("--to-revision", number.to_string()))
+    back_to.map_or_else(|| name.command(Subcommand::Undo), |number| name.undo(number))
 }

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use super::fisher::{LogFactorials, as_float};
 use super::verdict::daemon_set_context::Subject;
 use crate::facts::revisions::Revision;
+use crate::facts::revisions::name_of;
 use crate::model::node::Node;
 use crate::report::age::seconds_between;
 use crate::report::common_cause::{CommonCause, FailingRevision, Feature, FeatureValue, Split};
@@ -98,10 +99,7 @@ fn fixes(subject: &Subject, revision: &FailingRevision) -> Vec<Fix> {
         advice: format!("compare it with revision {from}"),
         command: Some(command("history", "--diff", format!("{from}..{to}"))),
     };
-    let roll_back = Fix {
-        advice: format!("roll back to revision {from}"),
-        command: Some(command("undo", "--to-revision", from.to_string())),
-    };
+    let roll_back = Fix::new(format!("roll back to revision {from}"), name_of(subject.daemon_set).undo(from));
     // An older revision fails, and the rollout that goes on replaces it.
     if revision.current { vec![see, roll_back] } else { vec![see] }
 }
@@ -385,7 +383,7 @@ mod tests {
             cause.fixes.iter().filter_map(|fix| Some(fix.command.as_ref()?.to_string())).collect();
         assert_eq!(
             commands,
-            ["kubectl ds history -n default --diff 1..2 agent", "kubectl ds undo -n default --to-revision 1 agent"]
+            ["kubectl ds history -n default --diff 1..2 agent", "kubectl ds undo --to-revision 1 -n default agent"]
         );
     }
 

@@ -68,10 +68,10 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
     };
     let fix = if revision.is_current {
         let advice = "to give these nodes their pods back, roll back".to_owned();
-        Fix { advice, command: command("undo", "--to-revision", before.number().to_string()) }
+        Fix { advice, command: Some(name_of(daemon_set).undo(before.number())) }
     } else {
         // To roll back would take back what later revisions have changed.
-        let advice = "to give these nodes their pods back, take back what the revision has changed".to_owned();
+        let advice = "to give these nodes their pods back, revert what the revision changed".to_owned();
         let numbers = format!("{}..{}", before.number(), revision.number());
         Fix { advice, command: command("history", "--diff", numbers) }
     };
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((typo.revision, typo.previous, typo.nodes.len(), typo.eligible_before), (2, 1, 15, 15));
         assert_eq!((typo.most, typo.changes), (true, vec!["nodeSelector pool: general → genral".to_owned()]));
         let command = typo.fix.command.unwrap().to_string();
-        assert_eq!(command, "kubectl ds undo -n default --to-revision 1 agent");
+        assert_eq!(command, "kubectl ds undo --to-revision 1 -n default agent");
         let all_of = removed(&[(EARLY, json!({})), (NOW, pool("gpu"))]).unwrap();
         assert_eq!((all_of.nodes.len(), all_of.eligible_before, all_of.most), (15, 17, true));
         let few = removed(&[(EARLY, json!({})), (NOW, pool("general"))]).unwrap();

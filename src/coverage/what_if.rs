@@ -88,22 +88,6 @@ pub fn what_if(
         let stays = now.is_some_and(|now| now.should_continue_running) && has_pod;
         // A pod that keeps running but would not be recreated can be lost too.
         let is_lost = runs_now || (stays && !then.should_continue_running);
-        let (change, loss) = match (runs_now, then.should_run) {
-            (true, true) if knows_pods && !has_pod => (PodChange::Missing, None),
-            (true, true) => (PodChange::Keeps, None),
-            (false, true) if proposal.refused.is_some() => (PodChange::None, None),
-            (false, true) => (PodChange::Gains, None),
-            (_, false) => {
-                let may_stay = runs_now && then.should_continue_running && has_pod;
-                let mut loss = proposal.loss(node, may_stay);
-                if let Some(loss) = loss.as_mut().filter(|_| is_lost) {
-                    // The node is as it should be: the manifest is what excludes it.
-                    loss.command = None;
-                    loss.advice = "if the node should keep its pod, change the manifest".into();
-                }
-                (if is_lost { PodChange::Loses } else { PodChange::None }, loss)
-            }
-        };
         let refused = proposal.refused.clone().filter(|_| then.should_run);
         let obstacle = match then.should_run && refused.is_none() {
             true => proposal.obstacle(node, runs_now).map(Some),
@@ -116,6 +100,22 @@ pub fn what_if(
         };
         room_unknown += usize::from(obstacle.is_err());
         let obstacle = obstacle.ok().flatten().flatten();
+        let (change, loss) = match (runs_now, then.should_run) {
+            (true, true) if knows_pods && !has_pod => (PodChange::Missing, None),
+            (true, true) => (PodChange::Keeps, None),
+            (false, true) if fits == Some(false) => (PodChange::None, None),
+            (false, true) => (PodChange::Gains, None),
+            (_, false) => {
+                let may_stay = runs_now && then.should_continue_running && has_pod;
+                let mut loss = proposal.loss(node, may_stay);
+                if let Some(loss) = loss.as_mut().filter(|_| is_lost) {
+                    // The node is as it should be: the manifest is what excludes it.
+                    loss.command = None;
+                    loss.advice = "if the node should keep its pod, change the manifest".into();
+                }
+                (if is_lost { PodChange::Loses } else { PodChange::None }, loss)
+            }
+        };
         if let Some(label) = by {
             let value = node.metadata.labels.get(label).map(String::as_str);
             let row = rows.entry(value).or_default();
@@ -450,8 +450,9 @@ mod tests {
         let nodes: Vec<_> = report.nodes.iter().map(|node| (node.name.as_str(), node.change, node.fits)).collect();
         assert_eq!(
             nodes,
-            [("a", PodChange::Keeps, Some(false)), ("b", PodChange::Loses, None), ("c", PodChange::Gains, Some(false))]
+            [("a", PodChange::Keeps, Some(false)), ("b", PodChange::Loses, None), ("c", PodChange::None, Some(false))]
         );
+        assert!(report.gains.is_empty());
         assert!(report.nodes.iter().all(|node| node.reason.is_some()));
         let rows = report.by.unwrap().rows;
         let rows: Vec<_> = rows

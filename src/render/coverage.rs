@@ -104,7 +104,7 @@ pub fn sentence(
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let lines = wrap(&headline(daemon_set, view), view.width);
+    let lines = wrap(&headline(daemon_set, view), view.wrap_width());
     lines.into_iter().enumerate().try_for_each(|(index, line)| {
         let indent = if index == 0 { "" } else { "  " };
         writeln!(out, "{indent}{}", styled(line))
@@ -200,7 +200,11 @@ fn daemon_set_groups(
                 daemon_set.concerns.iter().any(|known| known.code == group.code && known.message == group.message);
             match is_explained {
                 true => head(group, style::trouble, view, out)?,
-                false => rows_of(std::slice::from_ref(group), true, style::trouble, view, out)?,
+                false => {
+                    head(group, style::trouble, view, out)?;
+                    let said = daemon_set.common_causes.iter().flat_map(|cause| &cause.fixes);
+                    advice(&group.message, Some(&group.fix.unless_in(said)), "    ", view, out)?;
+                }
             }
         }
     }
@@ -246,7 +250,17 @@ fn head(group: &ReasonGroup, code_style: fn(String) -> String, view: &View, out:
 }
 
 /// Writes a message, and the fix below it.
-fn advice(message: &str, fix: Option<&Fix>, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
+///
+/// # Errors
+///
+/// Fails if the output cannot be written.
+pub(super) fn advice(
+    message: &str,
+    fix: Option<&Fix>,
+    indent: &str,
+    view: &View,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     hanging([indent; 2], message, style::plain, view, out)?;
     fix.map_or(Ok(()), |fix| what_to_do(fix, indent, view, out))
 }
@@ -257,7 +271,7 @@ fn advice(message: &str, fix: Option<&Fix>, indent: &str, view: &View, out: &mut
 ///
 /// Fails if the output cannot be written.
 pub fn what_to_do(fix: &Fix, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let width = view.width.saturating_sub(columns(indent));
+    let width = view.wrap_width().saturating_sub(columns(indent));
     let arrow = view.arrow();
     let hanging = " ".repeat(columns(arrow));
     for (index, line) in wrap_fix(fix, view, width.saturating_sub(columns(arrow) + 1)).iter().enumerate() {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 
-use super::coverage::{incomplete, stale_status, what_to_do};
+use super::coverage::{advice, incomplete, stale_status, what_to_do};
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
@@ -87,6 +87,9 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
         let is_complete = rollout.verdict == Verdict::Complete;
         words.extend((is_complete && rollout.counts.desired == Some(0)).then(|| "no eligible node".to_owned()));
     }
+    if rollout.verdict == Verdict::Complete && rollout.is_degraded() {
+        words.iter_mut().take(1).for_each(|first| first.insert_str(0, "degraded: "));
+    }
     words
 }
 
@@ -142,8 +145,15 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
     if let Some(text) = change(rollout, now).filter(|_| !is_settled) {
         paragraph(&text, style::plain, view, out)?;
     }
-    for concern in rollout.concerns.iter().filter(|_| rollout.verdict != Verdict::Deleting) {
-        what_to_do(&concern.fix, "", view, out)?;
+    for (index, concern) in rollout.concerns.iter().enumerate().filter(|_| rollout.verdict != Verdict::Deleting) {
+        // The headline has the first one.
+        match rollout.verdict == Verdict::NotObserved && index == 0 {
+            true => what_to_do(&concern.fix, "", view, out)?,
+            false => {
+                let message = format!("{}: {}", concern.code, concern.message);
+                advice(&message, Some(&concern.fix), "", view, out)?;
+            }
+        }
     }
     causes(rollout, now, view, out)?;
     let mut texts: Vec<String> = Vec::new();
@@ -159,7 +169,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
     remarks.extend(other_troubles(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
     if !remarks.is_empty() {
         writeln!(out)?;
-        let mut lines = remarks.iter().flat_map(|remark| wrap_fix(remark, view, view.width));
+        let mut lines = remarks.iter().flat_map(|remark| wrap_fix(remark, view, view.wrap_width()));
         lines.try_for_each(|line| writeln!(out, "{line}"))?;
     }
     if remarks.is_empty() && !rollout.way_out.is_empty() {
@@ -191,13 +201,9 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
         Verdict::Complete => {
             let revision =
                 rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
-            // `list` calls it the same.
-            let degraded = match rollout.other_troubles.is_empty() && rollout.causes.is_empty() {
-                true => "",
-                false => ", but degraded",
-            };
+            let degraded = if rollout.is_degraded() { ", but degraded" } else { "" };
             match desired {
-                0 => format!("{name} is complete: no node is eligible"),
+                0 => format!("{name} is complete{degraded}: no node is eligible"),
                 1 => format!("{name} is complete{degraded}: {revision} is available on its only node"),
                 2 => format!("{name} is complete{degraded}: {revision} is available on both nodes"),
                 all => format!("{name} is complete{degraded}: {revision} is available on all {all} nodes"),
@@ -348,7 +354,7 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
         let message = format!("{}{}", cause.message, compared(rollout, cause));
         hanging(["    "; 2], &message, style::plain, view, out)?;
         if !cause.passing || !cause.code.takes_time() {
-            what_to_do(&cause.fix, "    ", view, out)?;
+            what_to_do(&cause.fix.unless_in(&rollout.way_out), "    ", view, out)?;
         }
     }
     Ok(())
@@ -502,14 +508,14 @@ fn way_out(fixes: &[Fix], view: &View, out: &mut dyn Write) -> io::Result<()> {
         .collect();
     let widest = lines.iter().map(|(advice, _)| columns(advice)).max().unwrap_or(0);
     let longest = lines.iter().filter_map(|(_, command)| command.as_deref().map(columns)).max().unwrap_or(0);
-    let is_one_line = 2 + widest + 2 + longest <= view.width;
+    let is_one_line = 2 + widest + 2 + longest <= view.wrap_width();
     for (advice, command) in lines {
         let command = command.unwrap_or_default();
         if is_one_line {
             let gap = " ".repeat(widest - columns(&advice) + 2);
             writeln!(out, "  {advice}{gap}{command}")?;
         } else {
-            wrap(&advice, view.width.saturating_sub(2)).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+            wrap(&advice, view.wrap_width().saturating_sub(2)).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
             writeln!(out, "    {command}")?;
         }
     }

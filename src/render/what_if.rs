@@ -43,9 +43,9 @@ pub fn what_if(report: &WhatIfReport, shown: Shown, view: &View, out: &mut dyn W
         }
     }
     if !report.admission_checked {
-        let line = "not checked in a dump: admission, and whether what the pods mount exists";
+        let line = "not checked in a dump: admission, and whether mounted volumes exist";
         writeln!(out)?;
-        for line in wrap(line, view.width) {
+        for line in wrap(line, view.wrap_width()) {
             writeln!(out, "{}", style::context(line))?;
         }
     }
@@ -96,7 +96,7 @@ fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Resu
         Preview::ServerSideApply => " (kubectl apply --server-side)",
         Preview::Replace => " (kubectl replace)",
     };
-    for line in wrap(&line, view.width) {
+    for line in wrap(&line, view.wrap_width()) {
         writeln!(out, "{}", style::answer(line))?;
     }
     write_warnings(&report.warnings, &[], view, out)?;
@@ -142,7 +142,7 @@ fn one_node(report: &WhatIfReport, node: &NodeChange, view: &View, out: &mut dyn
         PodChange::Gains => "would gain a pod of",
         PodChange::Keeps => "would keep its pod of",
         PodChange::Missing => "has no pod now, and would get one of",
-        PodChange::None => "would still have no pod of",
+        PodChange::None => "would still run no pod of",
     };
     let but = match (node.fits, report.does_not_start.is_empty(), node.change) {
         (Some(false), _, PodChange::None) => "",
@@ -152,7 +152,7 @@ fn one_node(report: &WhatIfReport, node: &NodeChange, view: &View, out: &mut dyn
     };
     let why = node.reason.as_ref().map(|reason| format!(": {}", view.show(&reason.message))).unwrap_or_default();
     let line = format!("{} {verb} {}{but}{why}", view.show(&node.name), name(report, view));
-    for line in wrap(&line, view.width) {
+    for line in wrap(&line, view.wrap_width()) {
         writeln!(out, "{}", style::answer(line))?;
     }
     node.reason.as_ref().map_or(Ok(()), |reason| what_to_do(&reason.fix, "", view, out))

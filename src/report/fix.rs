@@ -24,6 +24,12 @@ impl Fix {
         Fix { advice: advice.into(), command: Some(command) }
     }
 
+    /// Returns it without its command if one of the others has the same.
+    pub(crate) fn unless_in<'a>(&self, others: impl IntoIterator<Item = &'a Fix>) -> Fix {
+        let is_said = others.into_iter().any(|other| other.command == self.command);
+        Fix { advice: self.advice.clone(), command: self.command.clone().filter(|_| !is_said) }
+    }
+
     /// Begins the advice with another fragment.
     #[must_use]
     pub fn after(mut self, fragment: &str) -> Self {

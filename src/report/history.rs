@@ -80,6 +80,12 @@ impl DaemonSetName {
         Command::kubectl(&["ds", subcommand]).namespace(&self.namespace).name(self.short())
     }
 
+    /// Returns the command that rolls it back to a revision. Everywhere it is the same, so that it is not suggested twice.
+    pub(crate) fn undo(&self, revision: i64) -> Command {
+        let undo = Command::kubectl(&["ds", "undo"]).flag("--to-revision", revision.to_string());
+        undo.namespace(&self.namespace).name(self.short())
+    }
+
     /// Returns the name as kubectl prints it, such as `daemonset.apps/agent`.
     pub fn full(&self) -> String {
         let group = self.api_version.split('/').next().unwrap_or_default();

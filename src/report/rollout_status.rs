@@ -163,6 +163,18 @@ pub struct RolloutStatus {
     pub map: Option<NodeMap>,
 }
 
+impl RolloutStatus {
+    /// Returns whether nodes need attention, whatever the rollout does: `list` calls a DaemonSet Degraded whose rollout is
+    /// complete then. That it has no eligible node is a status of its own.
+    pub fn is_degraded(&self) -> bool {
+        let lacks_nodes = self.counts.desired == Some(0);
+        !self.causes.is_empty()
+            || !self.other_troubles.is_empty()
+            || (!self.concerns.is_empty() && !lacks_nodes)
+            || self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention)
+    }
+}
+
 /// A rollout that `pause` or `partition` holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

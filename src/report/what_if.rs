@@ -47,7 +47,7 @@ pub struct WhatIfReport {
     pub keeps: Vec<String>,
     /// Nodes that should have a pod now and then, but have none at present, by name.
     pub missing: Vec<String>,
-    /// Nodes that would gain a pod, by name.
+    /// Nodes that would gain a pod that fits and starts, as far as is known, by name.
     pub gains: Vec<String>,
     /// Nodes that would lose their pod, now or once it is deleted, by reason.
     pub loses: Vec<ReasonGroup>,
@@ -116,13 +116,13 @@ pub struct NodeChange {
 pub enum PodChange {
     /// The node would lose its pod, or it would not be recreated.
     Loses,
-    /// The node would gain a pod.
+    /// The node would gain a pod that fits and starts, as far as is known.
     Gains,
     /// The node should have a pod now and then, but has none at present.
     Missing,
     /// The node would keep its pod.
     Keeps,
-    /// The node has no pod, and would have none.
+    /// The node runs no pod, and would run none.
     None,
 }
 

@@ -141,6 +141,7 @@ mod tests {
     use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
     use crate::report::list::FleetStatus;
     use crate::report::reason::ReasonCode;
+    use crate::report::rollout_status::Verdict;
     use crate::report::{Envelope, Report};
     use crate::rollout::status::rollout_status;
 
@@ -374,6 +375,35 @@ mod tests {
         ] {
             let undo = commands.iter().any(|command| command.contains(" undo "));
             assert!(undo && commands.iter().all(|command| command.contains("--completed")), "{commands:#?}");
+        }
+    }
+
+    #[test]
+    fn a_complete_rollout_is_degraded_in_status_if_it_is_in_the_list() {
+        let one = || world().node("a", json!({})).pod("agent-a", "a", json!({}));
+        let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
+        let overlapping = |mut snapshot: Snapshot| {
+            let mut other = snapshot.daemon_sets[0].clone();
+            (other.metadata.name, other.metadata.uid) = ("zz".to_owned(), "zz-uid".to_owned());
+            snapshot.daemon_sets.push(other);
+            snapshot
+        };
+        let gone = one().template(json!({"nodeSelector": {"disk": "ssd"}})).pod("agent-gone", "gone", json!({}));
+        for (snapshot, list) in [
+            (one().finish(), FleetStatus::Healthy),
+            (one().node("b", tainted).pod("agent-b", "b", json!({})).finish(), FleetStatus::Degraded),
+            (overlapping(one().finish()), FleetStatus::Degraded),
+            (gone.finish(), FleetStatus::Degraded),
+            (
+                world().node("a", json!({})).template(json!({"nodeSelector": {"disk": "ssd"}})).finish(),
+                FleetStatus::NoNodes,
+            ),
+        ] {
+            let row = fleet(&snapshot).daemon_sets.into_iter().find(|row| row.name == "agent").unwrap();
+            let status = rollout_status(&snapshot, None).daemon_sets;
+            let status = status.into_iter().find(|status| status.name == "agent").unwrap();
+            assert_eq!((row.status, status.verdict), (list, Verdict::Complete));
+            assert_eq!(status.is_degraded(), list == FleetStatus::Degraded, "{list:?}");
         }
     }
 }

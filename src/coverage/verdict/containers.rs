@@ -9,7 +9,6 @@ use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Po
 use crate::model::template::Template;
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
-use crate::report::history::Subcommand;
 use crate::report::reason::ReasonCode;
 
 /// For how many seconds after a restart the last termination counts as the current problem.
@@ -159,8 +158,7 @@ fn image_pull_failed(
     }
     let finding = |message, advice: String| Finding::new(ReasonCode::ImagePullFailed, message, advice);
     if let Some((revision, works)) = image_of_revision(subject, &container.image) {
-        let name = name_of(subject.daemon_set);
-        let undo = name.command(Subcommand::Undo).flag("--to-revision", works.to_string());
+        let undo = name_of(subject.daemon_set).undo(works);
         let message = message.words(format!("; revision {revision} changed the image"));
         return Some(
             finding(message, format!("correct the image, or roll back to revision {works}")).with_command(undo),
@@ -351,8 +349,8 @@ fn init_blocked(subject: &Subject, pod: &Pod) -> Option<Finding> {
 fn containers_starting(subject: &Subject, pod: &Pod) -> Finding {
     let waiting = walk(pod).find_map(|(_, _, status)| status?.state.waiting.as_ref()).map(|waiting| &waiting.reason);
     let state = match waiting {
-        Some(reason) if !reason.is_empty() => format!("the containers are starting ({reason})"),
-        Some(_) => "the containers are starting".to_owned(),
+        Some(reason) if !reason.is_empty() => format!("the containers have not started ({reason})"),
+        Some(_) => "the containers have not started".to_owned(),
         None => "the kubelet has not started the pod".to_owned(),
     };
     let since = pod.status.start_time.get().or_else(|| {

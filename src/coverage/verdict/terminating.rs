@@ -102,7 +102,9 @@ pub fn orphaned_target(pod: &Pod) -> Finding {
     let (message, advice) = if pod.spec.node_name.is_empty() {
         (name.words(" is meant for a node that does not exist"), "wait: the controller deletes it")
     } else {
-        (name.words(" is bound to a node that does not exist"), "wait: the pod garbage collector deletes it")
+        let advice = "wait: the pod garbage collector deletes it about a minute after the node is gone; if it does not, check \
+                      kube-controller-manager";
+        (name.words(" is bound to a node that does not exist"), advice)
     };
     Finding::new(ReasonCode::OrphanedTarget, message, advice)
 }

@@ -50,8 +50,7 @@ impl<'a> Continued<'a> {
     /// Returns the command that continues it under the same gates; `None` if it is not known yet what that is.
     pub(crate) fn again(&self) -> Option<Command> {
         if self.flags.is_undo {
-            let undo = self.name.command(Subcommand::Undo);
-            return Some(undo.flag("--to-revision", self.revision?.to_string()));
+            return Some(self.name.undo(self.revision?));
         }
         Some(self.command(&self.flags, self.amount))
     }

@@ -68,9 +68,8 @@ pub(super) fn way_out(
             vec![replace_one(situation), one_by_one, rolling_update(situation)]
         }
         // A change of the pace would only replace more pods by such as fail.
-        _ if needs_more_than_nodes => vec![orphan(situation, step), undo(situation, false)],
+        _ if needs_more_than_nodes => vec![undo(situation, false)],
         _ => vec![
-            orphan(situation, step),
             without_surge(situation, step),
             raise_budget(situation, step),
             undo(situation, false),
@@ -95,10 +94,6 @@ fn restore_pace(situation: &Situation<'_>) -> Option<Fix> {
     Some(Fix { advice, command: Some(command) })
 }
 
-fn on(daemon_set: &DaemonSet, arguments: &[&str]) -> Option<Command> {
-    Some(Command::kubectl(arguments).namespace(&daemon_set.metadata.namespace).name(name_of(daemon_set).short()))
-}
-
 fn delete(pod: &Pod) -> Option<Command> {
     let metadata = &pod.metadata;
     Some(Command::kubectl(&["delete", "pod"]).namespace(&metadata.namespace).name(&metadata.name))
@@ -107,7 +102,7 @@ fn delete(pod: &Pod) -> Option<Command> {
 /// Suggests to resume a paused Advanced DaemonSet once its template was rolled back.
 fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
     let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
-    let advice = "once the template is one that works, to let the controller replace the pods".to_owned();
+    let advice = "once the template is fixed, to let the controller replace the pods".to_owned();
     let command = Some(name_of(situation.daemon_set).command(Subcommand::Resume));
     rolling.paused.then_some(Fix { advice, command })
 }
@@ -160,7 +155,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
     match hold.is_in_force {
         true if revision_fails && hold.original_strategy() == UpdateStrategy::OnDelete => Vec::new(),
         true if revision_fails => {
-            vec![fix("once the template is one that works, to let the controller replace the pods", Subcommand::Resume)]
+            vec![fix("once the template is fixed, to let the controller replace the pods", Subcommand::Resume)]
         }
         true if situation.nodes.iter().all(|node| node.old.is_none()) => {
             vec![fix("to restore the update strategy", Subcommand::Resume)]
@@ -239,14 +234,6 @@ fn without_retaining(situation: &Situation<'_>, rolling: &RollingUpdate) -> Opti
     })
 }
 
-/// Suggests to delete the pod of a deleted node that stops the rolling update.
-fn orphan(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
-    let name = step.node_not_found()?;
-    let pod = situation.nodes.iter().find(|node| node.name == name)?.old?;
-    let advice = "the pod garbage collector deletes the pod of the deleted node within a minute; if it does not";
-    Some(Fix { advice: advice.to_owned(), command: delete(pod) })
-}
-
 /// Suggests not to surge, if the controller could then replace pods one by one.
 fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     step.update().filter(|update| update.surges)?;
@@ -292,13 +279,10 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
         rolling.paused = false;
     }
     let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions();
-    let number = target.number().to_string();
     // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
     let is_none_created = another_is_admitted(situation) && situation.nodes.iter().all(|node| node.updated.is_none());
-    (is_none_created || simulation::recovers(situation, &changed, target.object.hash(), stays)).then(|| Fix {
-        advice: "to roll back".to_owned(),
-        command: on(daemon_set, &["ds", "undo", "--to-revision", &number]),
-    })
+    (is_none_created || simulation::recovers(situation, &changed, target.object.hash(), stays))
+        .then(|| Fix { advice: "to roll back".to_owned(), command: Some(name_of(daemon_set).undo(target.number())) })
 }
 
 fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet {

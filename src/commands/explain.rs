@@ -71,8 +71,13 @@ pub fn run(arguments: &ExplainArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<
 /// Writes a section below its heading.
 fn explain(heading: &str, section: &str, view: &View, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "{heading}")?;
-    let mut lines = section.trim().lines().flat_map(|line| wrap(line, view.width));
-    lines.try_for_each(|line| writeln!(out, "{line}"))
+    // The document has line breaks of its own.
+    let paragraphs = section.trim().split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
+    for (index, paragraph) in paragraphs.enumerate() {
+        let lead = if index == 0 { "" } else { "\n" };
+        writeln!(out, "{lead}{}", wrap(&paragraph, view.wrap_width()).join("\n"))?;
+    }
+    Ok(())
 }
 
 /// Returns what stands below the heading of a code or a status in a document.

@@ -157,7 +157,7 @@ pub(super) fn parse_names_of_any_flavor(
     let flavors = names.first().map_or(Flavors::Apps, |named| named.flavors);
     let is_mixed = names.iter().any(|named| named.flavors != flavors);
     if is_mixed && names.iter().any(|named| named.flavors == Flavors::Advanced) {
-        return Err(CommandError::usage("name Advanced DaemonSets apart from others"));
+        return Err(CommandError::usage("Advanced DaemonSets and others cannot be named together"));
     }
     let flavors = if is_mixed { Flavors::Apps } else { flavors };
     let namespaces: BTreeSet<Option<&String>> = names.iter().map(|named| named.namespace.as_ref()).collect();

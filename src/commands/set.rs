@@ -132,6 +132,6 @@ fn refused(before: &Situation<'_>, refusal: Refusal) -> CommandError {
                 .hint("while it is held, --max-unavailable of `partition` sets the budget of a run")
         }
         Refusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),
-        Refusal::Worse(warnings) => worse(warnings).hint("to set it all the same, add --force"),
+        Refusal::Worse(warnings) => worse(warnings).hint("to set it anyway, add --force"),
     }
 }

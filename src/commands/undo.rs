@@ -84,7 +84,7 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
         NoTarget::OnlyLeft(number) => {
             CommandError::new(format!("every other revision of {name} was rolled back before, revision {number} last"))
                 .hint(existing(revisions))
-                .hint(format!("to roll it out again all the same, add --to-revision {number}"))
+                .hint(format!("to roll it out again anyway, add --to-revision {number}"))
         }
         NoTarget::NoOther(0) => CommandError::new(format!("{name} has no revisions to go back to"))
             .hint("the controller creates the first one: check kube-controller-manager"),

@@ -129,7 +129,7 @@ impl Screen {
         }
         // The region leaves out the last column and the last row.
         let view = View { width: size.columns.saturating_sub(1), ..self.view };
-        let view = View { limit: Some(view.width), ..view };
+        let view = View { limit: Some(view.width), wraps: true, ..view };
         let mut lines = lines(&view, size.rows.saturating_sub(1));
         if !self.colored {
             lines.iter_mut().for_each(|line| line.text = anstream::adapter::strip_str(&line.text).to_string());

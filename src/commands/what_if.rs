@@ -188,7 +188,7 @@ fn print(
             render::what_if::what_if(report, shown, view, out)?;
         }
         if reports.len() > 1 {
-            writeln!(out, "\nEach DaemonSet is previewed alone: the pods of the others take no room.")?;
+            writeln!(out, "\nEach DaemonSet is previewed by itself: the pods of the others are not counted.")?;
         }
     }
     Ok(())

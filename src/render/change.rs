@@ -69,12 +69,10 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
     }
     let mut nodes: Vec<String> = pods.iter().map(|pod| pod.node.clone()).filter(|node| !node.is_empty()).collect();
     nodes.dedup();
-    let stay = if pods.len() == 1 {
-        "1 pod stays as it is".to_owned()
-    } else {
-        format!("{} pods stay as they are", pods.len())
+    let start = match pods.len() {
+        1 => "1 pod keeps its present template until somebody deletes it: ".to_owned(),
+        pods => format!("{pods} pods keep their present template until somebody deletes them: "),
     };
-    let start = format!("{stay} until deleted, on ");
     let nodes = view.names(&nodes, start.len());
     writeln!(out, "{}", style::moving(format!("{start}{nodes}")))?;
     writeln!(out)

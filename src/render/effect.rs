@@ -39,7 +39,7 @@ pub(super) fn write(
 pub(super) fn nodes(gained: &[String], lost: &[String], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let line = |verb: [&str; 2], what: &str, nodes: &[String]| {
         let verb = if nodes.len() == 1 { verb[0] } else { verb[1] };
-        let lead = format!("{} {verb} {what} at once: ", count(nodes.len(), "node"));
+        let lead = format!("{} {verb} {what} immediately: ", count(nodes.len(), "node"));
         format!("{lead}{}", some_of(nodes, view.width.saturating_sub(lead.len())))
     };
     if !lost.is_empty() {
@@ -54,19 +54,16 @@ pub(super) fn nodes(gained: &[String], lost: &[String], view: &View, out: &mut d
 
 /// Says how many pods a new template replaces, and how many at a time; nothing under OnDelete.
 fn replaced(effect: &Effect) -> Option<String> {
-    let none = || "no pod has another template, so none is replaced".to_owned();
+    let none = || "all pods have this template already, so none will be replaced".to_owned();
     let Some(after) = effect.after else { return (effect.outdated == Some(0)).then(none) };
     let (pods, deleted) = match (effect.outdated, effect.not_replaced.unwrap_or(0)) {
         (Some(0), _) if !effect.nodes_gained.is_empty() => return None,
         (Some(0), _) => return Some(none()),
         (Some(outdated), deleted) if outdated == deleted => {
-            return Some(format!("{} deleted, and none is replaced", are(deleted)));
+            return Some(format!("{} deleted, and none replaced", will_be(deleted)));
         }
-        (Some(outdated), deleted) => (format!("{} replaced", are(outdated - deleted)), deleted),
-        (None, _) => {
-            let pods = if effect.desired == 1 { "pod is" } else { "pods are" };
-            (format!("{} desired {pods} replaced", effect.desired), 0)
-        }
+        (Some(outdated), deleted) => (format!("{} replaced", will_be(outdated - deleted)), deleted),
+        (None, _) => (format!("{} desired {} will be replaced", effect.desired, plural(effect.desired, "pod")), 0),
     };
     let deleted = if deleted == 0 { String::new() } else { format!(", and {deleted} deleted") };
     Some(format!("{pods}{deleted}; {} at a time; {}", limit(after), now(effect, after)))
@@ -85,7 +82,8 @@ fn pace(effect: &Effect) -> String {
     let Some(after) = effect.after else {
         let outdated = match effect.outdated {
             None => String::new(),
-            Some(outdated) => format!("; {} of an older revision", are(outdated)),
+            Some(1) => "; 1 pod is on an older revision".to_owned(),
+            Some(outdated) => format!("; {outdated} pods are on an older revision"),
         };
         return format!("{start}: the controller replaces a pod only after it is deleted{outdated}");
     };
@@ -104,34 +102,34 @@ fn pace(effect: &Effect) -> String {
 /// Says how much of the limit is used, and what follows from that.
 fn now(effect: &Effect, pace: Pace) -> String {
     let in_use = match (pace.in_use, pace.surges) {
-        (None, true) => "how many have one now is unknown".to_owned(),
-        (None, false) => "how many are now is unknown".to_owned(),
+        (None, true) => "how many have one now is not known".to_owned(),
+        (None, false) => "how many are unavailable now is not known".to_owned(),
         (Some(0), true) => "no node has one now".to_owned(),
-        (Some(0), false) => "none is now".to_owned(),
+        (Some(0), false) => "none is unavailable now".to_owned(),
         (Some(1), true) => "1 has one now".to_owned(),
         (Some(number), true) => format!("{number} have one now"),
-        (Some(1), false) => "1 is now".to_owned(),
-        (Some(number), false) => format!("{number} are now"),
+        (Some(1), false) => "1 is unavailable now".to_owned(),
+        (Some(number), false) => format!("{number} are unavailable now"),
     };
     let (Some(replaced), Some(outdated)) = (pace.replaced_now, effect.outdated) else { return in_use };
     let before = effect.before.and_then(|before| before.replaced_now).filter(|before| *before > 0);
     let instead = before.map_or_else(String::new, |before| format!(" instead of {before}"));
     match (outdated, replaced) {
-        (0, _) => format!("{in_use}; no pod is of an older revision, so none is replaced"),
+        (0, _) => format!("{in_use}; no pod is on an older revision, so none will be replaced"),
         (_, 0) if pace.in_use.is_some_and(|in_use| in_use < pace.allowed) => {
-            format!("{in_use}; none is replaced at once")
+            format!("{in_use}; none will be replaced immediately")
         }
-        (_, 0) => format!("{in_use}, so none is replaced at once"),
+        (_, 0) => format!("{in_use}, so none will be replaced immediately"),
         (_, replaced) if pace.surges => {
-            let pods = if replaced == 1 { "1 new pod is".to_owned() } else { format!("{replaced} new pods are") };
-            format!("{in_use}, so {pods} created at once{instead}")
+            format!("{in_use}, so {replaced} new {} will be created immediately{instead}", plural(replaced, "pod"))
         }
         // Those that are not available are replaced whatever the limit is.
         (_, replaced) if pace.in_use.is_some_and(|in_use| in_use >= pace.allowed) => {
             let they = if replaced == 1 { "it is" } else { "they are" };
-            format!("{in_use}; {} replaced at once{instead}, because {they} not available anyway", are(replaced))
+            let pods = will_be(replaced);
+            format!("{in_use}; {pods} replaced immediately{instead}, because {they} already unavailable")
         }
-        (_, replaced) => format!("{in_use}, so {} replaced at once{instead}", are(replaced)),
+        (_, replaced) => format!("{in_use}, so {} replaced immediately{instead}", will_be(replaced)),
     }
 }
 
@@ -147,18 +145,17 @@ fn duration(effect: &Effect) -> Option<String> {
 fn revisions(effect: &Effect) -> Option<String> {
     let deleted = effect.revisions_deleted.as_ref()?;
     Some(match deleted.as_slice() {
-        [] => "no revision is deleted now".to_owned(),
-        [only] => format!("revision {only} is deleted"),
+        [] => "no revision will be deleted".to_owned(),
+        [only] => format!("revision {only} will be deleted"),
         several => {
             let several: Vec<String> = several.iter().map(ToString::to_string).collect();
-            format!("revisions {} are deleted", several.join(", "))
+            format!("revisions {} will be deleted", several.join(", "))
         }
     })
 }
 
-/// Returns `1 pod is`, or the plural.
-fn are(number: i64) -> String {
-    format!("{number} {} {}", plural(number, "pod"), if number == 1 { "is" } else { "are" })
+fn will_be(pods: i64) -> String {
+    format!("{pods} {} will be", plural(pods, "pod"))
 }
 
 fn plural(number: i64, noun: &str) -> String {

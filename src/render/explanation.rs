@@ -76,7 +76,7 @@ impl Page<'_> {
         }
         self.events("Events of the DaemonSet:", explanation.events.iter().collect())?;
         if !explanation.near_misses.is_empty() {
-            writeln!(self.out, "Near misses:")?;
+            writeln!(self.out, "Almost eligible:")?;
             explanation.near_misses.iter().try_for_each(|sentence| self.indented(sentence))?;
         }
         self.reasons("Other reasons:", node.reasons.get(1..).unwrap_or_default())
@@ -103,7 +103,7 @@ impl Page<'_> {
             if check.code.is_some() && check.passed == Some(false) {
                 detail = format!("{detail} {}", self.view.back_arrow());
             }
-            let mut lines = wrap(&detail, self.view.width.saturating_sub(RULE_WIDTH)).into_iter();
+            let mut lines = wrap(&detail, self.view.wrap_width().saturating_sub(RULE_WIDTH)).into_iter();
             let first = lines.next().unwrap_or_default();
             writeln!(self.out, "  {}{rule}{padding}{first}", styled(format!("{mark:<4}")))?;
             for line in lines {
@@ -174,7 +174,7 @@ impl Page<'_> {
     /// Writes a heading with text after it.
     fn lines(&mut self, heading: &str, text: &str) -> io::Result<()> {
         let mut lead = heading;
-        for line in wrap(&self.view.show(text), self.view.width.saturating_sub(HEADING_WIDTH)) {
+        for line in wrap(&self.view.show(text), self.view.wrap_width().saturating_sub(HEADING_WIDTH)) {
             writeln!(self.out, "{lead:<HEADING_WIDTH$}{line}")?;
             lead = "";
         }

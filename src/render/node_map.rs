@@ -140,7 +140,7 @@ fn legend(map: &NodeMap, scale: usize, view: &View) -> Vec<String> {
         })
         .collect();
     if scale > 1 {
-        let text = format!("(a glyph is up to {scale} nodes)");
+        let text = format!("(each glyph is up to {scale} nodes)");
         items.push((style::context(&text), columns(&text)));
     }
     let mut lines: Vec<(String, usize)> = Vec::new();

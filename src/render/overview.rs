@@ -42,10 +42,13 @@ pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io
     named("have no eligible node among the selected ones", &without_selected, view, out)?;
     let stale = names(report, |daemon_set| daemon_set.status.agrees == Some(false));
     named("have a stale status", &stale, view, out)?;
-    if !report.reasons.is_empty() {
-        let coverage = Command::kubectl(&["ds", "coverage"]).namespace("NAMESPACE").name("NAME");
-        let details = Fix { advice: "Details (-o wide shows all)".to_owned(), command: Some(coverage) };
-        wrap_fix(&details, view, view.width)
+    let unavailable =
+        |one: &&DaemonSetCoverage| one.counts.eligible.unwrap_or(0).saturating_sub(one.counts.available.unwrap_or(0));
+    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| daemon_set.needs_attention());
+    // Of those alike the first.
+    if let Some(worst) = in_trouble.rev().max_by_key(unavailable) {
+        let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&worst.namespace).name(&worst.name);
+        wrap_fix(&Fix::new("For details, start with the worst (-o wide shows all)", coverage), view, view.wrap_width())
             .into_iter()
             .try_for_each(|line| writeln!(out, "{}", style::context(line)))?;
     }

@@ -49,7 +49,7 @@ pub fn hanging(
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    for line in wrap(&view.show(text), view.width.saturating_sub(columns(others))) {
+    for line in wrap(&view.show(text), view.wrap_width().saturating_sub(columns(others))) {
         writeln!(out, "{indent}{}", style(line))?;
         indent = others;
     }

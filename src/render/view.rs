@@ -10,6 +10,8 @@ pub struct View {
     pub width: usize,
     /// The width in columns that nothing may exceed; `None` for pipes: their output is not truncated.
     pub limit: Option<usize>,
+    /// Whether text is wrapped, as it is except in a pipe.
+    pub wraps: bool,
     /// Whether lists of names are complete, however long they are.
     pub all_names: bool,
     /// Whether only ASCII characters can be shown.
@@ -30,15 +32,16 @@ impl View {
         View {
             width: width.unwrap_or(WIDTH_OF_A_PIPE).max(LEAST_WIDTH),
             limit: width,
+            wraps: width.is_some(),
             all_names: false,
             ascii,
             origin: None,
         }
     }
 
-    /// Returns the columns that text is wrapped to. A pipe's lines are not wrapped.
+    /// Returns the columns that text is wrapped to.
     pub(crate) fn wrap_width(&self) -> usize {
-        self.limit.map_or(usize::MAX, |_| self.width)
+        if self.wraps { self.width } else { usize::MAX }
     }
 
     /// Returns the same view without a limit, for wide tables and lists of all names.

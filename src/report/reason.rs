@@ -135,9 +135,9 @@ reason_codes! {
     /// Change the resources in the template, or the LimitRange.
     LimitRangeViolation: Admission, Never;
     /// Pod security admission denied the pod.
-    /// Set the `securityContext` that the message names. Host paths, host namespaces and host ports need level
-    /// `privileged`: label the namespace `pod-security.kubernetes.io/enforce=privileged`, or use a namespace that has
-    /// this label.
+    /// Set the `securityContext` in the template as the level requires. Host paths, host namespaces and host ports need level
+    /// `privileged`, most volume types need `baseline`, and no `securityContext` makes up for it: ask the owner of the namespace
+    /// to label it `pod-security.kubernetes.io/enforce=LEVEL`, or move the DaemonSet to a namespace with that label.
     PodSecurityDenied: Admission, Never;
     /// An admission webhook or policy denied the pod.
     /// Change the template accordingly, or the webhook or policy.

@@ -17,6 +17,8 @@ use crate::report::plan::{Warning, WarningCode};
 pub(super) enum Written<'a> {
     /// The template, which becomes this one.
     Template(&'a Template),
+    /// The template, which becomes this one and differs only by the time of the restart.
+    Restart(&'a Template),
     /// These fields, by the names from the root of the object.
     Fields(&'a [&'static [&'static str]]),
 }
@@ -24,7 +26,7 @@ pub(super) enum Written<'a> {
 impl Written<'_> {
     fn noun(self) -> &'static str {
         match self {
-            Written::Template(_) => "template",
+            Written::Template(_) | Written::Restart(_) => "template",
             Written::Fields(_) => "values",
         }
     }
@@ -36,10 +38,13 @@ impl Written<'_> {
             names.try_fold(&entry["fieldsV1"], |fields, name| fields.get(name)).is_some()
         };
         match self {
-            Written::Template(after) => {
+            Written::Template(after) | Written::Restart(after) => {
                 let after = json!({"spec": {"template": after.value()}});
-                let fields = json!({"f:spec": {"f:template": entry["fieldsV1"]["f:spec"]["f:template"]}});
-                server_side_apply::differs(&fields, &daemon_set.object, &after)
+                let managed = entry.pointer("/fieldsV1/f:spec/f:template");
+                managed.is_some_and(|managed| {
+                    let fields = json!({"f:spec": {"f:template": managed}});
+                    server_side_apply::differs(&fields, &daemon_set.object, &after)
+                })
             }
             Written::Fields(paths) => paths.iter().any(|path| has(path)),
         }
@@ -83,7 +88,14 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
         warn(WarningCode::Flux, message);
     }
     let release = annotation("meta.helm.sh/release-name");
-    if !is_flux && (release.is_some() || writes(&["helm", "Helm"])) {
+    let is_helm = |entry: &&Value| matches!(entry["manager"].as_str(), Some("helm" | "Helm"));
+    let mut by_helm = server_side_apply::managed_fields(&daemon_set.object).iter().filter(is_helm).peekable();
+    // An upgrade leaves annotations alone that the chart does not have.
+    let is_restored = match written {
+        Written::Restart(_) => by_helm.any(|entry| written.is_managed_by(daemon_set, entry)),
+        Written::Template(_) | Written::Fields(_) => release.is_some() || by_helm.peek().is_some(),
+    };
+    if !is_flux && is_restored {
         let release = release.map_or_else(|| "Helm".to_owned(), |name| format!("Helm release {name:?}"));
         let message =
             format!("{release} created this object: the next `helm upgrade` restores the {noun} of its chart");
@@ -92,7 +104,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     for manager in appliers(daemon_set, written) {
         if !["argocd-controller", "kustomize-controller", "helm-controller", "helm", "Helm"].contains(&manager) {
             let fields = match written {
-                Written::Template(_) => "fields of the template",
+                Written::Template(_) | Written::Restart(_) => "fields of the template",
                 Written::Fields(_) => "these fields",
             };
             let message = format!(
@@ -107,11 +119,14 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
 
 /// Returns the server-side apply managers of what is written.
 fn appliers<'a>(daemon_set: &'a DaemonSet, written: Written<'_>) -> Vec<&'a str> {
-    let managers = daemon_set.object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let applies = |entry: &&Value| {
         entry.get("operation").and_then(Value::as_str) == Some("Apply") && written.is_managed_by(daemon_set, entry)
     };
-    managers.into_iter().flatten().filter(applies).filter_map(|entry| entry.get("manager")?.as_str()).collect()
+    server_side_apply::managed_fields(&daemon_set.object)
+        .iter()
+        .filter(applies)
+        .filter_map(|entry| entry.get("manager")?.as_str())
+        .collect()
 }
 
 /// Warns if the next `kubectl apply` of the last manifest would revert the template.
@@ -121,8 +136,8 @@ pub(super) fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Optio
     after["spec"]["template"] = template.value().clone();
     let patch = three_way_patch(&manifest, &manifest, &after).ok()?;
     let applied = Template::new(patched(&after, patch).ok()?.pointer("/spec/template")?.clone());
-    let message = "the manifest that was last applied has another template: the next `kubectl apply` of it puts that one \
-                   back; change the manifest too";
+    let message = "the last applied manifest has a different template, which the next `kubectl apply` restores; change the \
+                   manifest too";
     (!applied.same_meaning(template)).then(|| Warning::new(WarningCode::LastApplied, message))
 }
 
@@ -140,7 +155,7 @@ pub(super) fn last_applied_fields(daemon_set: &DaemonSet, fields: &[(&[&str], Va
         })
         .collect();
     let message = format!(
-        "the manifest that was last applied has {}: the next `kubectl apply` of it puts that back; change the manifest too",
+        "the last applied manifest has {}, which the next `kubectl apply` restores; change the manifest too",
         reverted.join(", ")
     );
     (!reverted.is_empty()).then(|| Warning::new(WarningCode::LastApplied, message))
@@ -162,17 +177,17 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let strategy = &daemon_set.spec.update_strategy;
     if Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force) {
-        let message = "the rollout is paused or partitioned: each pod stays as it is until `partition` \
+        let message = "the rollout is paused or partitioned: each pod keeps its present template until `partition` \
                        replaces it or `resume` restores the update strategy";
         warn(WarningCode::OnDelete, message.to_owned());
     } else if *strategy == UpdateStrategy::OnDelete {
-        let message = "the update strategy is OnDelete: the controller replaces no pod; each stays as it is until it \
-                       is deleted";
+        let message = "the update strategy is OnDelete: each pod keeps its present template until somebody deletes \
+                       it";
         warn(WarningCode::OnDelete, message.to_owned());
     } else if let (UpdateStrategy::RollingUpdate(rolling), Flavor::Advanced) = (strategy, daemon_set.flavor()) {
         if rolling.paused {
-            let message = "the rolling update is paused (spec.updateStrategy.rollingUpdate.paused): pods stay as \
-                           they are until it is resumed; new pods get the new template";
+            let message = "the rolling update is paused (spec.updateStrategy.rollingUpdate.paused): pods keep \
+                           their present template until it is resumed; new pods get the new one";
             warn(WarningCode::Paused, message.to_owned());
         }
         if let Some(partition) = rolling.partition.filter(|partition| !is_zero(*partition)) {
@@ -181,7 +196,7 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
                 IntOrPercent::Int(number) => format!("{number} pods"),
                 IntOrPercent::Percent(percent) => format!("{percent}% of the pods"),
             };
-            warn(WarningCode::Partition, format!("the partition keeps {kept} as they are"));
+            warn(WarningCode::Partition, format!("the partition keeps {kept} on the present template"));
         }
         if restarts_only && rolling.rolling_update_type == "InPlaceIfPossible" {
             let message = "the update type is InPlaceIfPossible: pods that were created under it are updated in place, \
@@ -209,8 +224,7 @@ fn is_zero(amount: IntOrPercent) -> bool {
 
 /// Returns the field managers of the object.
 fn field_managers(daemon_set: &DaemonSet) -> impl Iterator<Item = &str> {
-    let managers = daemon_set.object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    managers.into_iter().flatten().filter_map(|entry| entry.get("manager")?.as_str())
+    server_side_apply::managed_fields(&daemon_set.object).iter().filter_map(|entry| entry.get("manager")?.as_str())
 }
 
 #[cfg(test)]
@@ -265,6 +279,26 @@ mod tests {
     }
 
     #[test]
+    fn helm_does_not_undo_a_restart_unless_its_chart_has_the_annotation() {
+        let template = |at: &str| json!({"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}, "spec": {"containers": []}});
+        let codes_of = |owned: Value, written: Written<'_>| {
+            let fields = json!({"f:spec": {"f:template": {"f:metadata": {"f:annotations": owned}}}});
+            let entry = json!({"manager": "helm", "operation": "Update", "fieldsV1": fields});
+            let metadata = json!({"annotations": {"meta.helm.sh/release-name": "web"}, "managedFields": [entry]});
+            codes(&managers(
+                &daemon_set(json!({"metadata": metadata, "spec": {"template": template("then")}})),
+                written,
+            ))
+        };
+        let after = Template::new(template("now"));
+        let owned = || json!({"f:kubectl.kubernetes.io/restartedAt": {}});
+        let other = || json!({"f:example.com/checksum": {}});
+        assert_eq!(codes_of(other(), Written::Restart(&after)), []);
+        assert_eq!(codes_of(owned(), Written::Restart(&after)), [WarningCode::Helm]);
+        assert_eq!(codes_of(other(), Written::Template(&after)), [WarningCode::Helm]);
+    }
+
+    #[test]
     fn the_last_applied_manifest_puts_back_what_it_has_and_leaves_alone_what_others_added() {
         let template = |image: &str, annotations: Value, nodes: Value| {
             let containers = json!([{"name": "agent", "image": image, "imagePullPolicy": "Never"}]);
@@ -303,6 +337,10 @@ mod tests {
         ] {
             let warnings = managers(&daemon_set(live.clone()), Written::Template(&after));
             assert_eq!(codes(&warnings), expected, "{after:?}");
+            // Who applies labels alone has nothing of the template.
+            let mut labels = live.clone();
+            labels["metadata"]["managedFields"][0]["fieldsV1"] = json!({"f:metadata": {"f:labels": {"f:team": {}}}});
+            assert_eq!(codes(&managers(&daemon_set(labels), Written::Template(&after))), [], "{after:?}");
         }
     }
 

@@ -27,12 +27,12 @@ pub(super) fn pace_warnings(
     let regardless = |pace: Pace| pace.replaced_regardless.unwrap_or_default();
     if regardless(pace) > before.map_or(0, regardless) {
         let message = match regardless(pace) {
-            1 => "1 pod of an older revision counts as unavailable then: the controller replaces it at once, regardless of \
-                  the limit"
+            1 => "1 pod on an older revision would count as unavailable, and the controller would replace it immediately, \
+                  regardless of the limit"
                 .to_owned(),
             pods => format!(
-                "{pods} pods of an older revision count as unavailable then: the controller replaces them at once, regardless \
-                 of the limit"
+                "{pods} pods on an older revision would count as unavailable, and the controller would replace them \
+                 immediately, regardless of the limit"
             ),
         };
         warn(WarningCode::ReplacedRegardless, message);
@@ -65,7 +65,7 @@ fn all_at_once(before: Option<Pace>, effect: &Effect) -> Option<Warning> {
     let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
     let message = match pace.surges {
         true => format!("a rollout may create a second pod on all {desired} nodes at once"),
-        false => format!("a rollout may make the pods of all {desired} nodes unavailable at once"),
+        false => format!("a rollout may make the pods of all {desired} nodes unavailable at the same time"),
     };
     (is_new && desired > 1 && pace.allowed >= desired).then(|| Warning::new(WarningCode::AllAtOnce, message))
 }
@@ -112,7 +112,7 @@ pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
         1 => "1 node has two pods: the controller deletes the newer one".to_owned(),
         nodes => format!("{nodes} nodes have two pods: the controller deletes the newer one of each"),
     };
-    let message = format!("{message}, and a pending pod of another workload may take the room that it leaves");
+    let message = format!("{message}, and a pending pod of another workload may take its resources");
     Some(Warning::new(WarningCode::SurgePodsDeleted, message))
 }
 

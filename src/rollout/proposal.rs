@@ -146,7 +146,8 @@ pub(super) fn propose_template(
         return proposal.planned(report);
     }
     let warnings = &mut report.warnings;
-    warnings.extend(change_warnings::managers(daemon_set, Written::Template(&template)));
+    let written = if to.is_some() { Written::Template(&template) } else { Written::Restart(&template) };
+    warnings.extend(change_warnings::managers(daemon_set, written));
     warnings.extend(to.and_then(|_| change_warnings::last_applied(daemon_set, &template)));
     warnings.extend(change_warnings::obstacles(daemon_set, to.is_none()));
     report.pods_left = left_on_delete(before, to.map(|_| &template));

@@ -10,7 +10,7 @@ use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::pod::Pod;
 use crate::report::coverage::RemovedNodes;
-use crate::report::fix::{Command, Fix};
+use crate::report::fix::Fix;
 use crate::report::plan::{Warning, WarningCode};
 use crate::report::reason::Reason;
 use crate::report::{count, count_and};
@@ -98,16 +98,11 @@ fn failing_revision(situation: &Situation<'_>) -> Option<Warning> {
     let number =
         situation.current.map_or_else(|| "the current revision".to_owned(), |it| format!("revision {}", it.revision));
     let message = format!(
-        "{number} fails on {}, while older pods are available on {}; this rolls it out further",
+        "{number} fails on {}, while older pods are available on {}; this change rolls it out to more nodes",
         count(failing.failing, "node"),
         count(failing.old_available, "node")
     );
-    let name = name_of(situation.daemon_set);
-    let undo = works.map(|number| {
-        let undo = Command::kubectl(&["ds", "undo"]).flag("--to-revision", number.to_string());
-        undo.namespace(&name.namespace).name(name.short())
-    });
-    let fix = undo.map(|undo| Fix { advice: "to roll back instead".to_owned(), command: Some(undo) });
+    let fix = works.map(|number| Fix::new("to roll back instead", name_of(situation.daemon_set).undo(number)));
     Some(Warning { fix, ..Warning::new(WarningCode::RevisionFails, message) })
 }
 
@@ -164,7 +159,7 @@ fn not_recreated(index: &Index<'_>, replacement: &Replacement<'_>, replaced: &[(
     let names = lost.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
     let message = match lost.len() {
         0 => return None,
-        1 => format!("pod {names} is deleted and not recreated, because its node is not eligible"),
+        1 => format!("pod {names} will be deleted and not recreated, because its node is not eligible"),
         number @ 2..=MAX_NAMES => {
             format!("{number} pods are deleted and not recreated, because their nodes are not eligible: {names}")
         }
@@ -260,7 +255,7 @@ mod tests {
         let world = || world().node("n", json!({})).pod("a", "n", json!({}));
         let plan = restarted(world().node("m", cordoned()).pod("b", "m", json!({})));
         assert_eq!(codes(&plan), [WarningCode::NotRecreated]);
-        assert!(plan.warnings[0].message.starts_with("pod b on m is deleted"), "{}", plan.warnings[0].message);
+        assert!(plan.warnings[0].message.starts_with("pod b on m will be deleted"), "{}", plan.warnings[0].message);
         let two = world().node("m", cordoned()).pod("b", "m", json!({})).node("o", cordoned()).pod("c", "o", json!({}));
         let plan = restarted(two);
         assert_eq!(codes(&plan), [WarningCode::NotRecreated]);

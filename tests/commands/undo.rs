@@ -100,7 +100,7 @@ fn a_last_applied_manifest_is_warned_of_only_if_it_differs() {
     };
     let of_the_revision = "warning: revision 1 may not work: it was replaced after 3s\n";
     assert_eq!(to_one(&applied("1.4")), of_the_revision, "the revision is what was applied");
-    assert!(to_one(&applied("1.5")).contains("manifest that was last applied"));
+    assert!(to_one(&applied("1.5")).contains("the last applied manifest has"));
 }
 
 #[test]

@@ -115,14 +115,14 @@ fn a_revision_that_removes_the_nodes_is_told_first_and_rolled_back_by_the_printe
 
         // A stage that brings them back shows it first, too.
         let staged = run(&["partition", "agent", "0", "--to-revision=1", "--dry-run"]);
-        assert!(left == 0 || staged.stdout.contains("15 nodes get a pod at once"), "{staged}");
+        assert!(left == 0 || staged.stdout.contains("15 nodes get a pod immediately"), "{staged}");
 
         // Whoever means it says so, with the printed command.
         paste(&cluster, &status, "--accept fewer-nodes").expect(0).must_say("accepted");
         // The plan shows first what comes back, and the printed command brings it back.
         let undo = paste(&cluster, &status, "undo").expect(0);
         let plan: Vec<&str> = undo.stdout.lines().collect();
-        assert!(plan[1].contains(&format!("{} nodes get a pod at once", 17 - left)), "{undo}");
+        assert!(plan[1].contains(&format!("{} nodes get a pod immediately", 17 - left)), "{undo}");
         wait_for_pods(&cluster, "agent", 17);
         let after = run(&["status", "agent"]).expect(0);
         assert!(!after.says("removed"), "{after}");

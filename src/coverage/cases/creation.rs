@@ -45,7 +45,7 @@ pub(super) fn cases() -> Vec<Case> {
             refused("pods \"agent-x\" is forbidden: failed quota: memory: must specify limits.memory for: agent"),
             (Missing, R::QuotaExceeded),
             &["60s"],
-            "kubectl describe resourcequota -n default memory",
+            "kubectl edit ds -n default agent",
         ),
         case(
             "quota_of_a_priority_class_is_not_covered",

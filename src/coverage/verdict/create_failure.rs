@@ -55,7 +55,9 @@ fn quota_exceeded(daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
     }
     if let Some((_, rest)) = message.split_once("failed quota: ") {
         let (quota, demand) = rest.split_once(": ")?;
-        return finding(format!("quota {quota}: {demand}"), "set it in the template", quota);
+        let message = format!("quota {quota}: {demand}");
+        let finding = Finding::new(ReasonCode::QuotaExceeded, message, "set it in the template");
+        return Some(finding.with_command(edit(daemon_set)));
     }
     if let Some((_, rest)) = message.split_once("status unknown for quota: ") {
         let quota = rest.split(", ").next().unwrap_or(rest);
@@ -73,16 +75,20 @@ fn pod_security_denied(daemon_set: &DaemonSet, message: &str) -> Option<Finding>
     let level = level.trim_matches('"');
     let namespace = &daemon_set.metadata.namespace;
     let message = format!("namespace {namespace} enforces pod security level {level}: {}", without_asides(violations));
-    // No securityContext makes up for these.
-    let needs_node = ["hostPath", "host namespaces", "hostPort", "restricted volume types"];
     let finding = |advice: String| Finding::new(ReasonCode::PodSecurityDenied, message.as_str(), advice);
-    Some(if needs_node.iter().any(|violation| violations.contains(violation)) {
+    let needs_node = ["hostPath", "host namespaces", "hostPort"].iter().any(|access| violations.contains(access));
+    let needed = match needs_node {
+        true => Some("privileged"),
+        false => violations.contains("restricted volume types").then_some("baseline"),
+    };
+    Some(if let Some(needed) = needed {
         let advice = format!(
-            "if the pods need this access to the node, a securityContext does not help: ask whoever owns namespace \
-             {namespace} to set its label pod-security.kubernetes.io/enforce=privileged, or move the DaemonSet to a \
-             namespace that has it, one of"
+            "this needs pod security level {needed}, and no securityContext makes up for it: ask the owner of namespace \
+             {namespace} to label it pod-security.kubernetes.io/enforce={needed}, or move the DaemonSet to a namespace \
+             with that label; to list those"
         );
-        let get = Command::kubectl(&["get", "namespaces", "-l", "pod-security.kubernetes.io/enforce=privileged"]);
+        let get =
+            Command::kubectl(&["get", "namespaces"]).flag("-l", format!("pod-security.kubernetes.io/enforce={needed}"));
         finding(advice).with_command(get)
     } else {
         finding(format!("set the securityContext in the template as level {level} requires"))

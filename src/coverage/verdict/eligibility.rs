@@ -154,6 +154,11 @@ fn node_label_advice(key: &str, change: &str) -> String {
             "no action needed if the node lacks the device or feature; otherwise check {discovery}, which sets label {key}"
         );
     }
+    if is_csi_topology(domain) {
+        return format!(
+            "if the node should run these pods, check the CSI driver's pod on the node: the driver sets label {key}"
+        );
+    }
     format!("if the node should run these pods, {change}")
 }
 
@@ -178,6 +183,17 @@ const KUBELET_LABELS: [&str; 12] = [
 /// The domains of labels that autoscalers and managed node pools set.
 const NODE_POOL_DOMAINS: [&str; 5] =
     ["karpenter.sh", "karpenter.k8s.aws", "eks.amazonaws.com", "cloud.google.com", "kubernetes.azure.com"];
+
+/// Returns whether the labels of a domain tell where a CSI driver can provide volumes: the kubelet sets those that the driver
+/// answers it with.
+fn is_csi_topology(domain: &str) -> bool {
+    let others = ["topology.gke.io", "topology.topolvm.io", "csi.hetzner.cloud"];
+    let is_by_convention = || {
+        let mut parts = domain.split('.');
+        parts.next() == Some("topology") && parts.any(|part| part == "csi")
+    };
+    others.contains(&domain) || is_by_convention()
+}
 
 /// Returns what sets the labels of a domain that tell the devices and features of nodes.
 fn feature_discovery(domain: &str) -> Option<&'static str> {
@@ -545,6 +561,10 @@ mod tests {
             ("ovn.kubernetes.io/bgp", people),
             ("node.kubernetes.io/exclude-from-external-load-balancers", people),
             ("karpenter.sh/nodepool", "pool"),
+            ("topology.ebs.csi.aws.com/zone", "the driver sets"),
+            ("topology.gke.io/zone", "the driver sets"),
+            ("topology.hostpath.csi/node", "the driver sets"),
+            ("topology.example.com/zone", people),
             ("nvidia.com/gpu.present", "NVIDIA"),
             ("amd.com/gpu.family", "AMD"),
             ("gpu.intel.com/family", "Intel"),

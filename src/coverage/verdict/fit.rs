@@ -197,11 +197,10 @@ fn host_port_conflict(wanted: &ContainerPort, holder: &Pod) -> Finding {
     if holder.metadata.controller().is_some() {
         return Finding::new(ReasonCode::HostPortConflict, message, "change the host port of one of them");
     }
-    let advice = Sentence::from("no workload owns ")
-        .name(full_name(holder), "the pods that use it")
-        .words(", so that nothing recreates what is deleted: delete it if nobody needs it, or change the host port of one of them");
-    Finding::new(ReasonCode::HostPortConflict, message.words(", which no workload owns"), advice)
-        .with_command(describe_pod(holder))
+    let advice = Sentence::new().name(full_name(holder), "the pod that uses it").words(
+        " is a bare pod, which nothing recreates: delete it if nobody needs it, or change one of the host ports",
+    );
+    Finding::new(ReasonCode::HostPortConflict, message.words(", a bare pod"), advice).with_command(describe_pod(holder))
 }
 
 /// Finds a surge pod whose host port is in use by the pod that it is to replace.

@@ -63,8 +63,8 @@ pub(in crate::rollout) struct RolloutNode<'a> {
     pub(in crate::rollout) keeps_failing: bool,
     /// The primary reason that coverage gives.
     pub(in crate::rollout) reason: Option<ReasonCode>,
-    /// What the updated pod requests beyond what the older pods do, if they would fit where it does not; empty if it is
-    /// about host ports.
+    /// The resources that the updated pod requests more of than older pods, if it does not fit and they would; empty if host
+    /// ports are the reason.
     pub(in crate::rollout) excess: Option<Vec<RaisedRequest>>,
     /// Since when the node has had no available pod, if that is known.
     pub(in crate::rollout) since: Option<Timestamp>,

@@ -69,11 +69,7 @@ pub(super) fn way_out(
         }
         // A change of the pace would only replace more pods by such as fail.
         _ if needs_more_than_nodes => vec![undo(situation, false)],
-        _ => vec![
-            without_surge(situation, step),
-            raise_budget(situation, step),
-            undo(situation, false),
-        ],
+        _ => vec![without_surge(situation, step), raise_budget(situation, step), undo(situation, false)],
     };
     // Nothing is left to be replaced at the raised pace.
     let is_over = match verdict {

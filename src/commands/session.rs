@@ -358,7 +358,7 @@ impl Session {
 
     /// Notes in a snapshot what the API server says now about pods that it has refused.
     pub(super) async fn note_admissions(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) {
-        let asked = async { Ok(self.try_refused_pods(snapshot).await) };
+        let asked = async { Ok::<_, ClusterError>(self.try_refused_pods(snapshot).await) };
         snapshot.admissions = show_progress(asked, &self.progress, io).await.unwrap_or_default();
     }
 

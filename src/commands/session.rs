@@ -358,8 +358,9 @@ impl Session {
 
     /// Notes in a snapshot what the API server says now about pods that it has refused.
     pub(super) async fn note_admissions(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) {
-        let asked = async { Ok::<_, ClusterError>(self.try_refused_pods(snapshot).await) };
-        snapshot.admissions = show_progress(asked, &self.progress, io).await.unwrap_or_default();
+        if matches!(self.source, Source::Live(_)) {
+            snapshot.admissions = show_progress(self.try_refused_pods(snapshot), &self.progress, io).await;
+        }
     }
 
     /// Asks the API server again for pods that it has refused, in dry runs. What it does not answer stays unknown.

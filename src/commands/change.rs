@@ -115,8 +115,10 @@ pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut
         } else {
             let is_dry_run = settings.dry_run == DryRun::Client;
             let opened = (&session, &target);
+            let mut doubts = change.report.warnings;
+            doubts.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
             return Box::pin(partition::roll_back(
-                to_revision,
+                (to_revision, doubts),
                 (&settings.named, daemon_set),
                 is_dry_run,
                 opened,
@@ -319,7 +321,7 @@ impl Change<'_> {
             render::change::concurrent_edit(&title, &changes, &self.view(io), io.err)?;
         }
         self.report.outcome.changed_by_others = changes;
-        self.report.outcome.stage = stage;
+        self.report.outcome.stage = if is_kept && is_dry_run { Stage::Refused } else { stage };
         if let Some(output @ (Output::Json | Output::Yaml)) = self.settings.output {
             // The error is more important than that nobody reads the plan.
             let _ = self.print_as(output, None, io, out).and_then(|()| out.flush());

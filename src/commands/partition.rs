@@ -24,7 +24,10 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
+use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::plan::Warning;
+use crate::rollout::partition::Stage;
+use crate::rollout::partition::next_step::loss;
 use crate::rollout::partition::plan::{Planned, Request, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
@@ -37,6 +40,8 @@ struct Order<'a> {
     dry_run: bool,
     progress: watch::Progress,
     is_text: bool,
+    /// What speaks against the revision to return to.
+    doubts: Vec<Warning>,
     session: &'a Session,
     target: &'a Target,
 }
@@ -66,7 +71,7 @@ pub async fn run(
         None => None,
     };
     let (named, is_text, session, target) = (&named, output.is_none(), &session, &target);
-    let order = Order { named, dry_run, progress, is_text, session, target };
+    let order = Order { named, dry_run, progress, is_text, doubts: Vec::new(), session, target };
     Box::pin(order.stage(request, manifest.as_ref(), io, out)).await
 }
 
@@ -76,7 +81,7 @@ pub async fn run(
 ///
 /// Fails if that cannot be done now, a change is not applied, or the output cannot be written.
 pub(super) async fn roll_back(
-    number: i64,
+    (number, doubts): (i64, Vec<Warning>),
     (named, daemon_set): (&Named, &DaemonSet),
     dry_run: bool,
     (session, target): (&Session, &Target),
@@ -84,7 +89,7 @@ pub(super) async fn roll_back(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let request = Request::roll_back(number, format!("{} {}", (io.clock)(), std::process::id()), daemon_set);
-    let order = Order { named, dry_run, progress: watch::Progress::default(), is_text: true, session, target };
+    let order = Order { named, dry_run, progress: watch::Progress::default(), is_text: true, doubts, session, target };
     order.stage(request, None, io, out).await
 }
 
@@ -97,7 +102,7 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        let Order { named, dry_run, progress, is_text, session, target } = *self;
+        let Order { named, dry_run, progress, is_text, ref doubts, session, target } = *self;
         let view = &target.view(io.width());
         let mut snapshot = session.read_for_change(named, io).await?;
         let is_advanced = only_one(&snapshot, &named.name)?.flavor() == Flavor::Advanced;
@@ -123,8 +128,12 @@ impl Order<'_> {
                 NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
                 // A rollback is not taken back to what it was begun to leave.
                 _ if request.is_undo() => None,
-                // A new template replaces the present one.
-                _ => revisions.current().map(Revision::number),
+                // A new template replaces the present one, which may be what fails.
+                _ => {
+                    let current = revisions.current().filter(|current| revisions.doubt(current).is_none());
+                    let back_to = current.or_else(|| revisions.proven().map(|(revision, _)| revision));
+                    back_to.map(Revision::number).filter(|number| request.template != NewTemplate::Revision(*number))
+                }
             };
             let planned = plan(&before, request).map_err(|refusal| refusal::partition(revisions, request, refusal))?;
             Ok((planned, back_to))
@@ -139,6 +148,7 @@ impl Order<'_> {
             }
         }
         let Planned { plan, stage, mut report } = planned;
+        report.warnings.splice(0..0, doubts.iter().cloned());
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
                 render::partition::plan(&report, view, out)?;
@@ -207,7 +217,8 @@ impl Order<'_> {
         io.interrupt.changes_are_reported();
         let exit = ended?;
         if undoes {
-            Box::pin(self.undo(request, io, &mut out)).await?;
+            let run = (request, &run.stage, &run.report.daemon_set);
+            Box::pin(self.undo(run, io, &mut out)).await?;
         }
         match out.failure {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -220,9 +231,19 @@ impl Order<'_> {
     }
 
     /// Takes a stage back: the template of the revision that works on most nodes, and then the updated nodes.
-    async fn undo(&self, request: &Request, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+    async fn undo(
+        &self,
+        (request, stage, name): (&Request, &Stage, &DaemonSetName),
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
         let snapshot = self.session.read_for_change(self.named, io).await?;
         let daemon_set = only_one(&snapshot, &self.named.name)?;
+        // Somebody else may have changed it since, for example while the command of --verify ran.
+        if let Some(loss) = loss(daemon_set, stage) {
+            let error = refusal::lost(name, loss, None, None);
+            return Err(CommandError { exit: Exit::No, ..error }.hint("the stage is not rolled back").into());
+        }
         let revisions = Revisions::of(daemon_set, &snapshot);
         let Some(number) = revisions.proven().map(|(revision, _)| revision.number()) else {
             let message = "the stage is not rolled back: no other revision is available on any node";

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::api_server::ApiServer;
+use super::api_server::{ApiServer, REREAD};
 use super::child;
 use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
+
 use super::partition_run::Run;
 use super::{Failure, interrupted, refusal};
 use crate::coverage::strategy;
@@ -194,9 +195,15 @@ impl Run<'_> {
             writeln!(io.err, "{before}")?;
             return Err(failure);
         }
-        let read = timeout(self.limit(), self.live.read_daemon_set(self.before)).await;
+        let interrupt = io.interrupt.clone();
+        let read = tokio::select! {
+            biased;
+            // The restored strategy was confirmed.
+            () = interrupt.requested() => None,
+            read = timeout(REREAD, self.live.read_daemon_set(self.before)) => read.ok(),
+        };
         match read {
-            Ok(Ok(Some(now))) if now.metadata.uid == self.stage.uid && loss(&now, &self.stage).is_none() => {
+            Some(Ok(Some(now))) if now.metadata.uid == self.stage.uid && loss(&now, &self.stage).is_none() => {
                 let message =
                     "the API server confirmed that the update strategy was restored, but it is still suspended";
                 let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };

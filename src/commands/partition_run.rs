@@ -20,6 +20,7 @@ use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::RUN_ANNOTATION;
 use crate::model::snapshot::Snapshot;
+use crate::model::template::Template;
 use crate::plan::{self, Plan, PodRef};
 use crate::render::progress::Progress as ReadProgress;
 use crate::render::view::View;
@@ -31,6 +32,7 @@ use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, Waiting, is_late, late, loss, next_step};
 use crate::rollout::partition::plan::Request;
 use crate::rollout::partition::ready_times::ReadyTimes;
+use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::Continued;
 use crate::rollout::partition::{Stage, kept};
 
@@ -71,6 +73,10 @@ impl<'a> Run<'a> {
         }
         self.write_plan(io).await?;
         self.report.outcome.stage = PartitionStage::Begun;
+        if !matches!(self.request.template, NewTemplate::Live) {
+            // The controller gives a revision that becomes current a new number.
+            self.report.revision = None;
+        }
         if self.before.annotations.contains_key(RUN_ANNOTATION) {
             self.unless_interrupted(io, sleep(HANDOVER)).await?;
         }
@@ -136,6 +142,8 @@ impl<'a> Run<'a> {
     pub(super) fn lost(&mut self, loss: Loss) -> Failure {
         self.is_lost = true;
         let again = Continued::of_run(&self.report, self.request).again();
+        // It would take back a template that somebody else has written.
+        let again = again.filter(|_| loss != Loss::TemplateChanged || !self.request.is_undo());
         refusal::lost(&self.report.daemon_set, loss, again, self.back_to).into()
     }
 
@@ -144,6 +152,9 @@ impl<'a> Run<'a> {
         let patches = self.plan.steps.iter().filter(|step| matches!(step, plan::Step::PatchDaemonSet(_)));
         for step in patches.cloned().collect::<Vec<_>>() {
             let object = self.apply(&step, self.before, io).await?;
+            if let Some(template) = object.pointer("/spec/template") {
+                self.stage.template = Template::new(template.clone());
+            }
             // A proxy may have written the dates of the answers, but not the times in an object.
             if let Some(written_at) = written_at(&object) {
                 self.clock = Clock::starting_at(written_at);
@@ -234,14 +245,24 @@ impl<'a> Run<'a> {
         let mut is_read_again = false;
         let mut unread = None;
         let mut has_begun = false;
+        let mut is_failing = false;
+        let mut is_refused_again = false;
         let mut time = self.clock.now();
         loop {
             let looked = Instant::now();
             self.check(watch, &mut doubt, io).await?;
             self.unless_interrupted(io, watch.snapshot()).await?;
-            if watch.failure().is_none() {
-                // Otherwise time stands still: nothing becomes available or late that is only out of date.
-                time = self.clock.now();
+            // While requests fail, time stands still: nothing becomes available or late that is only out of date.
+            match watch.failure() {
+                Some(_) => is_failing = true,
+                None => {
+                    let now = self.clock.now();
+                    if std::mem::take(&mut is_failing) {
+                        // What has happened meanwhile is seen only now.
+                        self.stage.last_progress += now.duration_since(time);
+                    }
+                    time = now;
+                }
             }
             let snapshot = self.on_clock(watch.last_snapshot(), time, io);
             if !std::mem::replace(&mut has_begun, true) {
@@ -266,9 +287,9 @@ impl<'a> Run<'a> {
                 }
                 self.note(&counts, course.happenings(&counts, time), out)?;
             }
-            is_read_again &= matches!(step, Step::Stop(_));
+            is_read_again &= matches!(step, Step::Stop(_) | Step::Done);
             match step {
-                Step::Done => return Ok(Ended::Done(counts.held)),
+                Step::Done if is_read_again => return Ok(Ended::Done(counts.held)),
                 Step::Stop(failures) if is_read_again => {
                     for node in self.stage.take_back_deletions(&snapshot) {
                         self.report.outcome.replaced.retain(|replaced| *replaced != node);
@@ -278,13 +299,16 @@ impl<'a> Run<'a> {
                     self.note(&counts, course.happenings(&counts, time), out)?;
                     return Ok(Ended::Stopped(failures));
                 }
-                Step::Stop(failures) => match self.read_again(watch, io).await? {
-                    None => is_read_again = true,
-                    // What is known is that the gate has failed.
-                    Some(_)
+                step @ (Step::Stop(_) | Step::Done) => match self.read_again(watch, io).await? {
+                    None => (is_read_again, unread) = (true, None),
+                    Some(error)
                         if time.duration_since(*unread.get_or_insert(time)) >= self.stage.gates.progress_deadline =>
                     {
-                        return Ok(Ended::Stopped(failures));
+                        return match step {
+                            // What is known is that the gate has failed.
+                            Step::Stop(failures) => Ok(Ended::Stopped(failures)),
+                            _ => Err(CommandError::from(error).hint(self.repeat()).into()),
+                        };
                     }
                     Some(error) => {
                         self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
@@ -308,6 +332,7 @@ impl<'a> Run<'a> {
                 Step::Replace { node, pod } => {
                     let why = match self.replace(generation, &node, &pod, io).await? {
                         Replaced::Yes => {
+                            is_refused_again = false;
                             self.note_replaced(&node, &pod, out)?;
                             course.replaced(&node, self.stage.last_progress);
                             self.progress.draw_if_due(&self.report, watch, io)?;
@@ -318,9 +343,20 @@ impl<'a> Run<'a> {
                         Replaced::Unanswered(error) if is_late(&self.stage, self.clock.now()) => {
                             return Err(error.hint(self.repeat()).into());
                         }
+                        // The watch may have missed what has changed.
                         Replaced::Later(why) if is_late(&self.stage, self.clock.now()) => {
-                            let message = why.unwrap_or_else(|| format!("pod {} on {node} keeps changing", pod.name));
-                            return Ok(Ended::Stopped(vec![late(&message, &self.stage)]));
+                            if std::mem::replace(&mut is_refused_again, true) {
+                                let message =
+                                    why.unwrap_or_else(|| format!("pod {} on {node} keeps changing", pod.name));
+                                return Ok(Ended::Stopped(vec![late(&message, &self.stage)]));
+                            }
+                            match self.read_again(watch, io).await? {
+                                None => continue,
+                                Some(error) => {
+                                    is_refused_again = false;
+                                    Some(error.to_string())
+                                }
+                            }
                         }
                         Replaced::Unanswered(error) => Some(error.message),
                         Replaced::Later(why) => why,

@@ -140,9 +140,10 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
         }
         Loss::TemplateChanged => {
             let error = CommandError::new(format!("the template of {title} was changed; {stopped}"));
-            again
-                .into_iter()
-                .fold(error, |error, again| error.hint(Fix::new("to roll out the present template", again)))
+            error.hint(match again {
+                Some(again) => Fix::new("to roll out the present template", again),
+                None => Fix::new("to see what it is, and how to continue", name.command(Subcommand::Status)),
+            })
         }
         Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} can no longer be read; {stopped}")),
     }

@@ -26,6 +26,7 @@ use crate::model::hold::StageFlags;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
+use crate::model::template::Template;
 use crate::report::partition::SKIP_LABEL;
 use crate::scheduling::daemon_pods::target_node;
 
@@ -39,6 +40,8 @@ pub(crate) struct Stage {
     pub(crate) uid: String,
     /// The hash of the revision that nodes are updated to.
     pub(crate) hash: String,
+    /// The template that nodes are updated to, as the API server has it.
+    pub(crate) template: Template,
     /// What the annotation says that names the client.
     pub(crate) run: String,
     /// How many pods stay on older revisions.

@@ -131,7 +131,8 @@ pub(crate) fn next_step(snapshot: &Snapshot, stage: &Stage) -> Look {
     let situation = Situation::new(&index, daemon_set);
     let view = View { situation: &situation, stage };
     let step = match situation.current {
-        _ if !daemon_set.is_observed() => match is_late(stage, snapshot.now) {
+        // The revision and the status that goes with it are watched separately.
+        _ if !daemon_set.is_observed() || situation.awaits_revision() => match is_late(stage, snapshot.now) {
             true => Step::Stop(vec![late("the controller has not observed the DaemonSet", stage)]),
             false => Step::Wait(Waiting::Controller),
         },
@@ -147,6 +148,7 @@ pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &
     let stage = Stage {
         uid: situation.daemon_set.metadata.uid.clone(),
         hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
+        template: situation.daemon_set.template(),
         run: String::new(),
         keep,
         nodes: Vec::new(),
@@ -170,7 +172,9 @@ pub(crate) fn loss(daemon_set: &DaemonSet, stage: &Stage) -> Option<Loss> {
         _ if daemon_set.metadata.uid != stage.uid => Some(Loss::Recreated),
         _ if daemon_set.metadata.is_terminating() => Some(Loss::Deleted),
         Some(hold) if !hold.is_in_force => Some(Loss::StrategyPutBack),
-        Some(hold) if run == Some(&stage.run) && hold.partition == Some(stage.keep) => None,
+        Some(hold) if run == Some(&stage.run) && hold.partition == Some(stage.keep) => {
+            (!daemon_set.template().same_meaning(&stage.template)).then_some(Loss::TemplateChanged)
+        }
         Some(_) => Some(Loss::TakenOver),
         None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => Some(Loss::TakenOver),
         None => Some(Loss::StrategyPutBack),

@@ -311,6 +311,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned,
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
         hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
+        template: situation.daemon_set.template(),
         run: request.run.clone(),
         keep,
         nodes: nodes.clone(),

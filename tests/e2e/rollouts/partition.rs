@@ -231,6 +231,42 @@ fn a_stage_that_was_repeated_goes_back_to_the_revision_that_works() {
     assert_eq!((strategy(&workload), pods(&workload).1), (original, NODES), "{undone}");
 }
 
+#[test]
+fn a_stage_that_somebody_has_changed_during_verify_is_not_rolled_back() {
+    for (change, said) in [("template", "the template of"), ("pause", "was paused"), ("resume", "was restored")] {
+        let workload = create(Api::Apps, &json!(1));
+        let (before, control_plane) = (pods(&workload).0, &workload.cluster.control_plane);
+        let [begun, go_on] =
+            ["begun", "go-on"].map(|file| control_plane.folder().join(format!("{file}-{}", workload.namespace)));
+        let verify =
+            format!("touch '{}'; while ! test -e '{}'; do sleep 0.1; done; false", begun.display(), go_on.display());
+        let arguments = ["partition", "--update=2", "--image=agent=agent:2", "--on-failure=undo", "--verify", &verify];
+        let mut command = program(&control_plane.kubeconfig(), &workload.arguments(&arguments));
+        let client = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        control_plane.wait_until("the command of --verify runs", || begun.exists().then_some(()));
+        let image = match change {
+            "template" => {
+                workload.set_image("agent:3");
+                "agent:3"
+            }
+            _ => {
+                workload.run(&[change]).expect(0);
+                "agent:2"
+            }
+        };
+        std::fs::write(&go_on, "").unwrap();
+        let output = client.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{change}: {errors}");
+        assert!(errors.contains(said) && errors.contains("the stage is not rolled back"), "{change}: {errors}");
+        assert_eq!(workload.image(), image, "{change}: {errors}");
+        match change {
+            "resume" => wait_until_available(&workload),
+            _ => assert_eq!(before.difference(&pods(&workload).0).count(), 1, "{change}"),
+        }
+    }
+}
+
 /// Creates a PodDisruptionBudget that allows no eviction, and returns its path once it is in force.
 fn forbid_disruptions(workload: &Workload) -> String {
     let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", workload.namespace);

@@ -1,8 +1,10 @@
 //! An API server without controllers, and with Advanced DaemonSets in their older version alone.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
-use super::program::run_on;
+use super::program::{program, run_on};
 use crate::support::control_plane::{ControlPlane, Options};
 
 /// What OpenKruise before 1.9 serves, but for the schema.
@@ -81,4 +83,24 @@ fn an_undo_that_no_controller_sees_is_made_and_said_to_be_unseen() {
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "agent:1");
     // Nobody has made a revision of it, so that its number has not changed.
     run_on(&control_plane, &["undo", "agent", "--to-revision=1"]).expect(0).must_say("already");
+}
+
+#[test]
+fn a_stage_ends_if_another_template_is_written_before_the_controller_has_looked() {
+    let control_plane = ControlPlane::start(Options::api_server_only());
+    control_plane.create(&daemon_set("apps/v1").to_string());
+    create_revisions(&control_plane, &control_plane.get(&["daemonsets.apps", "agent"]));
+    let image = || {
+        let live = control_plane.get(&["daemonsets.apps", "agent"]);
+        live["spec"]["template"]["spec"]["containers"][0]["image"].clone()
+    };
+    let arguments = ["partition", "agent", "0", "--image=agent=agent:3"].map(str::to_owned);
+    let client = program(&control_plane.kubeconfig(), &arguments).stderr(Stdio::piped()).spawn().unwrap();
+    control_plane.wait_until("the template is written", || (image() == "agent:3").then_some(()));
+    control_plane.kubectl(&["set", "image", "daemonset/agent", "agent=agent:4"]);
+    let output = client.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("the template of default/agent was changed; this run has stopped"), "{errors}");
+    assert_eq!(image(), "agent:4");
 }

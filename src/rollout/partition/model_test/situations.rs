@@ -188,6 +188,7 @@ fn a_stage_is_lost_if_somebody_else_decides_about_the_daemon_set() {
         (json!({"annotations": {PARTITION_ANNOTATION: "2"}}), json!({}), Some(Loss::TakenOver)),
         (json!({"annotations": null}), on_delete, Some(Loss::TakenOver)),
         (json!({"annotations": null}), rolling(), Some(Loss::StrategyPutBack)),
+        (json!({}), json!({"template": {"metadata": {"labels": {"of": "another"}}}}), Some(Loss::TemplateChanged)),
     ] {
         model.object = own.clone();
         merge(&mut model.object, json!({"metadata": metadata, "spec": spec}));
@@ -201,6 +202,9 @@ fn a_stage_is_lost_if_somebody_else_decides_about_the_daemon_set() {
     let cause = GapCause::Forbidden("list nodes".to_owned());
     snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
     assert_eq!(next_step(&snapshot, &client.stage).step, Step::Lost(Loss::Unknown));
+    let mut snapshot = model.snapshot();
+    snapshot.controller_revisions.pop();
+    assert_eq!(next_step(&snapshot, &client.stage).step, Step::Wait(Waiting::Controller), "its revision comes later");
     client.stage.hash = "of another template".to_owned();
     assert_eq!(next_step(&model.snapshot(), &client.stage).step, Step::Lost(Loss::TemplateChanged));
 }

@@ -31,8 +31,23 @@ const STRATEGY_TYPE: &str = "/spec/updateStrategy/type";
 /// Where the update strategy is.
 const STRATEGY: &str = "/spec/updateStrategy";
 
-/// The problem of an answer in which it is another one.
-const OTHER_STRATEGY: &str = "spec.updateStrategy.type is another one";
+/// Why an answer is not the DaemonSet with the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Problem {
+    /// The type of the update strategy is not the one that was sent.
+    OtherStrategy,
+    /// Anything else, as a clause.
+    Other(&'static str),
+}
+
+impl Problem {
+    fn describe(self) -> &'static str {
+        match self {
+            Problem::OtherStrategy => "spec.updateStrategy.type is not as sent",
+            Problem::Other(problem) => problem,
+        }
+    }
+}
 
 /// What applying a step needs of an API server.
 pub(crate) trait Server {
@@ -137,10 +152,10 @@ async fn apply_patch<S: Server>(
         let failed = match server.send(&step).await {
             Ok(answer) => match problem_of(&answer, &patch, before, is_dry_run) {
                 None => return Application::Applied(answer),
-                Some(OTHER_STRATEGY) if is_dry_run && is_hold(&patch, before) => {
+                Some(Problem::OtherStrategy) if is_dry_run && is_hold(&patch, before) => {
                     return Application::StrategyKept(answer);
                 }
-                Some(problem) => Failed::OutcomeUnknown(server.unexpected(&step, problem)),
+                Some(problem) => Failed::OutcomeUnknown(server.unexpected(&step, problem.describe())),
             },
             Err(failed) => failed,
         };
@@ -376,36 +391,36 @@ fn conclude<E>(found: Found, error: E) -> Application<E> {
 }
 
 /// Returns what shows that an answer is not the DaemonSet with the change.
-fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry_run: bool) -> Option<&'static str> {
+fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry_run: bool) -> Option<Problem> {
     let text = |path: &str| answer.pointer(path).and_then(Value::as_str);
     let metadata = &before.metadata;
     if (text("/kind"), text("/apiVersion")) != (Some("DaemonSet"), Some(before.api_version())) {
-        return Some("it is not a DaemonSet");
+        return Some(Problem::Other("it is not a DaemonSet"));
     }
     let found = (text("/metadata/uid"), text("/metadata/namespace"), text("/metadata/name"));
     if found != (Some(&metadata.uid), Some(&metadata.namespace), Some(&metadata.name)) {
-        return Some("it is another object");
+        return Some(Problem::Other("it is another object"));
     }
     if template(answer).is_none() {
-        return Some("it has no spec.template");
+        return Some(Problem::Other("it has no spec.template"));
     }
     if !is_dry_run && text("/metadata/resourceVersion") == Some(&patch.resource_version) {
-        return Some("its resourceVersion is that from before the change");
+        return Some(Problem::Other("its resourceVersion is that from before the change"));
     }
     let planned = patch.applied_to(&before.object).unwrap_or_default();
     if has_other_strategy(patch, &planned, answer) {
-        return Some(OTHER_STRATEGY);
+        return Some(Problem::OtherStrategy);
     }
     let original = |object: &Value| object.pointer("/metadata/annotations")?.get(ORIGINAL_STRATEGY_ANNOTATION).cloned();
     if original(&planned) != original(&before.object) && original(&planned) != original(answer) {
-        return Some("the annotation with the original update strategy is not as sent");
+        return Some(Problem::Other("the annotation with the original update strategy is not as sent"));
     }
     // What the server changes on top of it, such as through a webhook, is shown to the user.
     let is_unchanged = patch.paths().all(|path| match is_in_template(path) {
         true => same_template(&before.object, answer),
         false => before.object.pointer(path) == answer.pointer(path),
     });
-    is_unchanged.then_some("the change is not in it")
+    is_unchanged.then_some(Problem::Other("the change is not in it"))
 }
 
 /// Returns whether the controller replaces no pods once a patch is applied.

@@ -47,7 +47,7 @@ pub fn differs(fields: &Value, one: &Value, other: &Value) -> bool {
 
 /// Returns the fields of kubectl, and those of other managers. `kubectl apply --server-side` takes over the fields of
 /// whoever last wrote the annotation of a client-side apply: see `migrateToSSAIfNecessary`,
-/// k8s.io/kubectl/pkg/cmd/apply/apply.go, release 0.36.3.
+/// k8s.io/kubectl/pkg/cmd/apply/apply.go, release 0.37.2.
 fn owners(object: &Value) -> (Vec<&Value>, Vec<&Value>) {
     let entries = managed_fields(object).iter().filter(|entry| entry["subresource"].as_str().is_none_or(str::is_empty));
     let (mut own, mut others) = (Vec::new(), Vec::new());

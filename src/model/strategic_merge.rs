@@ -1,7 +1,7 @@
 //! What `kubectl apply` makes of a DaemonSet: the strategic merge patch between what was last applied, the manifest and
 //! the live object, and what the API server does with such a patch.
 //!
-//! Ported from k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, release 0.36.3, including what is odd there: ports are
+//! Ported from k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, release 0.37.2, including what is odd there: ports are
 //! merged by `containerPort` alone, so that entries of one port and two protocols are mixed up. Not ported are directives
 //! that a manifest itself contains, and lists of strings that are merged, of which a DaemonSet has only `finalizers`.
 
@@ -24,12 +24,12 @@ static DAEMON_SET: Type = Type {
 static DAEMON_SET_SPEC: Type =
     Type { name: "DaemonSetSpec", fields: &[Field { name: "template", kind: Kind::Struct(&PodTemplateSpec) }] };
 
-/// Returns the merge key of a list (`patchMergeKey` in k8s.io/api/core/v1/types.go, release 0.36.3); `None` for lists that
+/// Returns the merge key of a list (`patchMergeKey` in k8s.io/api/core/v1/types.go, release 0.37.2); `None` for lists that
 /// are replaced as a whole.
 fn merge_key(of: Option<&Type>, field: &str) -> Option<&'static str> {
     match (of?.name, field) {
         ("PodSpec", "volumes" | "initContainers" | "containers" | "ephemeralContainers" | "imagePullSecrets")
-        | ("PodSpec", "schedulingGates" | "resourceClaims")
+        | ("PodSpec", "schedulingGates" | "resourceClaims" | "evictionResponders")
         | ("Container" | "EphemeralContainer", "env") => Some("name"),
         ("PodSpec", "hostAliases") => Some("ip"),
         ("PodSpec", "topologySpreadConstraints") => Some("topologyKey"),
@@ -377,6 +377,13 @@ mod tests {
             {"name": "a", "image": "a:2", "imagePullPolicy": "IfNotPresent"},
         ]});
         assert_eq!(applied(last, manifest, live), expected);
+    }
+
+    #[test]
+    fn eviction_responders_are_merged_by_name() {
+        let manifest = json!({"evictionResponders": [{"name": "a.example/b"}]});
+        let live = json!({"evictionResponders": [{"name": "a.example/b", "priority": 1}]});
+        assert_eq!(applied(manifest.clone(), manifest, live.clone()), live);
     }
 
     #[test]

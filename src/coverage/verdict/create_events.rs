@@ -77,7 +77,7 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
 }
 
 /// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each
-/// failure, up to 1000 seconds (`DefaultTypedControllerRateLimiter`, client-go/util/workqueue, release 0.36.3).
+/// failure, up to 1000 seconds (`DefaultTypedControllerRateLimiter`, client-go/util/workqueue, release 0.37.2).
 fn no_longer_refused(index: &Index<'_>, daemon_set: &DaemonSet, refusal: Sentence, code: ReasonCode) -> Finding {
     let message =
         Sentence::from("the API server accepts such a pod now, and the controller has not tried again since: ");

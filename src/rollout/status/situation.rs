@@ -182,7 +182,7 @@ impl<'a> Situation<'a> {
     /// Returns since when the controller could have deleted old pods whose surge pods are available, if it has missed that.
     ///
     /// A pod becomes available by time alone if `minReadySeconds` is set. The controller then looks again at one later time
-    /// only, the earliest that it has noted (`AddAfter`, client-go/util/workqueue/delaying_queue.go, release 0.36.3), and
+    /// only, the earliest that it has noted (`AddAfter`, client-go/util/workqueue/delaying_queue.go, release 0.37.2), and
     /// its status, which would make it look once more, counts the old pods while it surges (`updateDaemonSetStatus`,
     /// pkg/controller/daemon/daemon_controller.go, release 1.37.2). It stands still until another event of the DaemonSet.
     pub(in crate::rollout) fn stalled_since(&self, step: &NextStep<'_>) -> Option<Timestamp> {

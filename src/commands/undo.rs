@@ -13,15 +13,16 @@ use crate::rollout::undo::{NoTarget, undo};
 
 /// Roll back to the template of a revision
 ///
-/// Without --to-revision: to the revision whose pods are available on most nodes; if there are none, to the newest whose
-/// template differs in meaning from the live one, and preferably to none that was replaced within 10 minutes or whose pods
-/// are failing. Never to one that was rolled back before. The changes are shown before they are sent, as one patch that
-/// applies only to the object that was shown: a concurrent edit is never overwritten. Only the template is changed, as with
-/// kubectl. While the DaemonSet is paused or partitioned, the updated nodes then follow one by one and the update strategy is
-/// restored, as with `partition NAME 0`; not with --no-wait or -o.
+/// Without --to-revision, the target is the revision whose pods are available on the most nodes. If no pods prove that a
+/// revision works, it is the newest one that differs from the live template, preferably one without failing pods that was not
+/// replaced within 10 minutes. A revision that was rolled back before is never the default.
 ///
-/// Exit codes: 3 if a gate of `partition` has stopped it; 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
-/// it is not known whether it was applied.
+/// The changes are shown first, and then sent as one patch that never overwrites a concurrent edit. Only the template changes,
+/// as with kubectl. If the DaemonSet is paused or partitioned, the updated nodes are then rolled back one by one and the update
+/// strategy is restored, as with `partition NAME 0`, unless --no-wait or -o is given.
+///
+/// Exit codes: 3 if a gate of `partition` stopped the rollback; 6 if the change was applied but the controller was not seen to
+/// act on it; 7 if the change was sent and it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show what going back to the previous template would change
 kubectl ds undo fluent-bit -n logging --dry-run=client
@@ -34,7 +35,7 @@ kubectl ds undo fluent-bit -n logging --to-revision=2")]
 pub struct UndoArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
-    /// The revision to roll back to; 0 for the newest that differs from the live template
+    /// The revision to roll back to; 0 for the default
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     to_revision: i64,
     #[command(flatten)]

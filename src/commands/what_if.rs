@@ -226,8 +226,8 @@ async fn dry_run(
     }
 }
 
-/// Tells whether the server did not get to the manifest itself: the user may not change DaemonSets, the namespace does
-/// not exist yet, or a webhook has side effects. What admission refuses is an answer.
+/// Returns whether the server rejected the request before validating the manifest: the user may not change DaemonSets, the
+/// namespace does not exist yet, or a webhook does not support dry runs. A denial by admission is a valid answer.
 fn cannot_dry_run(error: &ClusterError, namespace: &str) -> bool {
     let ClusterError::Api { code, message, .. } = error else { return false };
     match code {

@@ -26,14 +26,14 @@ use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 
-/// What an API server says about the pods of a proposed DaemonSet.
+/// Whether an API server would admit the pods of a proposed DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Admission {
-    /// Why it would not admit them, in its words.
+    /// The message with which it would deny them.
     pub refusal: Option<String>,
     /// The kinds and names of objects that the pods mount and that do not exist.
     pub missing: Vec<(&'static str, String)>,
-    /// What it could not be asked, in sentences.
+    /// What could not be checked, in sentences.
     pub unknown: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A map of nodes: a glyph per node, or per some nodes if they are many, grouped by a label.
+//! A map of nodes, grouped by a label: a glyph per node, or per several nodes in large clusters.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ const GAP: usize = 3;
 /// The space between the parts of a group.
 const SEPARATOR: usize = 2;
 
-/// For how many nodes a glyph may stand.
+/// How many nodes a glyph may represent.
 const SCALES: [usize; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, LARGEST_SCALE];
 const LARGEST_SCALE: usize = 5_000;
 
@@ -277,7 +277,7 @@ impl Layout {
     }
 }
 
-/// Returns how many nodes of a group are as they should be.
+/// Returns how many nodes of a group are updated (for coverage: available).
 fn numbers(group: &NodeMapGroup) -> String {
     format!("{}/{}", group.count_fine(), group.count_eligible())
 }

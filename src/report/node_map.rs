@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use super::reason::ReasonCode;
 
-/// The label by which nodes are grouped unless another one is asked for.
+/// The label that nodes are grouped by, unless another one is requested.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Nodes, grouped by the value of a label: of a rollout the eligible ones, of coverage all.
+/// Nodes, grouped by the value of a label: the eligible nodes for a rollout, all nodes for coverage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeMap {
-    /// Whether it is about coverage, and not about a rollout.
+    /// Whether it shows coverage instead of a rollout.
     #[serde(skip)]
     pub is_coverage: bool,
     /// The label.
@@ -35,7 +35,7 @@ pub struct NodeMapGroup {
     pub nodes: Vec<MapNode>,
 }
 
-/// What is on a node.
+/// A node with its state and its pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MapNode {
@@ -46,12 +46,12 @@ pub struct MapNode {
     /// The pod, of the current revision if there is one; absent if the node has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// How often containers of the pod were restarted.
+    /// How many times containers of the pod have restarted.
     pub restarts: i64,
     /// Why the node has no available pod, or why its new pod cannot start; absent if nothing is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<ReasonCode>,
-    /// Since when the node has had no available pod; absent if it has one, or that is not known.
+    /// Since when the node has had no available pod; absent if it has one, or if the time is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
@@ -112,7 +112,7 @@ impl NodeMap {
 }
 
 impl NodeMapGroup {
-    /// Returns how many nodes are as they should be: updated, or for coverage available.
+    /// Returns how many nodes are updated (for coverage: available).
     pub fn count_fine(&self) -> usize {
         self.count(MapState::Updated) + self.count(MapState::Available)
     }

@@ -41,11 +41,11 @@ pub struct WhatIfReport {
     pub on_delete: bool,
     /// Whether the API server was asked whether it would admit the pods, and whether what they mount exists.
     pub admission_checked: bool,
-    /// What will go wrong as the pods are replaced, at present.
+    /// Problems that would occur now when the pods are replaced.
     pub warnings: Vec<Warning>,
     /// Nodes that keep a pod, by name.
     pub keeps: Vec<String>,
-    /// Nodes that should have a pod now and then, but have none at present, by name.
+    /// Nodes that should run a pod both before and after the change, but have none now, by name.
     pub missing: Vec<String>,
     /// Nodes that would gain a pod that fits and starts, as far as is known, by name.
     pub gains: Vec<String>,
@@ -53,7 +53,7 @@ pub struct WhatIfReport {
     pub loses: Vec<ReasonGroup>,
     /// Nodes that would run a pod that does not fit, by reason.
     pub does_not_fit: Vec<ReasonGroup>,
-    /// Nodes that would run a pod that would not start, whatever room there is, by reason.
+    /// Nodes that would run a pod that would not start even if it fits, by reason.
     pub does_not_start: Vec<ReasonGroup>,
     /// Why nodes would not be eligible; empty if one would be and the DaemonSet exists already.
     pub not_eligible: Vec<ReasonGroup>,
@@ -103,7 +103,7 @@ pub enum Preview {
 pub struct NodeChange {
     /// The name.
     pub name: String,
-    /// What would become of its pod.
+    /// What would happen to its pod.
     pub change: PodChange,
     /// Whether the pod would start and the node has room for it; `null` if it would not run one, or if that is not known.
     pub fits: Option<bool>,
@@ -111,14 +111,14 @@ pub struct NodeChange {
     pub reason: Option<Reason>,
 }
 
-/// What would become of the pod of a node.
+/// What would happen to the pod of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum PodChange {
     /// The node would lose its pod, or it would not be recreated.
     Loses,
     /// The node would gain a pod that fits and starts, as far as is known.
     Gains,
-    /// The node should have a pod now and then, but has none at present.
+    /// The node should run a pod both before and after the change, but has none now.
     Missing,
     /// The node would keep its pod.
     Keeps,

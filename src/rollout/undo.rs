@@ -20,8 +20,7 @@ pub enum NoTarget {
     OnlyLeft(i64),
 }
 
-/// Plans to roll back to a revision; without a number, to the newest whose template differs in meaning from the live
-/// one.
+/// Plans to roll back to a revision; without a number, to the [target](Revisions::target).
 ///
 /// # Errors
 ///

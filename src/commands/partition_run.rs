@@ -246,6 +246,7 @@ impl<'a> Run<'a> {
         let mut unread = None;
         let mut has_begun = false;
         let mut is_failing = false;
+        let mut excused = SignedDuration::ZERO;
         let mut is_refused_again = false;
         let mut time = self.clock.now();
         loop {
@@ -258,8 +259,11 @@ impl<'a> Run<'a> {
                 None => {
                     let now = self.clock.now();
                     if std::mem::take(&mut is_failing) {
-                        // What has happened meanwhile is seen only now.
-                        self.stage.last_progress += now.duration_since(time);
+                        // What has happened meanwhile is seen only now. Requests that keep failing end a stage all the same.
+                        let left = self.stage.gates.progress_deadline.saturating_sub(excused);
+                        let outage = now.duration_since(time).min(left);
+                        excused = excused.saturating_add(outage);
+                        self.stage.last_progress += outage;
                     }
                     time = now;
                 }
@@ -270,6 +274,7 @@ impl<'a> Run<'a> {
             }
             let generation = generation(&snapshot);
             let Look { step, counts } = next_step(&snapshot, &self.stage);
+            is_read_again &= matches!(step, Step::Stop(_) | Step::Done);
             // Pods are replaced, and the strategy is restored, only if what is known is up to date.
             let step = match step {
                 Step::Replace { .. } | Step::Verify { .. } | Step::Done if doubt.since.is_some() => {
@@ -279,7 +284,7 @@ impl<'a> Run<'a> {
             };
             if !matches!(step, Step::Lost(_)) {
                 if course.progresses(&counts) {
-                    self.stage.last_progress = time;
+                    (self.stage.last_progress, excused) = (time, SignedDuration::ZERO);
                     if matches!(step, Step::Stop(_)) {
                         // The deadline has not passed after all.
                         continue;
@@ -287,7 +292,6 @@ impl<'a> Run<'a> {
                 }
                 self.note(&counts, course.happenings(&counts, time), out)?;
             }
-            is_read_again &= matches!(step, Step::Stop(_) | Step::Done);
             match step {
                 Step::Done if is_read_again => return Ok(Ended::Done(counts.held)),
                 Step::Stop(failures) if is_read_again => {

@@ -8,7 +8,7 @@ use super::style;
 use super::table::{self, Column};
 use super::text::{count, paragraph, wrap_fix};
 use super::view::View;
-use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview};
+use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview, NodeState};
 use crate::report::fix::{Command, Fix};
 
 /// Writes the state of each DaemonSet on a node: unhealthy ones first.
@@ -35,7 +35,12 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
     let place = place.unwrap_or_default();
     let headline = if *exists {
         let are = if *running == 1 { "is" } else { "are" };
-        format!("{name} should run pods of {should_run}{place}; {running} of them {are} available")
+        let is_unknown = |(_, row): &&(_, &NodeCoverage)| row.should_run && row.state == NodeState::Unknown;
+        let unknown = match rows.iter().filter(is_unknown).count() {
+            0 => String::new(),
+            unknown => format!(", and {unknown} unknown"),
+        };
+        format!("{name} should run pods of {should_run}{place}; {running} of them {are} available{unknown}")
     } else {
         let (pods, have) = (count(rows.len(), "DaemonSet"), if rows.len() == 1 { "has" } else { "have" });
         format!("node {name} does not exist; {pods}{place} still {have} pods there")

@@ -85,7 +85,13 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let skipped = if skipped.is_empty() { String::new() } else { format!("; {}", skipped.join("; ")) };
     match target.available {
         0 => format!("revision {} is the newest whose template differs from the live one{skipped}", target.number()),
-        _ => format!("pods of revision {} are available on most nodes{skipped}", target.number()),
+        available => {
+            let desired = revisions.daemon_set.status.desired_number_scheduled;
+            let number = target.number();
+            format!(
+                "revision {number} was chosen because its pods are available on {available} of {desired} nodes{skipped}"
+            )
+        }
     }
 }
 

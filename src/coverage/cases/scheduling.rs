@@ -102,7 +102,7 @@ pub(super) fn cases() -> Vec<Case> {
                 })),
             (Available, R::SurgeHostPortDeadlock),
             &["9100/TCP"],
-            "kubectl ds set --max-unavailable 1 --delete-surge-pods -n default agent",
+            "kubectl ds set --max-unavailable 1 -n default --delete-surge-pods agent",
         ),
         case(
             "surging_pod_waits_for_the_port_of_its_predecessor_beside_pods_that_were_not_read",
@@ -114,7 +114,7 @@ pub(super) fn cases() -> Vec<Case> {
                 })),
             (Available, R::SurgeHostPortDeadlock),
             &["9100/TCP"],
-            "kubectl ds set --max-unavailable 1 --delete-surge-pods -n default agent",
+            "kubectl ds set --max-unavailable 1 -n default --delete-surge-pods agent",
         ),
         case(
             "scheduler_that_nobody_runs",

@@ -214,8 +214,8 @@ fn surge_host_port_deadlock(wanted: &ContainerPort, holder: &Pod) -> Finding {
         Some(owner) => {
             let is_advanced = owner.api_version.starts_with(ADVANCED_GROUP);
             let name = if is_advanced { format!("ads/{}", owner.name) } else { owner.name.clone() };
-            let set = Command::kubectl(&["ds", "set", "--max-unavailable", "1", "--delete-surge-pods"]);
-            finding.with_command(set.namespace(&holder.metadata.namespace).name(name))
+            let set = Command::kubectl(&["ds", "set", "--max-unavailable", "1"]).namespace(&holder.metadata.namespace);
+            finding.with_command(set.switch("--delete-surge-pods").name(name))
         }
         None => finding,
     }

@@ -276,8 +276,8 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
         Verdict::Unknown => {
             let troubles: Vec<String> =
                 rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)).collect();
-            let troubles = if troubles.is_empty() { String::new() } else { format!("; {}", troubles.join(", ")) };
-            format!("{name}: rollout status unknown{troubles}")
+            let troubles = if troubles.is_empty() { String::new() } else { format!("{}; ", troubles.join(", ")) };
+            format!("{name}: {troubles}whether the rollout is complete is unknown")
         }
     }
 }

@@ -147,7 +147,11 @@ impl<'a> Observation<'_, 'a> {
             let in_use = Some(count(step.used_by.len()));
             return Some(Pace { in_use, replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         }
-        let regardless = if step.surges { step.create.len() } else { step.delete.len() };
+        // What is deleted on a node that is not eligible is not replaced.
+        let eligible = self.facts.node_pods.iter().filter(|node| node.should_run()).map(|node| node.node);
+        let eligible: BTreeSet<&str> = eligible.collect();
+        let is_replaced = |pod: &&&Pod| daemon_pods::target_node(pod).is_some_and(|node| eligible.contains(node));
+        let regardless = if step.surges { step.create.len() } else { step.delete.iter().filter(is_replaced).count() };
         Some(Pace {
             in_use: Some(count(step.used_by.len())),
             replaced_now: Some(count(regardless + step.replaced_now)),

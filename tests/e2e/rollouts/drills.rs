@@ -150,3 +150,66 @@ fn undo_does_not_return_to_a_revision_whose_pods_fail() {
     workload.run(&["undo"]).expect(0).must_say("revision 2 has 3 failing pods");
     assert_eq!(workload.image(), "agent:1");
 }
+
+#[test]
+fn a_bare_pod_that_holds_the_host_port_is_named_and_deleting_it_ends_the_trouble() {
+    let cluster = cluster();
+    let namespace = cluster.namespace();
+    let ports = json!([{"containerPort": 9100, "hostPort": 19100}]);
+    let bare = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old-exporter"},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "exporter", "image": "exporter:1", "ports": ports}]}});
+    cluster.api.create(&format!("/api/v1/namespaces/{namespace}/pods"), &bare);
+    let containers = json!([{"name": "agent", "image": "agent:1", "ports": ports}]);
+    let more = json!({"template": {"spec": {"containers": containers}}});
+    let workload = Workload::create(cluster, Api::Apps, &namespace, "agent", &more);
+    let control_plane = &cluster.control_plane;
+    let run = control_plane.wait_until("the scheduler has met the bare pod", || {
+        let run = workload.run(&["coverage"]);
+        (available(&workload) == 2 && run.says("HostPortConflict")).then_some(run)
+    });
+    run.must_say("a bare pod");
+    run.must_say("delete it if nobody needs it");
+    let command = run.stdout.lines().find_map(|line| Some(&line[line.find("kubectl describe pod")?..])).unwrap();
+    let words = shlex::split(command).unwrap();
+    let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    assert!(control_plane.kubectl(&arguments).contains("old-exporter"), "{run}");
+    cluster.api.delete(&format!("/api/v1/namespaces/{namespace}/pods/old-exporter"));
+    workload.settle();
+    assert_eq!(available(&workload), 3);
+    workload.run(&["coverage", "--exit-code"]).expect(0);
+}
+
+#[test]
+fn who_may_not_read_nodes_still_learns_what_crashes_and_that_selectors_overlap() {
+    let workload = create();
+    let (namespace, api) = (&workload.namespace, &workload.cluster.api);
+    let rbac = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}");
+    let reads = |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": ["get", "list", "watch"]});
+    let rules = [reads("apps", &["daemonsets", "controllerrevisions"]), reads("", &["pods", "events"])];
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "reader"}, "rules": rules});
+    api.create(&format!("{rbac}/roles"), &role);
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}]});
+    api.create(&format!("{rbac}/rolebindings"), &binding);
+    let mut template = workload.template();
+    template["metadata"]["annotations"] = json!({FATE: CRASHING});
+    workload.set_template(&template);
+    let control_plane = &workload.cluster.control_plane;
+    let alice = control_plane.kubeconfig_of("alice");
+    let crashing = control_plane.wait_until("a pod crashes", || {
+        let status = workload.run_as(&alice, &["status"]);
+        status.says("CrashLooping").then_some(status)
+    });
+    crashing.must_say("1 CrashLooping; whether the rollout is complete is unknown").must_say("list nodes is forbidden");
+    assert!(!crashing.says("status unknown") && !crashing.says("returned no nodes"), "{crashing}");
+
+    let app = json!({"app": "agent"});
+    let more = json!({"selector": {"matchLabels": app}, "template": {"metadata": {"labels": app}}});
+    Workload::create(workload.cluster, Api::Apps, namespace, "twin", &more);
+    let both = control_plane.wait_until("both are listed", || {
+        let list = run(&control_plane.kubeconfig(), &["list", "-n", namespace, "-o", "json"].map(str::to_owned));
+        (list.json()["daemonSets"].as_array().map(Vec::len) == Some(2)).then_some(list)
+    });
+    assert!(both.says("SelectorOverlap") && !both.says("\"Healthy\""), "{both}");
+}

@@ -126,6 +126,8 @@ fn a_strategy_that_is_put_back_in_the_middle_of_a_stage_is_suspended_again_as_pr
     // The controller, too, waits for so long after each node.
     let workload = create();
     workload.merge(&json!({"spec": {"minReadySeconds": 8}}));
+    // Until then the pods are unavailable, and the controller replaces those regardless of the budget.
+    thread::sleep(Duration::from_secs(9));
     wait_until_available_on(NODES, &workload);
     let original = strategy(&workload);
     let (api, path, is_done) = (workload.cluster.api, workload.path(), AtomicBool::new(false));

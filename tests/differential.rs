@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::template_keys::Key;
-use kubectl_ds::model::template_types::{Kind, TYPES};
+use kubectl_ds::model::template_types::{FieldKind, TYPES};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ fn the_table_of_template_types_is_generated_from_the_go_types() {
         let known = TYPES.iter().find(|of| of.name == name).map_or(&[][..], |of| of.fields);
         let declared = in_order(known.iter().map(|field| field.name), fields.keys()).map(|field| {
             let key = known.iter().find(|known| known.name == field).and_then(|known| match &known.kind {
-                Kind::List(_, key) => Some(*key),
+                FieldKind::List(_, key) => Some(*key),
                 _ => None,
             });
             format!("{field}: {}", declared(&fields[field], key))

@@ -4,14 +4,14 @@ use anstream::adapter::strip_str;
 use kubectl_ds::cluster::yaml::{documents, value};
 use kubectl_ds::render::changes;
 use kubectl_ds::render::view::View;
-use kubectl_ds::report::change::{Change, Path};
+use kubectl_ds::report::change::{Change, ChangePath};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::support::hard_values::hard_value;
 
-fn spec_x() -> Path {
-    Path::default().field("spec").field("x")
+fn spec_x() -> ChangePath {
+    ChangePath::default().field("spec").field("x")
 }
 
 /// Shows one change, and returns its lines.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
 use crate::model::quantity::Quantity;
-use crate::model::template_types::{Kind, PodTemplateSpec, Type};
+use crate::model::template_types::{FieldKind, PodTemplateSpec, Type};
 
 /// Returns the problems of a manifest, and of the DaemonSet that it is merged to.
 pub(super) fn problems(manifest: &Value, daemon_set: &DaemonSet) -> Vec<String> {
@@ -53,8 +53,8 @@ fn misspelled_fields(of: &Type, object: &Value, path: &str, problems: &mut Vec<S
     for (name, value) in object.as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
         match of.fields.iter().find(|field| field.name == name).map(|field| &field.kind) {
-            Some(Kind::Struct(of) | Kind::Optional(of)) => misspelled_fields(of, value, &path, problems),
-            Some(Kind::List(of, _)) => {
+            Some(FieldKind::Struct(of) | FieldKind::Optional(of)) => misspelled_fields(of, value, &path, problems),
+            Some(FieldKind::List(of, _)) => {
                 for (number, entry) in value.as_array().into_iter().flatten().enumerate() {
                     misspelled_fields(of, entry, &format!("{path}[{number}]"), problems);
                 }

@@ -34,7 +34,7 @@ use crate::render::view::View;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
-use crate::report::plan::{ChangePlan, Outcome, Stage, Warning, WarningCode};
+use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Warning, WarningCode};
 use crate::rollout::apply::{Application, apply};
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
@@ -147,7 +147,7 @@ pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut
         }
         DryRun::Server => {
             let object = change.apply(step, io, out).await?;
-            change.note_applied(Stage::TriedOut, &object);
+            change.note_applied(ChangeStage::TriedOut, &object);
             if settings.output.is_none() {
                 render::change::made_by_server(&change.report, &change.view(io), out)?;
             }
@@ -156,7 +156,7 @@ pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut
         }
         DryRun::Off => {
             let object = change.apply(step, io, out).await?;
-            change.note_applied(Stage::Applied, &object);
+            change.note_applied(ChangeStage::Applied, &object);
             let mut out = OutAfterChange::new(out);
             let finished = change.finish(&snapshot, &object, io, &mut out).await;
             io.interrupt.changes_are_reported();
@@ -321,7 +321,7 @@ impl Change<'_> {
             render::change::concurrent_edit(&title, &changes, &self.view(io), io.err)?;
         }
         self.report.outcome.changed_by_others = changes;
-        self.report.outcome.stage = if is_kept && is_dry_run { Stage::Refused } else { stage };
+        self.report.outcome.stage = if is_kept && is_dry_run { ChangeStage::Refused } else { stage };
         if let Some(output @ (Output::Json | Output::Yaml)) = self.settings.output {
             // The error is more important than that nobody reads the plan.
             let _ = self.print_as(output, None, io, out).and_then(|()| out.flush());
@@ -350,7 +350,7 @@ impl Change<'_> {
 
     /// Notes that a step was applied, and how the server's result differs from the planned one, because of webhooks and
     /// defaults.
-    fn note_applied(&mut self, stage: Stage, object: &Value) {
+    fn note_applied(&mut self, stage: ChangeStage, object: &Value) {
         self.report.outcome.stage = stage;
         let Ok(planned) = self.plan.applied_to(&self.before.daemon_set.object) else { return };
         let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
@@ -445,7 +445,7 @@ impl Change<'_> {
             Ok(None) if self.is_missing(object).await => {
                 let message = "the API server confirmed the change, but the DaemonSet does not have it";
                 let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-                self.report.outcome.stage = Stage::Unknown;
+                self.report.outcome.stage = ChangeStage::Unknown;
                 Some(error.hint(self.repeat().after("it is not known whether the change was applied")))
             }
             Ok(None) => {
@@ -514,7 +514,7 @@ impl Change<'_> {
         object: &Value,
         patience: Duration,
         io: &Io<'_>,
-    ) -> Result<Option<(Outcome, Option<Vec<String>>)>, CommandError> {
+    ) -> Result<Option<(ChangeOutcome, Option<Vec<String>>)>, CommandError> {
         let metadata = &self.before.daemon_set.metadata;
         let query = Query {
             namespace: Some(metadata.namespace.clone()),

@@ -13,7 +13,7 @@ use super::session::{GlobalArgs, Target};
 use super::what_if::{self, WhatIf};
 use crate::cluster::manifest::Apply;
 use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
-use crate::coverage::filter::Filter;
+use crate::coverage::filter::CoverageFilter;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::walk::coverage;
 use crate::error::{CommandError, Exit};
@@ -107,14 +107,14 @@ pub struct CoverageArgs {
 
 struct Settings {
     question: Question,
-    node_selector: NodeSelector,
+    node_selector: NodeSelection,
     exit_code: bool,
     output: Option<Output>,
 }
 
 /// A selector of nodes, and how it was written.
 #[derive(Clone)]
-pub(super) struct NodeSelector {
+pub(super) struct NodeSelection {
     pub(super) selector: LabelSelector,
     text: String,
 }
@@ -139,7 +139,7 @@ struct Scope {
     /// Whether every node has a row.
     nodes: bool,
     /// What of the report is shown.
-    filter: Filter,
+    filter: CoverageFilter,
 }
 
 impl CoverageArgs {
@@ -164,7 +164,7 @@ impl CoverageArgs {
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
         check_label_key(by.as_ref())?;
-        let node_selector = NodeSelector {
+        let node_selector = NodeSelection {
             selector: parse_selector("--node-selector", node_selector.as_deref())?,
             text: node_selector.unwrap_or_default(),
         };
@@ -188,7 +188,7 @@ impl CoverageArgs {
                 map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
                 by: by.filter(|_| !map),
                 nodes: nodes || !state.is_empty(),
-                filter: Filter { reasons: reason, states: state, problems },
+                filter: CoverageFilter { reasons: reason, states: state, problems },
             }),
         };
         Ok(Settings { question, node_selector, exit_code, output })
@@ -226,7 +226,7 @@ pub async fn run(
 async fn run_coverage(
     target: &Target,
     scope: Scope,
-    node_selector: NodeSelector,
+    node_selector: NodeSelection,
     output: Option<&Output>,
     io: &mut Io<'_>,
     out: &mut dyn Write,
@@ -345,7 +345,7 @@ pub(super) fn check_label(snapshot: &Snapshot, label: &str) -> Result<(), Comman
 }
 
 /// Checks that a node selector matches nodes, so that no answer is about no node at all.
-pub(super) fn check_selected(snapshot: &Snapshot, node_selector: &NodeSelector) -> Result<(), CommandError> {
+pub(super) fn check_selected(snapshot: &Snapshot, node_selector: &NodeSelection) -> Result<(), CommandError> {
     if node_selector.selector.is_empty() || !snapshot.nodes.is_empty() {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
-use crate::facts::revisions::{Address, Revision, Revisions, Unknown, name_of};
+use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
@@ -331,23 +331,23 @@ fn choose<'a>(
 }
 
 /// Builds the error about an address that has no template.
-fn not_there(revisions: &Revisions<'_>, address: Address, unknown: Unknown) -> CommandError {
+fn not_there(revisions: &Revisions<'_>, address: Address, unknown: NoTemplate) -> CommandError {
     let name = name_of(revisions.daemon_set).title();
     match (unknown, address) {
-        (Unknown::Unreadable(number, problem), _) => {
+        (NoTemplate::Unreadable(number, problem), _) => {
             CommandError::new(format!("revision {number} of {name} cannot be read: {problem}"))
         }
-        (Unknown::NoSuchRevision, Address::Number(number)) => {
+        (NoTemplate::NoSuchRevision, Address::Number(number)) => {
             CommandError::new(format!("no revision {number} of {name}")).hint(existing(revisions))
         }
-        (Unknown::NoSuchRevision, Address::Back(1)) => {
+        (NoTemplate::NoSuchRevision, Address::Back(1)) => {
             CommandError::new(format!("no revision of {name} before the current one")).hint(existing(revisions))
         }
-        (Unknown::NoSuchRevision, Address::Back(steps)) => {
+        (NoTemplate::NoSuchRevision, Address::Back(steps)) => {
             CommandError::new(format!("no {steps} revisions of {name} before the current one"))
                 .hint(existing(revisions))
         }
-        (Unknown::NoSuchRevision, Address::Live) => CommandError::new(format!("{name} has no template")),
+        (NoTemplate::NoSuchRevision, Address::Live) => CommandError::new(format!("{name} has no template")),
     }
 }
 

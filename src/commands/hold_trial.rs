@@ -16,7 +16,7 @@ use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::plan::{Plan, Step};
 use crate::report::fix::Fix;
-use crate::rollout::apply::{Application, Refusal, apply};
+use crate::rollout::apply::{Application, StepRefusal, apply};
 use crate::rollout::concurrent_edit::written_at;
 
 /// How often a hold is tried out if that fails.
@@ -63,7 +63,7 @@ async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> 
         attempts += 1;
         return match apply(&server, step, before, true).await {
             // Nothing is changed by another attempt.
-            Application::Refused(Refusal::ByServer(_)) if attempts < TRIES => {
+            Application::Refused(StepRefusal::ByServer(_)) if attempts < TRIES => {
                 sleep(PAUSE).await;
                 continue;
             }

@@ -14,7 +14,7 @@ use super::session::{GlobalArgs, Session, show_progress};
 use super::watch::{Display, Progress, Rejection, check_watch, notices, warn_once};
 use super::{Failure, interrupted};
 use crate::cluster::Query;
-use crate::coverage::filter::Filter;
+use crate::coverage::filter::CoverageFilter;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
 use crate::io::Io;
@@ -128,7 +128,7 @@ pub async fn run(
     let view = target.view_for(output.as_ref(), io);
     let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
     let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
-    let filter = Filter { reasons: reason, problems, ..Filter::default() };
+    let filter = CoverageFilter { reasons: reason, problems, ..CoverageFilter::default() };
     let choice = Choice { filter, sort_by, shown };
     if watch {
         let display = progress.display(output.as_ref(), target.color, view, io)?;
@@ -159,7 +159,7 @@ pub async fn run(
 
 /// Which rows are shown, and how.
 struct Choice {
-    filter: Filter,
+    filter: CoverageFilter,
     sort_by: SortBy,
     shown: render::list::Shown,
 }
@@ -173,7 +173,7 @@ impl Choice {
     }
 
     fn apply(&self, report: &mut ListReport) {
-        let Filter { reasons, problems, .. } = &self.filter;
+        let CoverageFilter { reasons, problems, .. } = &self.filter;
         let has_reason = |row: &ListRow| row.troubles.iter().any(|trouble| reasons.contains(&trouble.code));
         report.daemon_sets.retain(|row| !problems || row.needs_attention());
         report.daemon_sets.retain(|row| reasons.is_empty() || has_reason(row));

@@ -8,8 +8,8 @@ use super::Failure;
 use crate::error::{CommandError, Exit};
 use crate::report::change::Change;
 use crate::report::fix::{Command, Fix};
-use crate::report::plan::Stage;
-use crate::rollout::apply::{Application, Refusal};
+use crate::report::plan::ChangeStage;
+use crate::rollout::apply::{Application, StepRefusal};
 
 /// Returns how to find what changes objects as they are written.
 pub(super) fn who_keeps() -> Fix {
@@ -30,7 +30,7 @@ pub(super) fn not_shown(failure: Failure) -> Failure {
 /// Why a change was not applied.
 pub(super) struct NotApplied {
     /// Whether it was refused, or its outcome is unknown.
-    pub(super) stage: Stage,
+    pub(super) stage: ChangeStage,
     /// What others have changed.
     pub(super) changes: Vec<Change>,
     pub(super) error: CommandError,
@@ -42,10 +42,10 @@ pub(super) fn applied_or_not(
     title: &str,
     repeat: Fix,
 ) -> Result<Value, Box<NotApplied>> {
-    let refused = |error| NotApplied { stage: Stage::Refused, changes: Vec::new(), error };
+    let refused = |error| NotApplied { stage: ChangeStage::Refused, changes: Vec::new(), error };
     Err(Box::new(match application {
         Application::Applied(object) => return Ok(object),
-        Application::Refused(Refusal::Changed { by, changes }) => {
+        Application::Refused(StepRefusal::Changed { by, changes }) => {
             let by = match by.is_empty() {
                 true => "somebody else".to_owned(),
                 false => by.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and "),
@@ -53,15 +53,15 @@ pub(super) fn applied_or_not(
             let message = format!("{title} was changed by {by} after it was read; this change was not applied");
             NotApplied { changes, ..refused(CommandError::new(message).hint(repeat.after("review that change"))) }
         }
-        Application::Refused(Refusal::Deleted) => {
+        Application::Refused(StepRefusal::Deleted) => {
             refused(CommandError::new(format!("{title} was deleted after it was read")))
         }
-        Application::Refused(Refusal::Contended | Refusal::Blocked) => {
+        Application::Refused(StepRefusal::Contended | StepRefusal::Blocked) => {
             let message = format!("{title} changes faster than it can be patched; this change was not applied");
             refused(CommandError::new(message).hint("find out what keeps writing its status"))
         }
-        Application::Refused(Refusal::ByServer(error)) => refused(error),
-        Application::Refused(Refusal::NotApplied(error)) => {
+        Application::Refused(StepRefusal::ByServer(error)) => refused(error),
+        Application::Refused(StepRefusal::NotApplied(error)) => {
             refused(error.hint(repeat.after(&format!("{title} was read again, and the change was not applied"))))
         }
         Application::Recreated => {
@@ -74,12 +74,12 @@ pub(super) fn applied_or_not(
                 "the update strategy of {title} stays {strategy:?}: an admission webhook, a policy or another controller put it \
                  back at once"
             );
-            NotApplied { stage: Stage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
+            NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
         }
         Application::Unknown(error) => {
             let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
             let hint = repeat.after("it is not known whether the change was applied");
-            NotApplied { stage: Stage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
+            NotApplied { stage: ChangeStage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
         }
     }))
 }

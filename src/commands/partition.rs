@@ -27,8 +27,8 @@ use crate::report::fix::Fix;
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::plan::Warning;
 use crate::rollout::partition::Stage;
-use crate::rollout::partition::next_step::loss;
-use crate::rollout::partition::plan::{Planned, Request, plan};
+use crate::rollout::partition::instruction::loss;
+use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::way_out;
@@ -88,7 +88,7 @@ pub(super) async fn roll_back(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let request = Request::roll_back(number, format!("{} {}", (io.clock)(), std::process::id()), daemon_set);
+    let request = StageRequest::roll_back(number, format!("{} {}", (io.clock)(), std::process::id()), daemon_set);
     let order = Order { named, dry_run, progress: watch::Progress::default(), is_text: true, doubts, session, target };
     order.stage(request, None, io, out).await
 }
@@ -97,7 +97,7 @@ impl Order<'_> {
     /// Plans a stage, shows it, and carries it out.
     async fn stage(
         &self,
-        mut request: Request,
+        mut request: StageRequest,
         manifest: Option<&(&str, Manifest)>,
         io: &mut Io<'_>,
         out: &mut dyn Write,
@@ -120,7 +120,7 @@ impl Order<'_> {
             check_label(&snapshot, label)?;
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
-        let make_plan = |snapshot: &Snapshot| -> Result<(Planned, Option<i64>), CommandError> {
+        let make_plan = |snapshot: &Snapshot| -> Result<(PlannedStage, Option<i64>), CommandError> {
             let index = Index::new(snapshot);
             let before = Situation::new(&index, only_one(snapshot, &named.name)?);
             let revisions = &before.revisions;
@@ -147,7 +147,7 @@ impl Order<'_> {
                 (planned, back_to) = make_plan(&snapshot)?;
             }
         }
-        let Planned { plan, stage, mut report } = planned;
+        let PlannedStage { plan, stage, mut report } = planned;
         report.warnings.splice(0..0, doubts.iter().cloned());
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
@@ -233,7 +233,7 @@ impl Order<'_> {
     /// Takes a stage back: the template of the revision that works on most nodes, and then the updated nodes.
     async fn undo(
         &self,
-        (request, stage, name): (&Request, &Stage, &DaemonSetName),
+        (request, stage, name): (&StageRequest, &Stage, &DaemonSetName),
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
@@ -252,15 +252,15 @@ impl Order<'_> {
             return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
         };
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
-        let mut undo = Request::roll_back(number, format!("{} undo", request.run), daemon_set);
+        let mut undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
         undo.gates.progress_deadline = request.gates.progress_deadline;
-        let undo = Request { evict: request.evict, delete_surge_pods: request.delete_surge_pods, ..undo };
+        let undo = StageRequest { evict: request.evict, delete_surge_pods: request.delete_surge_pods, ..undo };
         self.stage(undo, None, io, out).await.map(drop)
     }
 }
 
 /// Returns a flag that was given and that Advanced DaemonSets do not support.
-fn not_for_advanced(request: &Request) -> Option<&'static str> {
+fn not_for_advanced(request: &StageRequest) -> Option<&'static str> {
     let flags = [
         ("--nodes", !request.nodes.is_empty()),
         ("--node-selector", !request.node_selector.is_empty()),

@@ -5,12 +5,12 @@ use std::io::Write;
 use tokio::time::Instant;
 
 use super::Failure;
-use super::partition_run::{Doubt, Run};
+use super::partition_run::{Run, Staleness};
 use crate::error::Exit;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::report::partition::PartitionStage;
-use crate::rollout::partition::next_step::{Loss, late};
+use crate::rollout::partition::instruction::{Loss, late};
 
 impl<'a> Run<'a> {
     /// Returns whether nobody has changed the partition or paused the rollout since.
@@ -36,7 +36,7 @@ impl<'a> Run<'a> {
         let before = &self.before.status;
         let unavailable_before = before.desired_number_scheduled - before.number_available;
         let mut watch = self.watch(io, out).await?;
-        let mut doubt = Doubt::default();
+        let mut doubt = Staleness::default();
         loop {
             let looked = Instant::now();
             self.check(&mut watch, &mut doubt, io).await?;

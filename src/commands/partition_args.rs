@@ -10,8 +10,8 @@ use super::watch;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::rollout::partition::Gates;
-use crate::rollout::partition::plan::{Amount, Request};
+use crate::rollout::partition::StageGates;
+use crate::rollout::partition::plan::{Amount, StageRequest};
 use crate::rollout::partition::template::NewTemplate;
 
 /// Update some of the nodes of a DaemonSet, and keep the others on older revisions
@@ -141,7 +141,7 @@ pub(super) enum Output {
 /// What the flags mean.
 pub(super) struct Settings {
     pub(super) named: Named,
-    pub(super) request: Request,
+    pub(super) request: StageRequest,
     pub(super) dry_run: bool,
     pub(super) progress: watch::Progress,
     pub(super) output: Option<Output>,
@@ -216,14 +216,14 @@ impl PartitionArgs {
             None if images.is_empty() => NewTemplate::Live,
             None => NewTemplate::Images(images),
         };
-        let gates = Gates {
+        let gates = StageGates {
             max_restarts: Some(max_restarts),
             soak: signed(soak),
             progress_deadline: signed(progress_deadline),
             verifies: verify.is_some(),
         };
         let run = format!("{} {}", (io.clock)(), std::process::id());
-        let request = Request {
+        let request = StageRequest {
             nodes,
             node_selector: parse_selector("--node-selector", node_selector.as_deref())?,
             spread_by,
@@ -235,7 +235,7 @@ impl PartitionArgs {
             rolls_back: on_failure == OnFailure::Undo,
             delete_surge_pods,
             force,
-            ..Request::new(amount, template, run)
+            ..StageRequest::new(amount, template, run)
         };
         Ok(Settings { named, request, dry_run: dry_run == DryRun::Client, progress, output, manifest })
     }

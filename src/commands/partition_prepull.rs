@@ -19,8 +19,8 @@ use crate::render::text::count;
 use crate::report::fix::Command;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
-use crate::rollout::apply::{Application, Refusal, apply};
-use crate::rollout::partition::next_step::{is_late, late};
+use crate::rollout::apply::{Application, StepRefusal, apply};
+use crate::rollout::partition::instruction::{is_late, late};
 use crate::rollout::partition::prepull::{DELETED, Pull, pull};
 
 /// How many nodes pull at a time: more would keep a registry busy for everyone else.
@@ -177,7 +177,7 @@ impl Run<'_> {
         let server = ApiServer { live: self.live, is_dry_run: false };
         match apply(&server, step, self.before, false).await {
             Application::Applied(_) => Ok(()),
-            Application::Refused(Refusal::ByServer(error) | Refusal::NotApplied(error))
+            Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotApplied(error))
             | Application::Unknown(error) => Err(error),
             // Only its namespace can be missing.
             Application::Refused(_) | Application::Recreated | Application::StrategyKept(_) => {

@@ -14,7 +14,7 @@ use crate::render::view::View;
 use crate::report::node_map::ZONE;
 use crate::report::partition::PartitionReport;
 use crate::report::rollout_status::Verdict;
-use crate::rollout::events::Events;
+use crate::rollout::events::NodeEvents;
 use crate::rollout::status::rollout_status_with_map;
 
 /// The longest time between two looks at the cluster: time alone can make a pod available.
@@ -23,7 +23,7 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// How a stage is shown.
 pub(super) struct Progress {
     display: Display,
-    events: Events,
+    events: NodeEvents,
     /// What is waited for.
     waiting: Option<String>,
     /// What was said last, if it was that.
@@ -34,7 +34,7 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(display: Display) -> Self {
-        Progress { display, events: Events::default(), waiting: None, said: None, warned: Vec::new(), drawn: None }
+        Progress { display, events: NodeEvents::default(), waiting: None, said: None, warned: Vec::new(), drawn: None }
     }
 
     /// Says that something has happened; a screen shows it anyway.

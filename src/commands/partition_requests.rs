@@ -22,9 +22,9 @@ use crate::plan::{Plan, PodRef, Step};
 use crate::render;
 use crate::report::history::Subcommand;
 use crate::report::partition::{Gate, GateFailure, PartitionStage};
-use crate::report::plan::Stage;
-use crate::rollout::apply::{Application, Refusal, apply};
-use crate::rollout::partition::next_step::{Loss, loss};
+use crate::report::plan::ChangeStage;
+use crate::rollout::apply::{Application, StepRefusal, apply};
+use crate::rollout::partition::instruction::{Loss, loss};
 
 /// The name under which events are reported.
 const COMPONENT: &str = "kubectl-ds";
@@ -66,7 +66,7 @@ impl Run<'_> {
                 self.report.outcome.stage = PartitionStage::Begun;
                 error = refusal::not_held(error, &self.report.daemon_set, self.back_to);
             }
-            if stage == Stage::Unknown && self.report.outcome.stage == PartitionStage::Planned {
+            if stage == ChangeStage::Unknown && self.report.outcome.stage == PartitionStage::Planned {
                 self.report.outcome.stage = PartitionStage::Unknown;
             }
             if !changes.is_empty() {
@@ -135,14 +135,14 @@ impl Run<'_> {
         self.print_warnings(io)?;
         Ok(match application {
             Application::Applied(_) => Replaced::Yes,
-            Application::Refused(Refusal::Blocked) => Replaced::Later(Some(format!(
+            Application::Refused(StepRefusal::Blocked) => Replaced::Later(Some(format!(
                 "a PodDisruptionBudget does not allow the eviction of pod {} on {node}",
                 pod.name
             ))),
-            Application::Refused(Refusal::ByServer(error)) => {
+            Application::Refused(StepRefusal::ByServer(error)) => {
                 return Err(error.hint(self.repeat()).into());
             }
-            Application::Refused(Refusal::NotApplied(error)) => Replaced::Unanswered(error),
+            Application::Refused(StepRefusal::NotApplied(error)) => Replaced::Unanswered(error),
             Application::Refused(_) | Application::Recreated | Application::StrategyKept(_) => Replaced::Later(None),
             Application::Unknown(error) => {
                 let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };

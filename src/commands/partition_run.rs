@@ -29,8 +29,10 @@ use crate::report::history::Subcommand;
 use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
 use crate::rollout::concurrent_edit::written_at;
 use crate::rollout::partition::course::{Course, Happening};
-use crate::rollout::partition::next_step::{Counts, Look, Loss, Step, Waiting, is_late, late, loss, next_step};
-use crate::rollout::partition::plan::Request;
+use crate::rollout::partition::instruction::{
+    Instruction, Look, Loss, StageCounts, Waiting, is_late, late, loss, next_instruction,
+};
+use crate::rollout::partition::plan::StageRequest;
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::Continued;
@@ -41,7 +43,7 @@ const HANDOVER: Duration = Duration::from_secs(1);
 
 /// A stage that is carried out.
 pub(super) struct Run<'a> {
-    pub(super) request: &'a Request,
+    pub(super) request: &'a StageRequest,
     pub(super) session: &'a Session,
     pub(super) live: &'a Live,
     pub(super) view: &'a View,
@@ -172,7 +174,7 @@ impl<'a> Run<'a> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let mut doubt = Doubt::default();
+        let mut doubt = Staleness::default();
         loop {
             let looked = Instant::now();
             self.check(watch, &mut doubt, io).await?;
@@ -222,7 +224,7 @@ impl<'a> Run<'a> {
     pub(super) async fn is_late_again(
         &mut self,
         watch: &mut Watch<'a>,
-        doubt: &mut Doubt,
+        doubt: &mut Staleness,
         io: &mut Io<'_>,
     ) -> Result<bool, Failure> {
         // While requests fail, what the controller does is not known.
@@ -241,7 +243,7 @@ impl<'a> Run<'a> {
     /// Replaces pods until the stage ends.
     async fn update(&mut self, watch: &mut Watch<'a>, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Ended, Failure> {
         let mut course = Course::default();
-        let mut doubt = Doubt::default();
+        let mut doubt = Staleness::default();
         let mut is_read_again = false;
         let mut unread = None;
         let mut has_begun = false;
@@ -273,19 +275,21 @@ impl<'a> Run<'a> {
                 self.stage.begin(&snapshot);
             }
             let generation = generation(&snapshot);
-            let Look { step, counts } = next_step(&snapshot, &self.stage);
-            is_read_again &= matches!(step, Step::Stop(_) | Step::Done);
+            let Look { step, counts } = next_instruction(&snapshot, &self.stage);
+            is_read_again &= matches!(step, Instruction::Stop(_) | Instruction::Done);
             // Pods are replaced, and the strategy is restored, only if what is known is up to date.
             let step = match step {
-                Step::Replace { .. } | Step::Verify { .. } | Step::Done if doubt.since.is_some() => {
-                    Step::Wait(Waiting::Server)
+                Instruction::Replace { .. } | Instruction::Verify { .. } | Instruction::Done
+                    if doubt.since.is_some() =>
+                {
+                    Instruction::Wait(Waiting::Server)
                 }
                 step => step,
             };
-            if !matches!(step, Step::Lost(_)) {
+            if !matches!(step, Instruction::Lost(_)) {
                 if course.progresses(&counts) {
                     (self.stage.last_progress, excused) = (time, SignedDuration::ZERO);
-                    if matches!(step, Step::Stop(_)) {
+                    if matches!(step, Instruction::Stop(_)) {
                         // The deadline has not passed after all.
                         continue;
                     }
@@ -293,24 +297,24 @@ impl<'a> Run<'a> {
                 self.note(&counts, course.happenings(&counts, time), out)?;
             }
             match step {
-                Step::Done if is_read_again => return Ok(Ended::Done(counts.held)),
-                Step::Stop(failures) if is_read_again => {
+                Instruction::Done if is_read_again => return Ok(Ended::Done(counts.held)),
+                Instruction::Stop(failures) if is_read_again => {
                     for node in self.stage.take_back_deletions(&snapshot) {
                         self.report.outcome.replaced.retain(|replaced| *replaced != node);
                         course.not_replaced(&node);
                     }
-                    let counts = next_step(&snapshot, &self.stage).counts;
+                    let counts = next_instruction(&snapshot, &self.stage).counts;
                     self.note(&counts, course.happenings(&counts, time), out)?;
                     return Ok(Ended::Stopped(failures));
                 }
-                step @ (Step::Stop(_) | Step::Done) => match self.read_again(watch, io).await? {
+                step @ (Instruction::Stop(_) | Instruction::Done) => match self.read_again(watch, io).await? {
                     None => (is_read_again, unread) = (true, None),
                     Some(error)
                         if time.duration_since(*unread.get_or_insert(time)) >= self.stage.gates.progress_deadline =>
                     {
                         return match step {
                             // What is known is that the gate has failed.
-                            Step::Stop(failures) => Ok(Ended::Stopped(failures)),
+                            Instruction::Stop(failures) => Ok(Ended::Stopped(failures)),
                             _ => Err(CommandError::from(error).hint(self.repeat()).into()),
                         };
                     }
@@ -320,11 +324,11 @@ impl<'a> Run<'a> {
                         self.unless_interrupted(io, sleep(PAUSE)).await?;
                     }
                 },
-                Step::Lost(loss) => return Ok(Ended::Lost(loss)),
-                Step::Wait(waiting) => {
+                Instruction::Lost(loss) => return Ok(Ended::Lost(loss)),
+                Instruction::Wait(waiting) => {
                     self.wait(waiting.describe(time), watch, looked, io, out).await?;
                 }
-                Step::Verify { node, pod, uid } => {
+                Instruction::Verify { node, pod, uid } => {
                     if let Some(failure) = self.verify(&node, &pod, io).await? {
                         return Ok(Ended::Stopped(vec![failure]));
                     }
@@ -333,7 +337,7 @@ impl<'a> Run<'a> {
                     // What has happened meanwhile decides about the next pod.
                     self.unless_interrupted(io, self.progress.next_look(watch, Instant::now())).await?;
                 }
-                Step::Replace { node, pod } => {
+                Instruction::Replace { node, pod } => {
                     let why = match self.replace(generation, &node, &pod, io).await? {
                         Replaced::Yes => {
                             is_refused_again = false;
@@ -428,7 +432,7 @@ impl<'a> Run<'a> {
     pub(super) async fn check(
         &mut self,
         watch: &mut Watch<'_>,
-        doubt: &mut Doubt,
+        doubt: &mut Staleness,
         io: &mut Io<'_>,
     ) -> Result<(), Failure> {
         // What is read last decides whether the rest is up to date.
@@ -486,7 +490,7 @@ impl<'a> Run<'a> {
     }
 
     /// Notes how far the stage is, and says what has happened.
-    fn note(&mut self, counts: &Counts, happenings: Vec<Happening>, out: &mut dyn Write) -> Result<(), Failure> {
+    fn note(&mut self, counts: &StageCounts, happenings: Vec<Happening>, out: &mut dyn Write) -> Result<(), Failure> {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let outcome = &mut self.report.outcome;
         (outcome.updated, outcome.old) = (count(counts.updated.len()), count(counts.old));
@@ -510,7 +514,7 @@ impl<'a> Run<'a> {
 }
 
 /// Says how to go on with a stage that has ended early; `manifest` is the file of its template.
-pub(super) fn repeat(report: &PartitionReport, request: &Request, manifest: Option<&str>) -> Fix {
+pub(super) fn repeat(report: &PartitionReport, request: &StageRequest, manifest: Option<&str>) -> Fix {
     let continued = Continued::of_run(report, request);
     let command = match report.outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown => continued.whole_again(request, manifest),
@@ -542,7 +546,7 @@ impl Clock {
 
 /// Why what a watch knows may be out of date.
 #[derive(Default)]
-pub(super) struct Doubt {
+pub(super) struct Staleness {
     /// Since when requests fail.
     pub(super) since: Option<Timestamp>,
     rejection: Rejection,

@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::facts::revisions::name_of;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
-use crate::rollout::hold::{Refusal, pause};
+use crate::rollout::hold::{PauseRefusal, pause};
 use crate::rollout::proposal::Planned;
 use crate::rollout::status::situation::Situation;
 
@@ -53,11 +53,11 @@ impl Verb for PauseArgs {
 }
 
 /// Builds the error of a pause that is refused.
-fn refused(before: &Situation<'_>, refusal: Refusal) -> CommandError {
+fn refused(before: &Situation<'_>, refusal: PauseRefusal) -> CommandError {
     let name = name_of(before.daemon_set);
     match refusal {
-        Refusal::HeldBy(holder) => held_by(&name, &holder, "pause the rollout there"),
-        Refusal::SurgePods(pods) => {
+        PauseRefusal::HeldBy(holder) => held_by(&name, &holder, "pause the rollout there"),
+        PauseRefusal::SurgePods(pods) => {
             let pause = name.command(Subcommand::Pause).switch("--delete-surge-pods");
             surge_pods(&pods, Fix::new("to pause at once", pause))
         }

@@ -9,8 +9,8 @@ use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::SKIP_LABEL;
 use crate::report::plan::Warning;
 use crate::rollout::effect::SurgePods;
-use crate::rollout::partition::next_step::Loss;
-use crate::rollout::partition::plan::{Refusal, Request};
+use crate::rollout::partition::instruction::Loss;
+use crate::rollout::partition::plan::{StageRefusal, StageRequest};
 use crate::rollout::partition::way_out::Continued;
 
 /// The width in columns of a list of nodes.
@@ -44,40 +44,40 @@ pub(super) fn worse(warnings: Vec<Warning>) -> CommandError {
 }
 
 /// Builds the error of a stage that cannot be as requested.
-pub(super) fn partition(revisions: &Revisions<'_>, request: &Request, refusal: Refusal) -> CommandError {
+pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refusal: StageRefusal) -> CommandError {
     let name = name_of(revisions.daemon_set);
     let title = name.title();
     match refusal {
-        Refusal::HeldBy(holder) => held_by(&name, &holder, "stage the rollout there"),
-        Refusal::SurgePods(pods) => surge_pods(&pods, "to begin at once, add --delete-surge-pods"),
-        Refusal::Unknown(gaps) => {
+        StageRefusal::HeldBy(holder) => held_by(&name, &holder, "stage the rollout there"),
+        StageRefusal::SurgePods(pods) => surge_pods(&pods, "to begin at once, add --delete-surge-pods"),
+        StageRefusal::Unknown(gaps) => {
             let error = CommandError::new(format!("not enough is known of {title} to choose nodes"));
             gaps.into_iter().fold(error, CommandError::hint)
         }
-        Refusal::StrategyPutBack => {
+        StageRefusal::StrategyPutBack => {
             let message = format!(
                 "the update strategy of {title} was restored while it was partitioned, so the controller replaces all pods"
             );
             suspend_again(CommandError::new(message), &name, Continued::of_request(&name, request).again())
                 .hint(Fix::new("to let the controller finish", name.command(Subcommand::Resume)))
         }
-        Refusal::NoSuchRevision(number) => {
+        StageRefusal::NoSuchRevision(number) => {
             CommandError::new(format!("revision {number} of {title} not found, or cannot be read"))
                 .hint(existing(revisions))
         }
-        Refusal::NoSuchContainer(container) => {
+        StageRefusal::NoSuchContainer(container) => {
             CommandError::new(format!("the template of {title} has no container {container:?}"))
         }
-        Refusal::OtherManifest(other) => {
+        StageRefusal::OtherManifest(other) => {
             CommandError::new(format!("the manifest is for {}, not for {title}", other.title()))
                 .hint("give the manifest, the name and the namespace of the same DaemonSet")
         }
-        Refusal::SelectorMismatch => {
+        StageRefusal::SelectorMismatch => {
             CommandError::new(format!("the labels of the manifest's template do not match the selector of {title}"))
                 .hint("the selector of a DaemonSet cannot be changed")
         }
-        Refusal::NoSuchNode(node) => CommandError::new(format!("node {node:?} is not eligible for {title}")),
-        Refusal::TooFewNodes { needed, found, not_ready, skipped } => {
+        StageRefusal::NoSuchNode(node) => CommandError::new(format!("node {node:?} is not eligible for {title}")),
+        StageRefusal::TooFewNodes { needed, found, not_ready, skipped } => {
             let needed = count(needed, "node");
             let error = CommandError::new(format!("{needed} must be updated, but only {found} can be"));
             let hints = [
@@ -91,7 +91,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &Request, refusal: R
                 false => error,
             }
         }
-        Refusal::NoBudget { not_ready, allowed } => {
+        StageRefusal::NoBudget { not_ready, allowed } => {
             let nodes = if not_ready.len() == 1 { "1 node is" } else { &format!("{} nodes are", not_ready.len()) };
             let at_most = count(allowed, "node");
             let message = format!(
@@ -105,8 +105,8 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &Request, refusal: R
                      in this run",
                 )
         }
-        Refusal::Worse(warnings) => worse(warnings).hint("to begin anyway, add --force"),
-        Refusal::Deleting => CommandError::new(format!("{title} is being deleted")),
+        StageRefusal::Worse(warnings) => worse(warnings).hint("to begin anyway, add --force"),
+        StageRefusal::Deleting => CommandError::new(format!("{title} is being deleted")),
     }
 }
 

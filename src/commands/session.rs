@@ -22,7 +22,7 @@ use crate::cluster::live::{self, Asked, Watch};
 use crate::cluster::{Query, Source, Wanted};
 use crate::connection::ConnectOptions;
 use crate::connection::error::ConnectionError;
-use crate::coverage::filter::Filter;
+use crate::coverage::filter::CoverageFilter;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::io::Io;
@@ -516,7 +516,7 @@ impl Session {
     /// # Errors
     ///
     /// Fails if standard error cannot be written.
-    pub(super) fn say_none_match(&self, filter: &Filter, io: &mut Io<'_>) -> Result<(), Failure> {
+    pub(super) fn say_none_match(&self, filter: &CoverageFilter, io: &mut Io<'_>) -> Result<(), Failure> {
         Ok(writeln!(io.err, "No DaemonSets match {}{}.", filter.flags(), self.place())?)
     }
 

@@ -10,7 +10,7 @@ use crate::facts::revisions::name_of;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, StrategyType};
 use crate::rollout::proposal::Planned;
-use crate::rollout::set::{Refusal, Request, set};
+use crate::rollout::set::{SetRefusal, SetRequest, set};
 use crate::rollout::status::situation::Situation;
 
 /// Change the update strategy of a DaemonSet
@@ -107,31 +107,32 @@ impl Verb for SetArgs {
     }
 
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
-        let request = Request { fields: self.fields(), force: self.force, delete_surge_pods: self.delete_surge_pods };
+        let request =
+            SetRequest { fields: self.fields(), force: self.force, delete_surge_pods: self.delete_surge_pods };
         set(before, &request).map_err(|refusal| refused(before, refusal))
     }
 }
 
 /// Builds the error of a request that is refused.
-fn refused(before: &Situation<'_>, refusal: Refusal) -> CommandError {
+fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
     let name = name_of(before.daemon_set).title();
     match refusal {
-        Refusal::Invalid(problems) => CommandError::new(format!("{name} would be invalid: {}", problems.join(", "))),
-        Refusal::NotRollingUpdate => {
+        SetRefusal::Invalid(problems) => CommandError::new(format!("{name} would be invalid: {}", problems.join(", "))),
+        SetRefusal::NotRollingUpdate => {
             CommandError::new("--max-surge and --max-unavailable have no effect under the update strategy OnDelete")
                 .hint("to let the controller replace the pods, add --type RollingUpdate")
         }
-        Refusal::HostPorts(ports) => {
+        SetRefusal::HostPorts(ports) => {
             let ports = ports.join(", ");
             CommandError::new(format!("maxSurge cannot work: two pods of a node cannot share host port {ports}"))
                 .hint("use --max-unavailable, or set maxSurge anyway with --force")
         }
-        Refusal::OnHold => {
+        SetRefusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
                 .hint("resume it first")
                 .hint("while it is held, --max-unavailable of `partition` sets the budget of a run")
         }
-        Refusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),
-        Refusal::Worse(warnings) => worse(warnings).hint("to set it anyway, add --force"),
+        SetRefusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),
+        SetRefusal::Worse(warnings) => worse(warnings).hint("to set it anyway, add --force"),
     }
 }

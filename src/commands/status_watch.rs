@@ -27,7 +27,7 @@ use crate::render::status_lines::StatusLines;
 use crate::render::view::View;
 use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, Verdict};
-use crate::rollout::events::Events;
+use crate::rollout::events::NodeEvents;
 use crate::rollout::standstill::Standstills;
 use crate::rollout::status::rollout_status_with_map;
 
@@ -135,7 +135,7 @@ pub(super) async fn run(
     map.check(first)?;
     let mut rejection = Rejection::default();
     let mut lines = StatusLines::default();
-    let mut events = Events::default();
+    let mut events = NodeEvents::default();
     let mut identities: Option<BTreeMap<String, String>> = None;
     let mut standstills = Standstills::default();
     let mut last = None;

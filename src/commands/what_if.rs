@@ -6,7 +6,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::coverage::{NodeSelector, check_label, check_selected};
+use super::coverage::{NodeSelection, check_label, check_selected};
 use super::gate;
 use super::output::{self, Output};
 use super::session::{Session, Target, show_progress, warn};
@@ -52,7 +52,7 @@ pub(super) struct WhatIf {
 pub(super) async fn run(
     question: WhatIf,
     target: &Target,
-    node_selector: NodeSelector,
+    node_selector: NodeSelection,
     output: Option<&Output>,
     io: &mut Io<'_>,
     out: &mut dyn Write,

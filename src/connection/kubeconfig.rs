@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::connector::invalid_proxy;
 use super::error::ConnectionError;
 use super::options::{ConnectOptions, given};
-use super::server::Server;
+use super::server::ServerAddress;
 use crate::report::fix::{Command, Fix};
 
 /// How many names an error lists.
@@ -67,7 +67,7 @@ fn load_in(options: &ConnectOptions, pod: Option<Config>) -> Result<Config, Conn
 
 /// Returns how to connect to a cluster of the kubeconfig.
 fn of_cluster(cluster: &Cluster, mut user: AuthInfo) -> Result<Config, ConnectionError> {
-    let Server { url, user_info } = Server::parse(cluster.server.as_deref().unwrap_or_default())?;
+    let ServerAddress { url, user_info } = ServerAddress::parse(cluster.server.as_deref().unwrap_or_default())?;
     let has_header = user.username.is_some() || user.token.is_some() || user.token_file.is_some();
     if let Some((name, password)) = user_info
         && !has_header

@@ -9,13 +9,13 @@ use super::error::ConnectionError;
 
 /// The address of a server.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct ServerAddress {
     pub(super) url: Uri,
     /// The user and the password of the address.
     pub(super) user_info: Option<(String, String)>,
 }
 
-impl Server {
+impl ServerAddress {
     /// Parses an address as kubectl does: without a scheme it is plain HTTP.
     pub(super) fn parse(server: &str) -> Result<Self, ConnectionError> {
         let (scheme, rest) = server.split_once("://").unwrap_or(("http", server));
@@ -44,7 +44,7 @@ impl Server {
             let (name, password) = user_info.split_once(':').unwrap_or((user_info, ""));
             (decode(name), decode(password))
         });
-        Ok(Server { url, user_info })
+        Ok(ServerAddress { url, user_info })
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) fn credentials_for(url: &Uri, user: AuthInfo) -> Result<AuthInfo, Con
 mod tests {
     use kube::config::AuthInfo;
 
-    use super::{Server, credentials_for};
+    use super::{ServerAddress, credentials_for};
 
     #[test]
     fn servers_are_parsed_as_kubectl_parses_them() {
@@ -90,7 +90,7 @@ mod tests {
             ("localhost:8080", "http://localhost:8080/"),
             ("https://ann:secret@one", "https://one/"),
         ] {
-            assert_eq!(Server::parse(server).unwrap().url.to_string(), url);
+            assert_eq!(ServerAddress::parse(server).unwrap().url.to_string(), url);
         }
         for (server, message) in [
             ("ftp://one", "invalid server \"ftp://one\": unsupported scheme \"ftp\""),
@@ -98,9 +98,9 @@ mod tests {
             ("https://a b", "invalid server \"https://a b\": invalid uri character"),
             ("https://ann:secret@a b", "invalid server \"https://a b\": invalid uri character"),
         ] {
-            assert_eq!(Server::parse(server).unwrap_err().to_string(), message);
+            assert_eq!(ServerAddress::parse(server).unwrap_err().to_string(), message);
         }
-        let user_info = Server::parse("https://ann:se%40cret@one").unwrap().user_info;
+        let user_info = ServerAddress::parse("https://ann:se%40cret@one").unwrap().user_info;
         assert_eq!(user_info, Some(("ann".to_owned(), "se@cret".to_owned())));
     }
 

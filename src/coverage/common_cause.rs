@@ -116,7 +116,7 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
         return Vec::new();
     }
     let codes: BTreeSet<ReasonCode> = observations.iter().filter_map(|observation| observation.failing).collect();
-    let tables: Vec<Table<'_>> = FEATURES.map(|feature| Table::new(feature, observations, now)).into();
+    let tables: Vec<FeatureTable<'_>> = FEATURES.map(|feature| FeatureTable::new(feature, observations, now)).into();
     let each = codes.iter().copied().map(Some).filter(|_| codes.len() > 1);
     let families: Vec<Vec<CommonCause>> = std::iter::once(None)
         .chain(each)
@@ -153,7 +153,7 @@ fn tells(claim: &CommonCause, other: &CommonCause) -> bool {
 }
 
 /// Numbers of nodes by the values of a feature.
-struct Table<'a> {
+struct FeatureTable<'a> {
     feature: Feature,
     all: Outcomes,
     by_value: BTreeMap<&'a str, Outcomes>,
@@ -183,9 +183,9 @@ impl Outcomes {
     }
 }
 
-impl<'a> Table<'a> {
+impl<'a> FeatureTable<'a> {
     fn new(feature: Feature, observations: &[Observation<'a>], now: Timestamp) -> Self {
-        let mut table = Table { feature, all: Outcomes::default(), by_value: BTreeMap::new() };
+        let mut table = FeatureTable { feature, all: Outcomes::default(), by_value: BTreeMap::new() };
         for observation in observations {
             if feature == Feature::Revision && !is_of_revision(observation) {
                 continue;

@@ -6,7 +6,7 @@ use crate::report::reason::ReasonCode;
 
 /// Which DaemonSets and nodes of a report are kept. The counts of a DaemonSet are always about all of its nodes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Filter {
+pub(crate) struct CoverageFilter {
     /// Only nodes with one of these primary reasons, and DaemonSets with one of them.
     pub(crate) reasons: Vec<ReasonCode>,
     /// Only nodes in one of these states. Groups have no state, so that rows of nodes are needed.
@@ -15,7 +15,7 @@ pub(crate) struct Filter {
     pub(crate) problems: bool,
 }
 
-impl Filter {
+impl CoverageFilter {
     /// Removes from a report what was not asked for.
     pub(crate) fn apply(&self, report: &mut CoverageReport) {
         if self.reasons.is_empty() && self.states.is_empty() && !self.problems {
@@ -66,7 +66,7 @@ impl Filter {
 mod tests {
     use serde_json::json;
 
-    use super::Filter;
+    use super::CoverageFilter;
     use crate::coverage::options::{Detail, Options};
     use crate::coverage::test_support::{World, world};
     use crate::coverage::walk::coverage;
@@ -75,11 +75,11 @@ mod tests {
         self, CrashLooping, NotReadyNotTolerated, Unexplained, UntoleratedNoSchedule,
     };
 
-    fn filter(reasons: &[ReasonCode], states: &[NodeState], problems: bool) -> Filter {
-        Filter { reasons: reasons.to_vec(), states: states.to_vec(), problems }
+    fn filter(reasons: &[ReasonCode], states: &[NodeState], problems: bool) -> CoverageFilter {
+        CoverageFilter { reasons: reasons.to_vec(), states: states.to_vec(), problems }
     }
 
-    fn filtered(world: World, filter: &Filter) -> CoverageReport {
+    fn filtered(world: World, filter: &CoverageFilter) -> CoverageReport {
         let options = Options { detail: Detail::Nodes, ..Options::default() };
         let mut report = coverage(&world.finish(), &options);
         filter.apply(&mut report);
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_node_is_kept_if_its_primary_reason_its_state_and_its_need_fit_and_a_daemon_set_without_one_is_not() {
         use NodeState::{Available, Missing, NotEligible};
-        let rows: &[(Filter, Option<&[&str]>)] = &[
+        let rows: &[(CoverageFilter, Option<&[&str]>)] = &[
             (filter(&[], &[], false), Some(&["a", "b", "c", "d"])),
             (filter(&[CrashLooping], &[], false), Some(&["b"])),
             (filter(&[CrashLooping, UntoleratedNoSchedule], &[], false), Some(&["b", "c"])),
@@ -130,7 +130,7 @@ mod tests {
             fine().template(json!({"volumes": volumes})).node("b", json!({"spec": {"taints": taints}}))
         };
         let nowhere = || tainted(world(), "c");
-        let rows: [(&str, World, Filter, Option<&[ReasonCode]>); 14] = [
+        let rows: [(&str, World, CoverageFilter, Option<&[ReasonCode]>); 14] = [
             ("all", mixed(), filter(&[], &[], false), Some(&[CrashLooping, Unexplained, UntoleratedNoSchedule])),
             ("its problems", mixed(), filter(&[], &[], true), Some(&[CrashLooping, Unexplained])),
             ("a reason", mixed(), filter(&[CrashLooping], &[], false), Some(&[CrashLooping])),

@@ -10,19 +10,19 @@ use crate::report::reason::{Reason, ReasonCode};
 
 /// Collects findings of nodes, and merges those with the same cause.
 #[derive(Debug, Default)]
-pub struct Groups {
+pub struct FindingGroups {
     numbers: HashMap<(ReasonCode, String), usize>,
-    groups: Vec<Group>,
+    groups: Vec<FindingGroup>,
 }
 
 #[derive(Debug)]
-struct Group {
+struct FindingGroup {
     finding: Finding,
     nodes: Vec<String>,
     unnamed: usize,
 }
 
-impl Groups {
+impl FindingGroups {
     /// Adds a node with its primary finding, and returns the number of its group; nodes must come by name.
     pub fn add(&mut self, node: &str, finding: &Finding) -> usize {
         let (number, is_new) = self.number(finding);
@@ -50,7 +50,7 @@ impl Groups {
             Entry::Occupied(entry) => (*entry.get(), false),
             Entry::Vacant(entry) => {
                 entry.insert(self.groups.len());
-                self.groups.push(Group { finding: finding.clone(), nodes: Vec::new(), unnamed: 0 });
+                self.groups.push(FindingGroup { finding: finding.clone(), nodes: Vec::new(), unnamed: 0 });
                 (self.groups.len() - 1, true)
             }
         }
@@ -67,7 +67,7 @@ impl Groups {
         let mut groups: Vec<ReasonGroup> = self
             .groups
             .into_iter()
-            .map(|Group { finding, nodes, unnamed }| ReasonGroup {
+            .map(|FindingGroup { finding, nodes, unnamed }| ReasonGroup {
                 code: finding.code,
                 count: nodes.len() + unnamed,
                 message: finding.message.to_string(),
@@ -168,7 +168,7 @@ pub(super) fn mistake_warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<R
 
 #[cfg(test)]
 mod tests {
-    use super::{Groups, count_codes};
+    use super::{FindingGroups, count_codes};
     use crate::coverage::verdict::finding::Finding;
     use crate::coverage::verdict::sentence::Sentence;
     use crate::report::reason::ReasonCode;
@@ -189,7 +189,7 @@ mod tests {
         let port = |port: &str| Finding::new(ReasonCode::HostPortConflict, format!("{port} is held"), "change it");
         let pods =
             |used| Finding::new(ReasonCode::TooManyPods, Sentence::new().number(used).words(" pods"), "raise maxPods");
-        let mut groups = Groups::default();
+        let mut groups = FindingGroups::default();
         groups.add("a", &port("80"));
         groups.add("b", &pods(110));
         groups.add("c", &port("90"));

@@ -11,7 +11,7 @@ use crate::model::daemon_set::PodTemplate;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::report::age::seconds_between;
-use crate::report::change::{Change, Path};
+use crate::report::change::{Change, ChangePath};
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
 use crate::scheduling::should_run::DaemonPod;
@@ -90,7 +90,7 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
 
 /// Returns the changes that decide on which nodes a pod should run.
 fn deciding(changes: Vec<Change>) -> Vec<Change> {
-    let spec = Path::default().field("spec");
+    let spec = ChangePath::default().field("spec");
     let fields = DECIDING.map(|field| spec.field(field));
     let is_within = |change: &Change| fields.iter().any(|field| change.path.0.starts_with(&field.0));
     changes.into_iter().filter(is_within).collect()

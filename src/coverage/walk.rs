@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::common_cause::{self, Observation};
 use super::gaps;
-use super::group::{Groups, Mistake, collect_mistakes, mistake_warnings, summarize};
+use super::group::{FindingGroups, Mistake, collect_mistakes, mistake_warnings, summarize};
 use super::node_class::NodeClasses;
 use super::node_map::node_map;
 use super::options::{Detail, Options};
@@ -24,7 +24,7 @@ use super::verdict::finding::Finding;
 use super::verdict::missing_pod;
 use super::verdict::node_health::not_ready;
 use super::verdict::terminating;
-use super::verdict::{self, Verdict};
+use super::verdict::{self, NodeVerdict};
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::node::Node;
@@ -90,8 +90,8 @@ struct Walk<'s, 'a> {
     options: &'s Options,
     tally: Tally,
     by: BTreeMap<Option<&'s str>, Tally>,
-    groups: Groups,
-    not_eligible_groups: Groups,
+    groups: FindingGroups,
+    not_eligible_groups: FindingGroups,
     nodes: Vec<NodeCoverage>,
     mistakes: Vec<Mistake>,
     /// The eligible nodes that are available or failing.
@@ -117,8 +117,8 @@ impl<'s, 'a> Walk<'s, 'a> {
             options,
             tally: Tally::default(),
             by: BTreeMap::new(),
-            groups: Groups::default(),
-            not_eligible_groups: Groups::default(),
+            groups: FindingGroups::default(),
+            not_eligible_groups: FindingGroups::default(),
             nodes: Vec::new(),
             mistakes: Vec::new(),
             observations: Vec::new(),
@@ -132,7 +132,11 @@ impl<'s, 'a> Walk<'s, 'a> {
         let subject = self.subject;
         let is_plain = decision.should_run && verdict::is_plainly_available(subject, node, &pods.pods);
         let (is_available, trouble) = if is_plain {
-            self.push_row(node, &pods.pods, &Verdict { decision, state: NodeState::Available, findings: Vec::new() });
+            self.push_row(
+                node,
+                &pods.pods,
+                &NodeVerdict { decision, state: NodeState::Available, findings: Vec::new() },
+            );
             (true, None)
         } else {
             self.visit_in_trouble(node, decision, &pods.pods)
@@ -184,7 +188,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         (!missing_pod::is_young(node, self.subject.index.now())).then_some(Alike::Missing)
     }
 
-    fn push_row(&mut self, node: &Node, pods: &[&Pod], verdict: &Verdict) {
+    fn push_row(&mut self, node: &Node, pods: &[&Pod], verdict: &NodeVerdict) {
         if self.options.detail == Detail::Groups {
             return;
         }
@@ -196,7 +200,7 @@ impl<'s, 'a> Walk<'s, 'a> {
 
     /// Adds a node to the group of its primary finding; returns the group's number, and the code if it
     /// is a trouble.
-    fn group(&mut self, name: &str, verdict: &Verdict) -> Option<(usize, Option<ReasonCode>)> {
+    fn group(&mut self, name: &str, verdict: &NodeVerdict) -> Option<(usize, Option<ReasonCode>)> {
         collect_mistakes(&mut self.mistakes, name, &verdict.findings);
         let primary = verdict.findings.first()?;
         // An unknown state is no trouble; the report's gaps tell why it is unknown.
@@ -215,14 +219,14 @@ impl<'s, 'a> Walk<'s, 'a> {
         let verdict = if subject.nodes_known {
             let findings = pods.iter().map(|pod| terminating::orphaned_target(pod)).take(1).collect();
             let decision = Decision { should_run: false, should_continue_running: false };
-            Verdict { decision, state: NodeState::ToBeDeleted, findings }
+            NodeVerdict { decision, state: NodeState::ToBeDeleted, findings }
         } else {
             // Only the node's name is known; assume that its pod should run there.
             let mut node = Node::default();
             name.clone_into(&mut node.metadata.name);
             let decision = Decision { should_run: true, should_continue_running: true };
             let (state, findings) = verdict::eligible(subject, &node, pods);
-            Verdict { decision, state, findings }
+            NodeVerdict { decision, state, findings }
         };
         self.group(name, &verdict);
         if self.options.detail != Detail::Groups {
@@ -317,7 +321,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     }
 }
 
-fn row(subject: &Subject, name: &str, pods: &[&Pod], verdict: &Verdict) -> NodeCoverage {
+fn row(subject: &Subject, name: &str, pods: &[&Pod], verdict: &NodeVerdict) -> NodeCoverage {
     NodeCoverage {
         name: name.to_owned(),
         should_run: verdict.decision.should_run,

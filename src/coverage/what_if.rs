@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::gaps;
-use super::group::Groups;
+use super::group::FindingGroups;
 use super::verdict::admission;
 use super::verdict::create_failure;
 use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
-use super::verdict::fit::{Room, port_conflicts};
+use super::verdict::fit::{NodeRoom, port_conflicts};
 use super::verdict::unscheduled_pod;
 use crate::facts::Facts;
 use crate::facts::index::Index;
@@ -47,7 +47,7 @@ pub fn what_if(
     by: Option<&str>,
 ) -> WhatIfReport {
     let index = Index::new(snapshot);
-    let proposal = Proposal::new(&index, proposed, admission);
+    let proposal = ProposedDaemonSet::new(&index, proposed, admission);
     let mut report = WhatIfReport {
         now: snapshot.now,
         incomplete: gaps::incomplete_for_new_pods(snapshot, &proposed.spec.template.spec),
@@ -73,7 +73,8 @@ pub fn what_if(
         nodes: Vec::new(),
     };
     let mut rows: BTreeMap<Option<&str>, ChangesByRow> = BTreeMap::new();
-    let (mut loses, mut does_not_fit, mut does_not_start) = (Groups::default(), Groups::default(), Groups::default());
+    let (mut loses, mut does_not_fit, mut does_not_start) =
+        (FindingGroups::default(), FindingGroups::default(), FindingGroups::default());
     let mut room_unknown = 0;
     let knows_pods = index.knows(Kind::Pods, &proposed.metadata.namespace);
     for (number, node) in index.nodes.iter().enumerate() {
@@ -154,7 +155,7 @@ pub fn what_if(
         affects_counts: true,
     }));
     if report.eligible_then == 0 || !report.exists {
-        let mut not_eligible = Groups::default();
+        let mut not_eligible = FindingGroups::default();
         for node in &index.nodes {
             if !proposal.pod.decide(node).should_run {
                 not_eligible.extend(&node.metadata.name, proposal.loss(node, false));
@@ -181,7 +182,7 @@ fn by_value(rows: BTreeMap<Option<&str>, ChangesByRow>) -> Vec<ChangesByRow> {
 struct RoomUnknown;
 
 /// A proposed DaemonSet, and what it would replace.
-struct Proposal<'a> {
+struct ProposedDaemonSet<'a> {
     index: &'a Index<'a>,
     proposed: &'a DaemonSet,
     pod: DaemonPod,
@@ -194,14 +195,14 @@ struct Proposal<'a> {
     refused: Option<Finding>,
 }
 
-impl<'a> Proposal<'a> {
+impl<'a> ProposedDaemonSet<'a> {
     fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
         let same = |live: &&DaemonSet| {
             live.metadata.namespace == proposed.metadata.namespace && live.metadata.name == proposed.metadata.name
         };
         let live = index.snapshot.daemon_sets.iter().find(same);
         let new_pod = admission::admitted(index.snapshot, proposed);
-        Proposal {
+        ProposedDaemonSet {
             index,
             proposed,
             pod: DaemonPod::new(&proposed.spec.template),
@@ -239,7 +240,7 @@ impl<'a> Proposal<'a> {
             |pod: &Pod| self.live.as_ref().is_some_and(|live| daemon_pods::claim(live.daemon_set, pod).is_claimed());
         // While surging, the old pod keeps its resources and ports until the new one is available.
         let beside = allows_surge(self.proposed) && self.template_changes == Some(true) && runs_now;
-        let room = Room::without(self.index, node, &self.new_pod, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;
+        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;
         let ports = port_conflicts(&room.pods, &self.new_pod.spec, beside, own);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
         Ok(ports.into_iter().chain(shortages).next())
@@ -317,7 +318,7 @@ fn missing_class(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
     None
 }
 
-impl Groups {
+impl FindingGroups {
     /// Adds a node with its finding, if it has one.
     fn extend(&mut self, node: &str, finding: Option<Finding>) {
         if let Some(finding) = finding {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::model::image::Image;
-use crate::report::change::{Change, Op, Step};
+use crate::report::change::{Change, Op, PathStep};
 
 /// The annotation of a pod template that `kubectl rollout restart` sets.
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
@@ -37,15 +37,15 @@ enum Rank {
 
 fn fragment(change: &Change) -> (Rank, String) {
     let (steps, order) = match change.path.0.as_slice() {
-        [steps @ .., Step::Order] => (steps, true),
+        [steps @ .., PathStep::Order] => (steps, true),
         steps => (steps, false),
     };
     let names: Vec<String> = steps
         .iter()
         .map(|step| match step {
-            Step::Field(name) | Step::Entry(name) => name.clone(),
-            Step::Index(index) => index.to_string(),
-            Step::Order => "order".to_owned(),
+            PathStep::Field(name) | PathStep::Entry(name) => name.clone(),
+            PathStep::Index(index) => index.to_string(),
+            PathStep::Order => "order".to_owned(),
         })
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

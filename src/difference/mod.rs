@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 
 use crate::model::template::{Template, arranged};
 use crate::model::template_keys::Key;
-use crate::model::template_types::{EnvVar, Kind, PodTemplateSpec, Type};
-use crate::report::change::{Change, Path};
+use crate::model::template_types::{EnvVar, FieldKind, PodTemplateSpec, Type};
+use crate::report::change::{Change, ChangePath};
 
 /// Returns every difference in meaning between two templates, in the order of the template.
 ///
@@ -22,7 +22,7 @@ use crate::report::change::{Change, Path};
 /// in two fields, counts once.
 pub fn difference(from: &Template, to: &Template) -> Vec<Change> {
     let mut comparison = Comparison::default();
-    comparison.value(&PodTemplateSpec, &Path::default(), &from.normal(), &to.normal());
+    comparison.value(&PodTemplateSpec, &ChangePath::default(), &from.normal(), &to.normal());
     comparison.changes
 }
 
@@ -33,21 +33,21 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn add(&mut self, path: &Path, from: Option<&Value>, to: Option<&Value>) {
+    fn add(&mut self, path: &ChangePath, from: Option<&Value>, to: Option<&Value>) {
         if from != to {
             self.changes.push(Change::new(path.clone(), from.cloned(), to.cloned()));
         }
     }
 
     /// Compares two values that should be structs of a type.
-    fn value(&mut self, of: &Type, path: &Path, from: &Value, to: &Value) {
+    fn value(&mut self, of: &Type, path: &ChangePath, from: &Value, to: &Value) {
         match (from, to) {
             (Value::Object(from), Value::Object(to)) => self.fields(of, path, from, to),
             _ => self.add(path, Some(from), Some(to)),
         }
     }
 
-    fn fields(&mut self, of: &Type, path: &Path, from: &Map<String, Value>, to: &Map<String, Value>) {
+    fn fields(&mut self, of: &Type, path: &ChangePath, from: &Map<String, Value>, to: &Map<String, Value>) {
         // In a normal form, `serviceAccount` is always the same as `serviceAccountName`.
         for field in of.fields.iter().filter(|field| field.name != "serviceAccount") {
             let (from, to) = (from.get(field.name), to.get(field.name));
@@ -61,29 +61,31 @@ impl Comparison {
         }
     }
 
-    fn field(&mut self, kind: &Kind, path: &Path, from: Option<&Value>, to: Option<&Value>) {
+    fn field(&mut self, kind: &FieldKind, path: &ChangePath, from: Option<&Value>, to: Option<&Value>) {
         // Absence means the same as emptiness here, so each entry is a change of its own.
         let empty = match kind {
-            Kind::Struct(_) | Kind::Texts | Kind::Quantities => Value::Object(Map::new()),
-            Kind::List(_, key) if *key != Key::Sequence => Value::Array(Vec::new()),
+            FieldKind::Struct(_) | FieldKind::Texts | FieldKind::Quantities => Value::Object(Map::new()),
+            FieldKind::List(_, key) if *key != Key::Sequence => Value::Array(Vec::new()),
             _ => Value::Null,
         };
         match (kind, from.unwrap_or(&empty), to.unwrap_or(&empty)) {
-            (Kind::Struct(of) | Kind::Optional(of), Value::Object(from), Value::Object(to)) => {
+            (FieldKind::Struct(of) | FieldKind::Optional(of), Value::Object(from), Value::Object(to)) => {
                 self.fields(of, path, from, to);
             }
-            (Kind::Texts, Value::Object(from), Value::Object(to)) => self.map(from, to, |key| path.entry(key)),
-            (Kind::Quantities, Value::Object(from), Value::Object(to)) => self.map(from, to, |key| path.field(key)),
-            (Kind::Values | Kind::List(_, Key::Sequence), Value::Array(from), Value::Array(to)) => {
+            (FieldKind::Texts, Value::Object(from), Value::Object(to)) => self.map(from, to, |key| path.entry(key)),
+            (FieldKind::Quantities, Value::Object(from), Value::Object(to)) => {
+                self.map(from, to, |key| path.field(key))
+            }
+            (FieldKind::Values | FieldKind::List(_, Key::Sequence), Value::Array(from), Value::Array(to)) => {
                 self.changes.extend(sequence::difference(path, from, to));
             }
-            (Kind::List(of, key), Value::Array(from), Value::Array(to)) => self.list(of, *key, path, from, to),
+            (FieldKind::List(of, key), Value::Array(from), Value::Array(to)) => self.list(of, *key, path, from, to),
             _ => self.add(path, from, to),
         }
     }
 
     /// Compares fields that this program does not know.
-    fn unknown(&mut self, path: &Path, from: Option<&Value>, to: Option<&Value>) {
+    fn unknown(&mut self, path: &ChangePath, from: Option<&Value>, to: Option<&Value>) {
         match (from, to) {
             (Some(Value::Object(from)), Some(Value::Object(to))) => {
                 let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
@@ -98,7 +100,7 @@ impl Comparison {
         }
     }
 
-    fn map(&mut self, from: &Map<String, Value>, to: &Map<String, Value>, path: impl Fn(&str) -> Path) {
+    fn map(&mut self, from: &Map<String, Value>, to: &Map<String, Value>, path: impl Fn(&str) -> ChangePath) {
         let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
         for name in names {
             self.add(&path(name), from.get(name), to.get(name));
@@ -106,7 +108,7 @@ impl Comparison {
     }
 
     /// Compares two lists whose entries have keys.
-    fn list(&mut self, of: &Type, key: Key, path: &Path, from: &[Value], to: &[Value]) {
+    fn list(&mut self, of: &Type, key: Key, path: &ChangePath, from: &[Value], to: &[Value]) {
         let (before, after) = (Entries::new(of, key, from), Entries::new(of, key, to));
         let mut stays = vec![true; from.len()];
         let mut appended = Vec::new();
@@ -135,7 +137,7 @@ impl Comparison {
         }
     }
 
-    fn entry(&mut self, of: &Type, key: Key, path: &Path, from: &Value, to: &Value) {
+    fn entry(&mut self, of: &Type, key: Key, path: &ChangePath, from: &Value, to: &Value) {
         let refers = |entry: &Value| entry.get("valueFrom").is_some() && entry.get("value").is_none();
         if key == Key::Env && !(refers(from) && refers(to)) {
             self.add(path, Some(&shown(of, from)), Some(&shown(of, to)));
@@ -232,7 +234,7 @@ fn shown(of: &Type, entry: &Value) -> Value {
 }
 
 /// Returns the path of an entry; one without a key is known by its index.
-fn entry_path(path: &Path, key: Key, name: &str, index: usize) -> Path {
+fn entry_path(path: &ChangePath, key: Key, name: &str, index: usize) -> ChangePath {
     if key == Key::Loose { path.index(index) } else { path.entry(name) }
 }
 

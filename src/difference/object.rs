@@ -8,7 +8,7 @@ use super::difference;
 use crate::model::hold::{GATES_ANNOTATION, RUN_ANNOTATION};
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::template::Template;
-use crate::report::change::{Change, Path, Step};
+use crate::report::change::{Change, ChangePath, PathStep};
 
 /// The metadata that people and tools change.
 const METADATA: [&str; 5] = ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"];
@@ -22,20 +22,20 @@ const MAINTAINED: [&str; 4] =
 ///
 /// The status changes all the time during a rollout, which is no conflict.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<Change> {
-    let spec_path = Path::default().field("spec");
+    let spec_path = ChangePath::default().field("spec");
     let nothing = Map::new();
     let spec = |object: &'_ Value| object.get("spec").and_then(Value::as_object).cloned().unwrap_or(nothing.clone());
     let (before_spec, after_spec) = (spec(before), spec(after));
     let template = |spec: &Map<String, Value>| Template::new(spec.get("template").cloned().unwrap_or_default());
     let of_template = difference(&template(&before_spec), &template(&after_spec));
-    let in_object = |path: Path| Path([spec_path.field("template").0, path.0].concat());
+    let in_object = |path: ChangePath| ChangePath([spec_path.field("template").0, path.0].concat());
     let mut changes: Vec<Change> =
         of_template.into_iter().map(|change| Change { path: in_object(change.path), ..change }).collect();
     let names: BTreeSet<&String> = before_spec.keys().chain(after_spec.keys()).collect();
     for name in names.into_iter().filter(|name| *name != "template") {
         compare(&spec_path.field(name), before_spec.get(name), after_spec.get(name), &mut changes);
     }
-    let metadata = Path::default().field("metadata");
+    let metadata = ChangePath::default().field("metadata");
     for name in METADATA {
         let (before, after) = (field(before, "metadata", name), field(after, "metadata", name));
         compare(&metadata.field(name), before, after, &mut changes);
@@ -48,7 +48,7 @@ fn field<'a>(object: &'a Value, parent: &str, name: &str) -> Option<&'a Value> {
 }
 
 /// Compares maps by key, and other values as a whole.
-fn compare(path: &Path, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<Change>) {
+fn compare(path: &ChangePath, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<Change>) {
     if before == after {
         return;
     }
@@ -62,7 +62,7 @@ fn compare(path: &Path, before: Option<&Value>, after: Option<&Value>, changes: 
             let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for name in names.into_iter().filter(|name| !MAINTAINED.contains(&name.as_str())) {
                 let parent = match path.0.last() {
-                    Some(Step::Field(parent)) => parent.as_str(),
+                    Some(PathStep::Field(parent)) => parent.as_str(),
                     _ => "",
                 };
                 let path = match parent {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::report::change::{Change, Path};
+use crate::report::change::{Change, ChangePath};
 
 /// Above this, the longest common subsequence takes too long, and nobody would read the result.
 const MOST_COMPARED: usize = 1_000_000;
@@ -14,7 +14,7 @@ const MOST_COMPARED: usize = 1_000_000;
 ///
 /// An item at the same index counts as replaced, otherwise as removed and added. Lists that have nothing
 /// in common are one change.
-pub fn difference(path: &Path, from: &[Value], to: &[Value]) -> Vec<Change> {
+pub fn difference(path: &ChangePath, from: &[Value], to: &[Value]) -> Vec<Change> {
     let start = from.iter().zip(to).take_while(|(before, after)| before == after).count();
     let rest = (&from[start..], &to[start..]);
     let end = rest.0.iter().rev().zip(rest.1.iter().rev()).take_while(|(before, after)| before == after).count();
@@ -38,7 +38,7 @@ pub fn difference(path: &Path, from: &[Value], to: &[Value]) -> Vec<Change> {
 
 /// Adds the changes between two unchanged items.
 fn gap(
-    path: &Path,
+    path: &ChangePath,
     start: usize,
     (from, old): (&[Value], Range<usize>),
     (to, new): (&[Value], Range<usize>),
@@ -100,7 +100,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{difference, longest_common_subsequence};
-    use crate::report::change::{Op, Path};
+    use crate::report::change::{ChangePath, Op};
 
     /// Returns every list of at most this many items, of which there are three kinds.
     fn lists(longest: usize) -> Vec<Vec<Value>> {
@@ -145,7 +145,7 @@ mod tests {
     fn a_flag_with_another_value_is_replaced_even_beside_items_that_were_added() {
         let ops = |from: &[&str], to: &[&str]| {
             let values = |items: &[&str]| items.iter().map(|&item| json!(item)).collect::<Vec<_>>();
-            let changes = difference(&Path::default(), &values(from), &values(to));
+            let changes = difference(&ChangePath::default(), &values(from), &values(to));
             changes.iter().map(|change| (change.path.to_string(), change.op)).collect::<Vec<_>>()
         };
         let at = |index: usize, op: Op| (format!("[{index}]"), op);

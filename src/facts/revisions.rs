@@ -93,7 +93,7 @@ pub enum Address {
 
 /// Why no template was found at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unknown {
+pub enum NoTemplate {
     /// The revision does not exist.
     NoSuchRevision,
     /// The revision's template cannot be read, with the problem as a fragment.
@@ -268,16 +268,16 @@ impl<'a> Revisions<'a> {
     /// # Errors
     ///
     /// Fails if the revision does not exist or its template cannot be read.
-    pub fn find(&self, address: Address) -> Result<(Option<&Revision<'a>>, &Template), Unknown> {
+    pub fn find(&self, address: Address) -> Result<(Option<&Revision<'a>>, &Template), NoTemplate> {
         let revision = match address {
             Address::Live => return Ok((self.current(), &self.live)),
             Address::Number(number) => self.number(number),
             Address::Back(steps) => self.back(steps),
         };
-        let revision = revision.ok_or(Unknown::NoSuchRevision)?;
+        let revision = revision.ok_or(NoTemplate::NoSuchRevision)?;
         match &revision.template {
             Ok(template) => Ok((Some(revision), template)),
-            Err(problem) => Err(Unknown::Unreadable(revision.number(), problem.clone())),
+            Err(problem) => Err(NoTemplate::Unreadable(revision.number(), problem.clone())),
         }
     }
 }

@@ -8,21 +8,21 @@
 use serde_json::{Map, Value, json};
 
 use super::daemon_set::drop_nulls;
-use super::template_types::{Field, Kind, ObjectMeta, PodTemplateSpec, Type};
+use super::template_types::{Field, FieldKind, ObjectMeta, PodTemplateSpec, Type};
 
 type Object = Map<String, Value>;
 
 static DAEMON_SET: Type = Type {
     name: "DaemonSet",
     fields: &[
-        Field { name: "metadata", kind: Kind::Struct(&ObjectMeta) },
-        Field { name: "spec", kind: Kind::Struct(&DAEMON_SET_SPEC) },
+        Field { name: "metadata", kind: FieldKind::Struct(&ObjectMeta) },
+        Field { name: "spec", kind: FieldKind::Struct(&DAEMON_SET_SPEC) },
     ],
 };
 
 /// Only what has lists that are merged.
 static DAEMON_SET_SPEC: Type =
-    Type { name: "DaemonSetSpec", fields: &[Field { name: "template", kind: Kind::Struct(&PodTemplateSpec) }] };
+    Type { name: "DaemonSetSpec", fields: &[Field { name: "template", kind: FieldKind::Struct(&PodTemplateSpec) }] };
 
 /// Returns the merge key of a list (`patchMergeKey` in k8s.io/api/core/v1/types.go, release 0.37.2); `None` for lists that
 /// are replaced as a whole.
@@ -49,7 +49,7 @@ fn retains_keys(field: &str) -> bool {
 
 fn type_of(of: Option<&'static Type>, field: &str) -> Option<&'static Type> {
     match of?.field(field)?.kind {
-        Kind::Struct(of) | Kind::Optional(of) | Kind::List(of, _) => Some(of),
+        FieldKind::Struct(of) | FieldKind::Optional(of) | FieldKind::List(of, _) => Some(of),
         _ => None,
     }
 }

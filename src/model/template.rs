@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::quantity::Quantity;
 use super::template_defaults;
-use super::template_types::{Kind, PodTemplateSpec, Type};
+use super::template_types::{FieldKind, PodTemplateSpec, Type};
 
 /// A pod template as JSON: every field is kept, also those that this program does not know.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,9 +47,11 @@ fn drop_noise(value: &mut Value, of: Option<&Type>) {
             fields.retain(|name, field| !field.is_null() && name != "$patch");
             for (name, field) in fields {
                 match of.and_then(|of| Some(&of.field(name)?.kind)) {
-                    Some(Kind::Texts) => replace_nulls(field, &json!("")),
-                    Some(Kind::Quantities) => replace_nulls(field, &json!("0")),
-                    Some(Kind::Struct(of) | Kind::Optional(of) | Kind::List(of, _)) => drop_noise(field, Some(of)),
+                    Some(FieldKind::Texts) => replace_nulls(field, &json!("")),
+                    Some(FieldKind::Quantities) => replace_nulls(field, &json!("0")),
+                    Some(FieldKind::Struct(of) | FieldKind::Optional(of) | FieldKind::List(of, _)) => {
+                        drop_noise(field, Some(of))
+                    }
                     _ => drop_noise(field, None),
                 }
             }
@@ -74,7 +76,7 @@ fn normal(of: &Type, value: &Value) -> Value {
     }
     for field in of.fields {
         // A struct that is not a pointer is always present in Go, and may have defaults.
-        if let Kind::Struct(of) = field.kind
+        if let FieldKind::Struct(of) = field.kind
             && !fields.contains_key(field.name)
         {
             let value = normal(of, &json!({}));
@@ -86,27 +88,27 @@ fn normal(of: &Type, value: &Value) -> Value {
 }
 
 /// Returns the normal form of a field's value, or `None` if it means the same as absence.
-fn normal_field(kind: &Kind, value: &Value) -> Option<Value> {
+fn normal_field(kind: &FieldKind, value: &Value) -> Option<Value> {
     let value = match (kind, value) {
-        (Kind::Optional(of), _) => return Some(normal(of, value)),
-        (Kind::Struct(of), _) => normal(of, value),
-        (Kind::List(of, _), Value::Array(entries)) => entries.iter().map(|entry| normal(of, entry)).collect(),
-        (Kind::Quantities, Value::Object(amounts)) => {
+        (FieldKind::Optional(of), _) => return Some(normal(of, value)),
+        (FieldKind::Struct(of), _) => normal(of, value),
+        (FieldKind::List(of, _), Value::Array(entries)) => entries.iter().map(|entry| normal(of, entry)).collect(),
+        (FieldKind::Quantities, Value::Object(amounts)) => {
             amounts.iter().map(|(name, amount)| (name.clone(), resource_amount(name, amount))).collect()
         }
-        (Kind::OptionalQuantity, _) => return Some(canonical(value, Quantity::canonical)),
-        (Kind::Quantity, _) => match canonical(value, Quantity::canonical) {
+        (FieldKind::OptionalQuantity, _) => return Some(canonical(value, Quantity::canonical)),
+        (FieldKind::Quantity, _) => match canonical(value, Quantity::canonical) {
             Value::String(zero) if zero == "0" => return None,
             value => value,
         },
         _ => value.clone(),
     };
     let means_nothing = match (kind, &value) {
-        (Kind::Value, Value::Bool(given)) => !given,
-        (Kind::Value, Value::String(text)) => text.is_empty(),
-        (Kind::Value | Kind::IntOrString, Value::Number(number)) => number.as_f64() == Some(0.0),
-        (Kind::Values | Kind::List(..), Value::Array(items)) => items.is_empty(),
-        (Kind::Texts | Kind::Quantities | Kind::Struct(_), Value::Object(fields)) => fields.is_empty(),
+        (FieldKind::Value, Value::Bool(given)) => !given,
+        (FieldKind::Value, Value::String(text)) => text.is_empty(),
+        (FieldKind::Value | FieldKind::IntOrString, Value::Number(number)) => number.as_f64() == Some(0.0),
+        (FieldKind::Values | FieldKind::List(..), Value::Array(items)) => items.is_empty(),
+        (FieldKind::Texts | FieldKind::Quantities | FieldKind::Struct(_), Value::Object(fields)) => fields.is_empty(),
         _ => false,
     };
     (!means_nothing).then_some(value)
@@ -137,8 +139,8 @@ pub fn arranged(of: &Type, value: &Value) -> Value {
     let Value::Object(fields) = value else { return value.clone() };
     let arrange = |(name, value): (&String, &Value)| {
         let value = match (of.field(name).map(|field| &field.kind), value) {
-            (Some(Kind::Struct(of) | Kind::Optional(of)), _) => arranged(of, value),
-            (Some(Kind::List(of, key)), Value::Array(entries)) => {
+            (Some(FieldKind::Struct(of) | FieldKind::Optional(of)), _) => arranged(of, value),
+            (Some(FieldKind::List(of, key)), Value::Array(entries)) => {
                 let entries: Vec<Value> = entries.iter().map(|entry| arranged(of, entry)).collect();
                 key.arrange(&entries).into()
             }

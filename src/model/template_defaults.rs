@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::image::default_pull_policy;
-use super::template_types::{Kind, Volume};
+use super::template_types::{FieldKind, Volume};
 
 /// A default of the API.
 enum Default {
@@ -104,7 +104,8 @@ fn fill_pull_policy(fields: &mut Map<String, Value>, image: &str, policy: &str) 
 ///
 /// An unknown field may be the source, so no default is set beside one.
 fn fill_volume_source(fields: &mut Map<String, Value>) {
-    let is_no_source = |name: &String| Volume.field(name).is_some_and(|field| !matches!(field.kind, Kind::Optional(_)));
+    let is_no_source =
+        |name: &String| Volume.field(name).is_some_and(|field| !matches!(field.kind, FieldKind::Optional(_)));
     if fields.keys().all(is_no_source) {
         fields.insert("emptyDir".to_owned(), NoFields.value());
     }

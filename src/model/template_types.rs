@@ -21,12 +21,12 @@ pub struct Field {
     /// The name in JSON.
     pub name: &'static str,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
 /// The type of a field, as far as it decides what its absence means.
 #[derive(Debug)]
-pub enum Kind {
+pub enum FieldKind {
     /// A string, number or boolean whose zero value means the same as absence.
     Value,
     /// A pointer: presence has a meaning of its own.
@@ -60,40 +60,40 @@ impl Type {
 
 macro_rules! kind {
     (value) => {
-        Kind::Value
+        FieldKind::Value
     };
     (pointer) => {
-        Kind::Pointer
+        FieldKind::Pointer
     };
     (int_or_string) => {
-        Kind::IntOrString
+        FieldKind::IntOrString
     };
     (quantity) => {
-        Kind::Quantity
+        FieldKind::Quantity
     };
     (optional_quantity) => {
-        Kind::OptionalQuantity
+        FieldKind::OptionalQuantity
     };
     (quantities) => {
-        Kind::Quantities
+        FieldKind::Quantities
     };
     (texts) => {
-        Kind::Texts
+        FieldKind::Texts
     };
     (values) => {
-        Kind::Values
+        FieldKind::Values
     };
     ((?$of:ident)) => {
-        Kind::Optional(&$of)
+        FieldKind::Optional(&$of)
     };
     (($of:ident)) => {
-        Kind::Struct(&$of)
+        FieldKind::Struct(&$of)
     };
     ([$of:ident by $field:literal]) => {
-        Kind::List(&$of, Key::Field($field))
+        FieldKind::List(&$of, Key::Field($field))
     };
     ([$of:ident as $key:ident]) => {
-        Kind::List(&$of, Key::$key)
+        FieldKind::List(&$of, Key::$key)
     };
 }
 

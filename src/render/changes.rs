@@ -13,7 +13,7 @@ use super::word_diff;
 use crate::encode::ordered_value::Tree;
 use crate::encode::sanitize::escape;
 use crate::encode::yaml;
-use crate::report::change::{Change, Op, Step};
+use crate::report::change::{Change, Op, PathStep};
 
 /// The space between two columns.
 const GAP: &str = "  ";
@@ -236,7 +236,7 @@ impl Block {
 /// Returns whether a change is of an annotation whose value is an object or a list in JSON.
 fn is_annotation_in_json(change: &Change) -> bool {
     let is_json = |value: &Value| value.as_str().is_some_and(|text| text.starts_with(['{', '[']));
-    let is_annotation = change.path.0.iter().any(|step| *step == Step::Field("annotations".to_owned()));
+    let is_annotation = change.path.0.iter().any(|step| *step == PathStep::Field("annotations".to_owned()));
     is_annotation && [&change.from, &change.to].into_iter().flatten().all(is_json)
 }
 
@@ -278,7 +278,7 @@ mod tests {
     use crate::encode::sanitize::is_unsafe;
     use crate::render::text::columns;
     use crate::render::view::View;
-    use crate::report::change::{Change, Path};
+    use crate::report::change::{Change, ChangePath};
 
     fn changes() -> Vec<Change> {
         let replace = |path: &str, from: Value, to: Value| Change::new(path, Some(from), Some(to));
@@ -404,7 +404,8 @@ mod tests {
     fn json_in_annotations_takes_one_line_of_a_terminal() {
         let json =
             json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}, "type": "RollingUpdate"}).to_string();
-        let path = Path::default().field("metadata").field("annotations").entry("kubectl-ds/original-update-strategy");
+        let path =
+            ChangePath::default().field("metadata").field("annotations").entry("kubectl-ds/original-update-strategy");
         let changes = [Change::new(path, None, Some(json!(json)))];
         let text = plain(&changes, &View::new(Some(60), false));
         let lines: Vec<&str> = text.lines().collect();
@@ -428,7 +429,7 @@ mod tests {
         let changes = [
             Change::new("spec.a", Some(json!("b")), Some(json!("c"))),
             Change::new("spec.bcd", Some(json!("bc")), Some(json!("d"))),
-            Change::new(Path::default().field("spec").field(&long), Some(json!("b")), Some(json!("c"))),
+            Change::new(ChangePath::default().field("spec").field(&long), Some(json!("b")), Some(json!("c"))),
             Change::new("spec.b", Some(json!(long)), Some(json!("c"))),
         ];
         let expected =
@@ -464,8 +465,8 @@ mod tests {
         for text in &texts {
             let values = [json!(text), json!([text]), json!({ text: { "a": [text] } })];
             for value in values {
-                changes.push(Change::new(Path::default().field("spec").entry(text), None, Some(value.clone())));
-                changes.push(Change::new(Path::default().field(text), Some(value.clone()), Some(json!("a"))));
+                changes.push(Change::new(ChangePath::default().field("spec").entry(text), None, Some(value.clone())));
+                changes.push(Change::new(ChangePath::default().field(text), Some(value.clone()), Some(json!("a"))));
                 changes.push(Change::new("spec.a", Some(value), Some(json!(format!("{text}\n{evil}c")))));
             }
         }

@@ -6,7 +6,7 @@ use super::style;
 use super::text::{count, paragraph, some_of};
 use super::view::View;
 use crate::report::age::format_age;
-use crate::report::change::{Change, Path};
+use crate::report::change::{Change, ChangePath};
 use crate::report::plan::{Effect, Pace, PlanKind};
 
 /// Writes the effect of changes: how many pods a new template replaces, the pace of a rolling update if they concern it, and
@@ -22,7 +22,7 @@ pub(super) fn write(
     view: &View,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let limit = Path::default().field("spec").field("revisionHistoryLimit");
+    let limit = ChangePath::default().field("spec").field("revisionHistoryLimit");
     let changes_pace = changes.iter().any(|change| change.path != limit);
     let sentences = match kind.changes_template() {
         true => [replaced(effect), None, None],

@@ -13,7 +13,7 @@ use super::text::{columns, count, some_of, wrap};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::fix::Fix;
-use crate::report::node_event::{NodeChange, NodeEvent};
+use crate::report::node_event::{NodeEvent, NodeEventKind};
 use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Cause, RolloutStatus, RolloutStatusReport, Verdict};
@@ -70,13 +70,13 @@ pub(crate) fn clip(mut lines: Vec<String>, rows: usize) -> Vec<Line> {
 }
 
 /// Rows that are left.
-struct Room {
+struct RowsLeft {
     rows: usize,
     /// The columns of the terminal.
     columns: usize,
 }
 
-impl Room {
+impl RowsLeft {
     /// Takes lines, unless fewer than `least` would fit.
     fn take(&mut self, lines: Vec<impl Into<Line>>, least: usize) -> Vec<Line> {
         let mut left = self.rows;
@@ -98,7 +98,7 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
     let now = moment.report.now;
     let is_stuck = matches!(rollout.verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused);
     // The last column is left out of the width.
-    let mut room = Room { rows, columns: view.width + 1 };
+    let mut room = RowsLeft { rows, columns: view.width + 1 };
     // The order in which room is given is that of importance, not that of the screen.
     let removed = rollout.removed_nodes.iter().flat_map(|it| wrap(&view.show(&sentence(it, now)), view.width));
     let removed: Vec<String> = removed.map(style::trouble).collect();
@@ -210,20 +210,20 @@ fn event_line(event: &NodeEvent, now: Timestamp, view: &View) -> String {
     let ago = format_age(seconds_between(event.at, now));
     let pod = event.pod.as_deref().unwrap_or("pod");
     let text = match event.change {
-        NodeChange::Added => "is a new node".to_owned(),
-        NodeChange::Removed => "is no longer eligible".to_owned(),
-        NodeChange::Updating => format!("{pod} is being replaced"),
-        NodeChange::Updated(Some(seconds)) => format!("{pod} available after {}", format_age(seconds)),
-        NodeChange::Updated(None) => format!("{pod} available"),
-        NodeChange::OldAvailable => format!("{pod} of an older revision available"),
-        NodeChange::Failing(Some(code)) => format!("{pod} failing: {code}"),
-        NodeChange::Failing(None) => format!("{pod} failing"),
-        NodeChange::Restarted(1) => format!("{pod} restarted"),
-        NodeChange::Restarted(number) => format!("{pod} restarted ({number} restarts)"),
+        NodeEventKind::Added => "is a new node".to_owned(),
+        NodeEventKind::Removed => "is no longer eligible".to_owned(),
+        NodeEventKind::Updating => format!("{pod} is being replaced"),
+        NodeEventKind::Updated(Some(seconds)) => format!("{pod} available after {}", format_age(seconds)),
+        NodeEventKind::Updated(None) => format!("{pod} available"),
+        NodeEventKind::OldAvailable => format!("{pod} of an older revision available"),
+        NodeEventKind::Failing(Some(code)) => format!("{pod} failing: {code}"),
+        NodeEventKind::Failing(None) => format!("{pod} failing"),
+        NodeEventKind::Restarted(1) => format!("{pod} restarted"),
+        NodeEventKind::Restarted(number) => format!("{pod} restarted ({number} restarts)"),
     };
     let line = format!("{ago:>5} ago  {}  {}", view.show(&event.node), view.show(&text));
     match event.change {
-        NodeChange::Failing(_) | NodeChange::Restarted(_) => style::trouble(line),
+        NodeEventKind::Failing(_) | NodeEventKind::Restarted(_) => style::trouble(line),
         _ => line,
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 pub struct Change {
     /// Where it is in the template, such as `spec.containers[agent].image`.
     #[schemars(with = "String")]
-    pub path: Path,
+    pub path: ChangePath,
     /// What happened to the value.
     pub op: Op,
     /// The value before; absent if it was added.
@@ -37,7 +37,7 @@ pub enum Op {
 
 impl Change {
     /// Creates a change; an absent value makes it an addition or a removal.
-    pub fn new(path: impl Into<Path>, from: Option<Value>, to: Option<Value>) -> Self {
+    pub fn new(path: impl Into<ChangePath>, from: Option<Value>, to: Option<Value>) -> Self {
         let op = match (&from, &to) {
             (None, _) => Op::Add,
             (Some(_), None) => Op::Remove,
@@ -49,11 +49,11 @@ impl Change {
 
 /// The steps from the root of a template to a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Path(pub Vec<Step>);
+pub struct ChangePath(pub Vec<PathStep>);
 
 /// A step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum PathStep {
     /// A field.
     Field(String),
     /// An entry of a list or of a map, by its key.
@@ -64,33 +64,33 @@ pub enum Step {
     Order,
 }
 
-impl Path {
+impl ChangePath {
     /// Returns the path of a field of this value.
-    pub fn field(&self, name: &str) -> Path {
-        self.then(Step::Field(name.to_owned()))
+    pub fn field(&self, name: &str) -> ChangePath {
+        self.then(PathStep::Field(name.to_owned()))
     }
 
     /// Returns the path of an entry of this list or map.
-    pub fn entry(&self, key: &str) -> Path {
-        self.then(Step::Entry(key.to_owned()))
+    pub fn entry(&self, key: &str) -> ChangePath {
+        self.then(PathStep::Entry(key.to_owned()))
     }
 
     /// Returns the path of an item of this list.
-    pub fn index(&self, index: usize) -> Path {
-        self.then(Step::Index(index))
+    pub fn index(&self, index: usize) -> ChangePath {
+        self.then(PathStep::Index(index))
     }
 
     /// Returns the path of the order of this list.
-    pub fn order(&self) -> Path {
-        self.then(Step::Order)
+    pub fn order(&self) -> ChangePath {
+        self.then(PathStep::Order)
     }
 
-    fn then(&self, step: Step) -> Path {
-        Path(self.0.iter().cloned().chain([step]).collect())
+    fn then(&self, step: PathStep) -> ChangePath {
+        ChangePath(self.0.iter().cloned().chain([step]).collect())
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for ChangePath {
     /// Writes the path as users do. Keys that would make it ambiguous are quoted.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_identifier = |name: &str| {
@@ -98,24 +98,24 @@ impl fmt::Display for Path {
         };
         for (depth, step) in self.0.iter().enumerate() {
             match step {
-                Step::Field(name) if is_identifier(name) && depth == 0 => formatter.write_str(name)?,
-                Step::Field(name) if is_identifier(name) => write!(formatter, ".{name}")?,
-                Step::Field(key) | Step::Entry(key) => {
+                PathStep::Field(name) if is_identifier(name) && depth == 0 => formatter.write_str(name)?,
+                PathStep::Field(name) if is_identifier(name) => write!(formatter, ".{name}")?,
+                PathStep::Field(key) | PathStep::Entry(key) => {
                     if key.is_empty() || key.contains(['[', ']', '"']) || key.trim() != key {
                         write!(formatter, "[{}]", Value::from(key.as_str()))?;
                     } else {
                         write!(formatter, "[{key}]")?;
                     }
                 }
-                Step::Index(index) => write!(formatter, "[{index}]")?,
-                Step::Order => formatter.write_str(" (order)")?,
+                PathStep::Index(index) => write!(formatter, "[{index}]")?,
+                PathStep::Order => formatter.write_str(" (order)")?,
             }
         }
         Ok(())
     }
 }
 
-impl Serialize for Path {
+impl Serialize for ChangePath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -123,37 +123,37 @@ impl Serialize for Path {
 
 #[cfg(test)]
 mod tests {
-    use super::{Path, Step};
+    use super::{ChangePath, PathStep};
 
     /// Reads the plain paths that unit tests are written with.
-    impl From<&str> for Path {
-        fn from(text: &str) -> Path {
+    impl From<&str> for ChangePath {
+        fn from(text: &str) -> ChangePath {
             let (mut rest, order) =
-                text.strip_suffix(" (order)").map_or((text, None), |rest| (rest, Some(Step::Order)));
+                text.strip_suffix(" (order)").map_or((text, None), |rest| (rest, Some(PathStep::Order)));
             let mut steps = Vec::new();
             while !rest.is_empty() {
                 let (step, after) = match rest.strip_prefix('[') {
                     Some(entry) => {
                         let (key, after) = entry.split_once(']').unwrap();
-                        (key.parse().map_or_else(|_| Step::Entry(key.to_owned()), Step::Index), after)
+                        (key.parse().map_or_else(|_| PathStep::Entry(key.to_owned()), PathStep::Index), after)
                     }
                     None => {
                         let name = rest.strip_prefix('.').unwrap_or(rest);
                         let (name, after) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
-                        (Step::Field(name.to_owned()), after)
+                        (PathStep::Field(name.to_owned()), after)
                     }
                 };
                 steps.push(step);
                 rest = after;
             }
             steps.extend(order);
-            Path(steps)
+            ChangePath(steps)
         }
     }
 
     #[test]
     fn keys_that_would_be_ambiguous_are_quoted() {
-        let spec = Path::default().field("spec");
+        let spec = ChangePath::default().field("spec");
         for (path, text) in [
             (spec.field("limits").field("memory"), "spec.limits.memory"),
             (spec.field("limits").field("example.com/gpu"), "spec.limits[example.com/gpu]"),
@@ -165,7 +165,7 @@ mod tests {
             (spec.entry(" a"), r#"spec[" a"]"#),
             (spec.entry("a]b"), r#"spec["a]b"]"#),
             (spec.entry("\"\n"), r#"spec["\"\n"]"#),
-            (Path::default().entry("é"), "[é]"),
+            (ChangePath::default().entry("é"), "[é]"),
         ] {
             assert_eq!(path.to_string(), text);
         }

@@ -14,12 +14,12 @@ pub struct NodeEvent {
     /// The pod, if the node has one.
     pub pod: Option<String>,
     /// What happened.
-    pub change: NodeChange,
+    pub change: NodeEventKind,
 }
 
 /// What can happen on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeChange {
+pub enum NodeEventKind {
     /// The node became eligible.
     Added,
     /// The node is no longer eligible, or was deleted.

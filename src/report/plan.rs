@@ -54,7 +54,7 @@ pub struct ChangePlan {
     /// The pods that keep another revision until they are deleted; only under OnDelete.
     pub pods_left: Vec<PodLeft>,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: ChangeOutcome,
     /// The DaemonSet as it became, or with `--dry-run` would become, without its managed fields; absent if the change was not
     /// applied, or that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -258,9 +258,9 @@ pub struct PodLeft {
 /// The outcome of a change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
+pub struct ChangeOutcome {
     /// The stage that was reached.
-    pub stage: Stage,
+    pub stage: ChangeStage,
     /// The revision number of the template; absent until the controller has assigned one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
@@ -278,7 +278,7 @@ pub struct Outcome {
 
 /// The stages of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub enum Stage {
+pub enum ChangeStage {
     /// No change was needed.
     #[default]
     NotNeeded,

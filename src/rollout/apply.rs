@@ -93,7 +93,7 @@ pub(crate) enum Application<E> {
     /// The server has applied it; the object as it became, or null if it is gone.
     Applied(Value),
     /// Nothing was changed.
-    Refused(Refusal<E>),
+    Refused(StepRefusal<E>),
     /// The object was deleted and created again under the same name; the new one was not changed.
     Recreated,
     /// It suspends the update strategy, and the server has applied all of it but that: something, such as an admission webhook,
@@ -105,7 +105,7 @@ pub(crate) enum Application<E> {
 
 /// Why a step was not applied.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Refusal<E> {
+pub(crate) enum StepRefusal<E> {
     /// The object was changed after it was read.
     Changed {
         /// The field managers that changed it, if the server records them.
@@ -160,10 +160,10 @@ async fn apply_patch<S: Server>(
             Err(failed) => failed,
         };
         let error = match failed {
-            Failed::NotFound => return Application::Refused(Refusal::Deleted),
-            Failed::Blocked => return Application::Refused(Refusal::Blocked),
+            Failed::NotFound => return Application::Refused(StepRefusal::Deleted),
+            Failed::Blocked => return Application::Refused(StepRefusal::Blocked),
             Failed::Refused(error) | Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error) if is_dry_run => {
-                return Application::Refused(Refusal::ByServer(error));
+                return Application::Refused(StepRefusal::ByServer(error));
             }
             Failed::Refused(error) => return after_refusal(server, &patch, before, error).await,
             Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error, true).await,
@@ -178,19 +178,19 @@ async fn apply_patch<S: Server>(
             }
         }
         match read {
-            Ok(None) => return Application::Refused(Refusal::Deleted),
+            Ok(None) => return Application::Refused(StepRefusal::Deleted),
             Ok(Some(now)) => match compare(before, &patch, &now) {
-                Found::Change if !is_dry_run => return Application::Applied(now.object),
-                Found::ChangeWithoutStrategy if !is_dry_run => return Application::StrategyKept(now.object),
-                Found::Nothing => patch = patch.with_resource_version(&now.metadata.resource_version),
+                Reread::Change if !is_dry_run => return Application::Applied(now.object),
+                Reread::ChangeWithoutStrategy if !is_dry_run => return Application::StrategyKept(now.object),
+                Reread::Nothing => patch = patch.with_resource_version(&now.metadata.resource_version),
                 found => return conclude(found, error),
             },
-            Err(error) if is_dry_run => return Application::Refused(Refusal::ByServer(error)),
+            Err(error) if is_dry_run => return Application::Refused(StepRefusal::ByServer(error)),
             Err(_) => return Application::Unknown(error),
         }
         server.pause(CONFLICT_PAUSE * retry).await;
     }
-    Application::Refused(Refusal::Contended)
+    Application::Refused(StepRefusal::Contended)
 }
 
 /// Deletes or evicts a pod as it was read, and finds out what became of that. A pod that does not exist is deleted.
@@ -214,18 +214,18 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
                 Ok(None) => Application::Applied(GONE),
                 Ok(Some(now)) if now.metadata.uid != pod.uid => Application::Recreated,
                 Ok(Some(now)) if now.metadata.is_terminating() => Application::Applied(GONE),
-                _ => Application::Refused(Refusal::ByServer(error)),
+                _ => Application::Refused(StepRefusal::ByServer(error)),
             };
         }
-        Err(Failed::Blocked) => return Application::Refused(Refusal::Blocked),
+        Err(Failed::Blocked) => return Application::Refused(StepRefusal::Blocked),
         Err(Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error)) => error,
         Err(Failed::Conflict(error)) => {
             // Another version of it, or another pod.
             return match server.read_pod(pod).await {
                 Ok(None) => Application::Applied(GONE),
                 Ok(Some(now)) if now.metadata.uid != pod.uid => Application::Recreated,
-                Ok(Some(_)) => Application::Refused(Refusal::Contended),
-                Err(_) => Application::Refused(Refusal::NotApplied(error)),
+                Ok(Some(_)) => Application::Refused(StepRefusal::Contended),
+                Err(_) => Application::Refused(StepRefusal::NotApplied(error)),
             };
         }
     };
@@ -242,7 +242,7 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
         }
     }
     match is_unchanged {
-        true => Application::Refused(Refusal::NotApplied(error)),
+        true => Application::Refused(StepRefusal::NotApplied(error)),
         false => Application::Unknown(error),
     }
 }
@@ -256,11 +256,11 @@ async fn after_refusal<S: Server>(
 ) -> Application<S::Error> {
     match server.read_daemon_set(before).await {
         Ok(Some(now)) => match compare(before, patch, &now) {
-            Found::Change => Application::Applied(now.object),
-            Found::ChangeWithoutStrategy => Application::StrategyKept(now.object),
-            _ => Application::Refused(Refusal::ByServer(error)),
+            Reread::Change => Application::Applied(now.object),
+            Reread::ChangeWithoutStrategy => Application::StrategyKept(now.object),
+            _ => Application::Refused(StepRefusal::ByServer(error)),
         },
-        _ => Application::Refused(Refusal::ByServer(error)),
+        _ => Application::Refused(StepRefusal::ByServer(error)),
     }
 }
 
@@ -278,14 +278,14 @@ async fn send_until_known<S: Server>(server: &S, step: &Step) -> Application<S::
             // A proxy may answer anything.
             (Ok(_), _) => server.unexpected(step, "it is not a Job"),
             (Err(Failed::NotFound), Step::DeleteJob(_)) => return Application::Applied(Value::Null),
-            (Err(Failed::NotFound), _) => return Application::Refused(Refusal::Deleted),
-            (Err(Failed::Blocked), _) => return Application::Refused(Refusal::Blocked),
-            (Err(Failed::Refused(error)), _) => return Application::Refused(Refusal::ByServer(error)),
+            (Err(Failed::NotFound), _) => return Application::Refused(StepRefusal::Deleted),
+            (Err(Failed::Blocked), _) => return Application::Refused(StepRefusal::Blocked),
+            (Err(Failed::Refused(error)), _) => return Application::Refused(StepRefusal::ByServer(error)),
             // Also that of a quota, which does not matter: it is sent again.
             (Err(Failed::Conflict(error) | Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error)), _) => error,
         });
     }
-    error.map_or(Application::Refused(Refusal::Contended), Application::Unknown)
+    error.map_or(Application::Refused(StepRefusal::Contended), Application::Unknown)
 }
 
 /// Reads the object again to find out whether a patch was applied whose answer was lost.
@@ -305,28 +305,28 @@ async fn after_lost_answer<S: Server>(
         match server.read_daemon_set(before).await {
             // It may have been applied since the object was last read.
             Err(_) => is_unchanged = false,
-            Ok(None) => return Application::Refused(Refusal::Deleted),
+            Ok(None) => return Application::Refused(StepRefusal::Deleted),
             Ok(Some(now)) => match compare(before, patch, &now) {
-                Found::Change => return Application::Applied(now.object),
-                Found::ChangeWithoutStrategy => return Application::StrategyKept(now.object),
-                Found::Nothing if now.metadata.resource_version == patch.resource_version => {
+                Reread::Change => return Application::Applied(now.object),
+                Reread::ChangeWithoutStrategy => return Application::StrategyKept(now.object),
+                Reread::Nothing if now.metadata.resource_version == patch.resource_version => {
                     is_unchanged = !is_on_its_way;
                 }
                 // It may have been applied and overwritten.
-                Found::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => break,
-                Found::AnotherClient { .. } => break,
+                Reread::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => break,
+                Reread::AnotherClient { .. } => break,
                 found => return conclude(found, error),
             },
         }
     }
     match is_unchanged {
-        true => Application::Refused(Refusal::NotApplied(error)),
+        true => Application::Refused(StepRefusal::NotApplied(error)),
         false => Application::Unknown(error),
     }
 }
 
 /// What is found when an object is read again.
-enum Found {
+enum Reread {
     /// The change.
     Change,
     /// The change, but for the type of the update strategy.
@@ -341,23 +341,23 @@ enum Found {
     AnotherChange { by: Vec<String>, changes: Vec<Change> },
 }
 
-fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Found {
+fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Reread {
     if now.metadata.uid != before.metadata.uid {
-        return Found::AnotherObject;
+        return Reread::AnotherObject;
     }
     let planned = patch.applied_to(&before.object);
     if let Ok(planned) = &planned {
         let is_written = |path: &&str| has_change(path, planned, &now.object);
         let keeps_strategy = has_other_strategy(patch, planned, &now.object);
         if !keeps_strategy && patch.paths().all(|path| is_written(&path)) {
-            return Found::Change;
+            return Reread::Change;
         }
         let (others, written) = (
             patch.paths().filter(|path| !path.starts_with(STRATEGY)).count(),
             patch.paths().filter(|path| !path.starts_with(STRATEGY)).filter(is_written).count(),
         );
         if keeps_strategy && is_hold(patch, before) && others > 0 && others == written {
-            return Found::ChangeWithoutStrategy;
+            return Reread::ChangeWithoutStrategy;
         }
     }
     let changes = changes(&before.object, &now.object);
@@ -366,26 +366,26 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Found
     let run = |object: &Value| object.pointer("/metadata/annotations")?.get(RUN_ANNOTATION).cloned();
     let (known, found) = (run(&before.object), run(&now.object));
     if found != known && !planned.is_ok_and(|planned| run(&planned) == found) {
-        return Found::AnotherClient { by, changes };
+        return Reread::AnotherClient { by, changes };
     }
     if changes.is_empty() {
-        return Found::Nothing;
+        return Reread::Nothing;
     }
-    Found::AnotherChange { by, changes }
+    Reread::AnotherChange { by, changes }
 }
 
-fn conclude<E>(found: Found, error: E) -> Application<E> {
+fn conclude<E>(found: Reread, error: E) -> Application<E> {
     match found {
-        Found::AnotherObject => Application::Recreated,
+        Reread::AnotherObject => Application::Recreated,
         // A webhook may have altered what this tool has sent.
-        Found::AnotherChange { by, .. } if by.iter().any(|manager| manager == FIELD_MANAGER) => {
+        Reread::AnotherChange { by, .. } if by.iter().any(|manager| manager == FIELD_MANAGER) => {
             Application::Unknown(error)
         }
-        Found::AnotherClient { by, changes } | Found::AnotherChange { by, changes } => {
-            Application::Refused(Refusal::Changed { by, changes })
+        Reread::AnotherClient { by, changes } | Reread::AnotherChange { by, changes } => {
+            Application::Refused(StepRefusal::Changed { by, changes })
         }
-        Found::Change | Found::ChangeWithoutStrategy | Found::Nothing => {
-            Application::Refused(Refusal::NotApplied(error))
+        Reread::Change | Reread::ChangeWithoutStrategy | Reread::Nothing => {
+            Application::Refused(StepRefusal::NotApplied(error))
         }
     }
 }

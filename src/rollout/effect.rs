@@ -22,7 +22,7 @@ pub(super) fn effect(before: &Facts<'_>, after: &DaemonSet) -> Effect {
     let is_simulated = before.daemon_set.flavor() == Flavor::Apps && is_read(before);
     let effect = match before.current_hash().filter(|_| is_simulated) {
         Some(hash) => {
-            Observation { facts: before, hash, creation_is_refused: before.creation_is_refused() }.effect(after)
+            ControllerView { facts: before, hash, creation_is_refused: before.creation_is_refused() }.effect(after)
         }
         // Something that the controller sees could not be read, or it is another controller.
         None => effect_by_status(before.daemon_set, after),
@@ -49,7 +49,7 @@ pub(super) fn template_effect(
     let creation_is_refused = is_same_template && before.creation_is_refused();
     let effect = match is_read(before) {
         false => effect_by_status(after, after),
-        true => Observation { facts: &facts, hash, creation_is_refused }.effect(after),
+        true => ControllerView { facts: &facts, hash, creation_is_refused }.effect(after),
     };
     Some(Effect { before: None, nodes_gained, nodes_lost, ..effect })
 }
@@ -95,7 +95,7 @@ fn is_read(facts: &Facts<'_>) -> bool {
 }
 
 /// What the controller sees of a DaemonSet.
-struct Observation<'f, 'a> {
+struct ControllerView<'f, 'a> {
     facts: &'f Facts<'a>,
     /// The hash of the revision that pods are replaced by; empty if there is none yet.
     hash: &'f str,
@@ -103,7 +103,7 @@ struct Observation<'f, 'a> {
     creation_is_refused: bool,
 }
 
-impl<'a> Observation<'_, 'a> {
+impl<'a> ControllerView<'_, 'a> {
     fn effect(&self, after: &DaemonSet) -> Effect {
         let (before, nodes) = (self.facts.daemon_set, &self.facts.node_pods);
         let desired = count(nodes.iter().filter(|node| node.should_run()).count());
@@ -205,7 +205,7 @@ fn effect_by_status(before: &DaemonSet, after: &DaemonSet) -> Effect {
 /// Returns the pace of a rolling update without what it does now; `None` if the controller replaces no pods.
 fn pace_of(daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
     let UpdateStrategy::RollingUpdate(_) = daemon_set.spec.update_strategy else { return None };
-    let limits = rolling_update::pace(daemon_set, desired);
+    let limits = rolling_update::limits(daemon_set, desired);
     let surges = limits.max_surge > 0;
     let allowed = if surges { limits.max_surge } else { limits.max_unavailable };
     // Each node of a batch waits until the new pod has been ready for so long, and so does the last batch.
@@ -254,7 +254,7 @@ mod tests {
     use crate::plan::SpecFields;
     use crate::report::plan::Effect;
     use crate::rollout::restart::restart;
-    use crate::rollout::set::{Request, set};
+    use crate::rollout::set::{SetRequest, set};
     use crate::rollout::status::situation::Situation;
     use crate::rollout::undo::undo;
 
@@ -265,7 +265,7 @@ mod tests {
 
     fn effect_of(world: World, fields: SpecFields) -> Effect {
         let snapshot = world.finish();
-        let request = Request { fields, ..Request::default() };
+        let request = SetRequest { fields, ..SetRequest::default() };
         set(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), &request).unwrap().report.effect.unwrap()
     }
 

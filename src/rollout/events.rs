@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use jiff::Timestamp;
 
 use crate::report::age::seconds_between;
-use crate::report::node_event::{FailedNodes, FollowSummary, NodeChange, NodeEvent};
+use crate::report::node_event::{FailedNodes, FollowSummary, NodeEvent, NodeEventKind};
 use crate::report::node_map::{MapNode, MapState};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport};
@@ -18,13 +18,13 @@ const MAX_SLOWEST: usize = 3;
 
 /// What has happened to rollouts since they are followed. The reports must have maps.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
-    rollouts: BTreeMap<(String, String), Followed>,
+pub(crate) struct NodeEvents {
+    rollouts: BTreeMap<(String, String), FollowedRollout>,
 }
 
 /// What has happened to one rollout.
 #[derive(Debug)]
-struct Followed {
+struct FollowedRollout {
     began: Timestamp,
     last: Timestamp,
     nodes: HashMap<String, Known>,
@@ -46,12 +46,12 @@ struct Known {
     is_present: bool,
 }
 
-impl Events {
+impl NodeEvents {
     /// Notes what has changed since the last report.
     pub(crate) fn update(&mut self, report: &RolloutStatusReport) {
         for rollout in &report.daemon_sets {
             let key = (rollout.namespace.clone(), rollout.name.clone());
-            self.rollouts.entry(key).or_insert_with(|| Followed::new(report.now)).update(rollout, report.now);
+            self.rollouts.entry(key).or_insert_with(|| FollowedRollout::new(report.now)).update(rollout, report.now);
         }
     }
 
@@ -62,17 +62,17 @@ impl Events {
 
     /// Returns what has happened to a rollout so far.
     pub(crate) fn summary(&self, rollout: &RolloutStatus) -> FollowSummary {
-        self.followed(rollout).map_or_else(FollowSummary::default, Followed::summary)
+        self.followed(rollout).map_or_else(FollowSummary::default, FollowedRollout::summary)
     }
 
-    fn followed(&self, rollout: &RolloutStatus) -> Option<&Followed> {
+    fn followed(&self, rollout: &RolloutStatus) -> Option<&FollowedRollout> {
         self.rollouts.get(&(rollout.namespace.clone(), rollout.name.clone()))
     }
 }
 
-impl Followed {
+impl FollowedRollout {
     fn new(now: Timestamp) -> Self {
-        Followed {
+        FollowedRollout {
             began: now,
             last: now,
             nodes: HashMap::new(),
@@ -100,7 +100,7 @@ impl Followed {
         });
         removed.sort();
         for node in removed {
-            self.events.push_front(NodeEvent { at: now, node, pod: None, change: NodeChange::Removed });
+            self.events.push_front(NodeEvent { at: now, node, pod: None, change: NodeEventKind::Removed });
         }
         self.events.truncate(MAX_EVENTS);
     }
@@ -115,7 +115,7 @@ impl Followed {
         }
         let Some(known) = self.nodes.get_mut(&node.name) else {
             if !is_first {
-                self.note(node, now, NodeChange::Added);
+                self.note(node, now, NodeEventKind::Added);
             }
             let unavailable_since = if is_available { None } else { node.since.or(Some(now)) };
             let known = Known { node: node.clone(), unavailable_since, is_present: true };
@@ -133,27 +133,27 @@ impl Followed {
         let restarts_before = if before.pod == node.pod { before.restarts } else { 0 };
         if node.restarts > restarts_before {
             *self.restarts.entry(node.name.clone()).or_default() += node.restarts - restarts_before;
-            self.note(node, now, NodeChange::Restarted(node.restarts));
+            self.note(node, now, NodeEventKind::Restarted(node.restarts));
         }
         let is_new_failure = before.state != node.state || before.reason != node.reason;
         match node.state {
             MapState::Updated if before.state != MapState::Updated || before.pod != node.pod => {
                 let took = since.map(|since| seconds_between(since, now));
                 self.updated.insert(node.name.clone(), took);
-                self.note(node, now, NodeChange::Updated(took));
+                self.note(node, now, NodeEventKind::Updated(took));
             }
-            MapState::Failing if is_new_failure => self.note(node, now, NodeChange::Failing(node.reason)),
+            MapState::Failing if is_new_failure => self.note(node, now, NodeEventKind::Failing(node.reason)),
             MapState::Updating | MapState::NoPod if matches!(before.state, MapState::Old | MapState::Updated) => {
-                self.note(node, now, NodeChange::Updating);
+                self.note(node, now, NodeEventKind::Updating);
             }
             MapState::Old if before.state != MapState::Old && before.state != MapState::Updated => {
-                self.note(node, now, NodeChange::OldAvailable);
+                self.note(node, now, NodeEventKind::OldAvailable);
             }
             _ => {}
         }
     }
 
-    fn note(&mut self, node: &MapNode, at: Timestamp, change: NodeChange) {
+    fn note(&mut self, node: &MapNode, at: Timestamp, change: NodeEventKind) {
         self.events.push_front(NodeEvent { at, node: node.name.clone(), pod: node.pod.clone(), change });
     }
 
@@ -189,7 +189,7 @@ impl Followed {
 mod tests {
     use serde_json::json;
 
-    use super::{Events, NodeChange};
+    use super::{NodeEventKind, NodeEvents};
     use crate::coverage::test_support::{at, world};
     use crate::report::node_map::{MapNode, MapState, NodeMap};
     use crate::report::reason::ReasonCode;
@@ -210,22 +210,22 @@ mod tests {
     #[test]
     fn what_happens_on_a_node_is_told_from_two_states_of_it() {
         use MapState::{Failing, NoPod, Old, Updated, Updating};
-        use NodeChange::{OldAvailable, Restarted};
+        use NodeEventKind::{OldAvailable, Restarted};
         let crashing = Some(ReasonCode::CrashLooping);
         let starting = Some(ReasonCode::ContainersStarting);
         for (before, after, expected) in [
-            (node(Old, "a", 0, None), node(Updating, "b", 0, None), &[NodeChange::Updating][..]),
-            (node(Updated, "a", 0, None), node(NoPod, "a", 0, None), &[NodeChange::Updating]),
+            (node(Old, "a", 0, None), node(Updating, "b", 0, None), &[NodeEventKind::Updating][..]),
+            (node(Updated, "a", 0, None), node(NoPod, "a", 0, None), &[NodeEventKind::Updating]),
             (node(Updating, "a", 0, None), node(NoPod, "a", 0, None), &[]),
             // It was unavailable when it was first seen, half a minute ago.
-            (node(Updating, "b", 0, None), node(Updated, "b", 0, None), &[NodeChange::Updated(Some(30))]),
+            (node(Updating, "b", 0, None), node(Updated, "b", 0, None), &[NodeEventKind::Updated(Some(30))]),
             // It was never unavailable: the pod of a surge took over.
-            (node(Old, "a", 0, None), node(Updated, "b", 0, None), &[NodeChange::Updated(None)]),
-            (node(Updated, "b", 0, None), node(Updated, "c", 0, None), &[NodeChange::Updated(None)]),
+            (node(Old, "a", 0, None), node(Updated, "b", 0, None), &[NodeEventKind::Updated(None)]),
+            (node(Updated, "b", 0, None), node(Updated, "c", 0, None), &[NodeEventKind::Updated(None)]),
             (node(Updated, "b", 0, None), node(Updated, "b", 1, None), &[Restarted(1)]),
-            (node(Updating, "b", 0, None), node(Failing, "b", 0, crashing), &[NodeChange::Failing(crashing)]),
-            (node(Updating, "b", 0, starting), node(Failing, "b", 0, starting), &[NodeChange::Failing(starting)]),
-            (node(Failing, "b", 0, starting), node(Failing, "b", 0, crashing), &[NodeChange::Failing(crashing)]),
+            (node(Updating, "b", 0, None), node(Failing, "b", 0, crashing), &[NodeEventKind::Failing(crashing)]),
+            (node(Updating, "b", 0, starting), node(Failing, "b", 0, starting), &[NodeEventKind::Failing(starting)]),
+            (node(Failing, "b", 0, starting), node(Failing, "b", 0, crashing), &[NodeEventKind::Failing(crashing)]),
             (node(Failing, "b", 1, crashing), node(Failing, "b", 3, crashing), &[Restarted(3)]),
             (node(Updating, "a", 0, None), node(Old, "a", 0, None), &[OldAvailable]),
             (node(Failing, "a", 0, crashing), node(Old, "a", 0, None), &[OldAvailable]),
@@ -234,11 +234,11 @@ mod tests {
             (node(Updated, "a", 0, None), node(Old, "a", 0, None), &[]),
         ] {
             let context = format!("{before:?} {after:?}");
-            let mut events = Events::default();
+            let mut events = NodeEvents::default();
             events.update(&report("12:00:00", before));
             let report = report("12:00:30", after);
             events.update(&report);
-            let changes: Vec<NodeChange> =
+            let changes: Vec<NodeEventKind> =
                 events.of(&report.daemon_sets[0]).into_iter().map(|event| event.change).collect();
             assert_eq!(changes, expected, "{context}");
         }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn restarts_are_added_up_and_a_new_pod_begins_to_count_from_0() {
-        let mut events = Events::default();
+        let mut events = NodeEvents::default();
         let seen = [("a", 5), ("a", 7), ("b", 2), ("b", 3)];
         let reports = seen.map(|(pod, restarts)| report("12:00:00", node(MapState::Updated, pod, restarts, None)));
         reports.iter().for_each(|report| events.update(report));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::coverage::gaps;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
-use crate::facts::revisions::{Address, Revision, Revisions, Unknown, controller_of, name_of};
+use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, controller_of, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
@@ -125,7 +125,7 @@ pub fn diff(revisions: &Revisions<'_>, from: (DiffSide, &Template), to: (DiffSid
 /// # Errors
 ///
 /// Fails if the revision does not exist or its template cannot be read.
-pub fn side<'a>(revisions: &'a Revisions<'_>, address: Address) -> Result<(DiffSide, &'a Template), Unknown> {
+pub fn side<'a>(revisions: &'a Revisions<'_>, address: Address) -> Result<(DiffSide, &'a Template), NoTemplate> {
     let (revision, template) = revisions.find(address)?;
     let side = match (address, revision) {
         (Address::Live, _) | (_, None) => DiffSide {

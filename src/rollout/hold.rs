@@ -22,7 +22,7 @@ const KRUISE_ROLLOUTS: [&str; 2] =
 
 /// Why a pause is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum PauseRefusal {
     /// Somebody else decides about the update strategy; who.
     HeldBy(String),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
@@ -34,14 +34,14 @@ pub(crate) enum Refusal {
 /// # Errors
 ///
 /// Fails if somebody else decides about the strategy, and if pods of a surge would be deleted but may not be.
-pub(crate) fn pause(before: &Situation<'_>, delete_surge_pods: bool) -> Result<Planned, Refusal> {
+pub(crate) fn pause(before: &Situation<'_>, delete_surge_pods: bool) -> Result<Planned, PauseRefusal> {
     let daemon_set = before.daemon_set;
     if let Some(holder) = holder(daemon_set) {
-        return Err(Refusal::HeldBy(holder));
+        return Err(PauseRefusal::HeldBy(holder));
     }
     let mut planned = planned(before, Plan::pause(daemon_set, before.now()), PlanKind::PausePlan);
     if let Some(effect) = &planned.report.effect {
-        SurgePods::check(effect, delete_surge_pods, before).map_err(Refusal::SurgePods)?;
+        SurgePods::check(effect, delete_surge_pods, before).map_err(PauseRefusal::SurgePods)?;
     }
     let was_running = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     if planned.report.needed && !was_running {
@@ -161,7 +161,7 @@ pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPerce
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Refusal, SurgePods, pause, resume};
+    use super::{PauseRefusal, SurgePods, pause, resume};
     use crate::coverage::test_support::{World, world};
     use crate::facts::index::Index;
     use crate::model::snapshot::{Gap, GapCause, Kind};
@@ -184,7 +184,7 @@ mod tests {
         world.unready_pod("agent-new", "n0", waiting, json!({}))
     }
 
-    fn paused(world: World, delete_surge_pods: bool) -> Result<ChangePlan, Refusal> {
+    fn paused(world: World, delete_surge_pods: bool) -> Result<ChangePlan, PauseRefusal> {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
@@ -205,7 +205,7 @@ mod tests {
         let with = |metadata: Value| {
             paused(rollout(&json!({"maxUnavailable": 1})).daemon_set(json!({"metadata": metadata})), false)
         };
-        let Err(Refusal::HeldBy(holder)) =
+        let Err(PauseRefusal::HeldBy(holder)) =
             with(json!({"annotations": {"rollouts.kruise.io/daemonset-advanced-control": "{}"}}))
         else {
             panic!("not refused")
@@ -213,14 +213,18 @@ mod tests {
         assert!(holder.starts_with("OpenKruise Rollouts"), "{holder}");
         let owner =
             json!({"apiVersion": "example.com/v1", "kind": "Fleet", "name": "blue", "uid": "f", "controller": true});
-        let Err(Refusal::HeldBy(holder)) = with(json!({"ownerReferences": [owner]})) else { panic!("not refused") };
+        let Err(PauseRefusal::HeldBy(holder)) = with(json!({"ownerReferences": [owner]})) else {
+            panic!("not refused")
+        };
         assert!(holder.starts_with("Fleet blue"), "{holder}");
     }
 
     #[test]
     fn surge_pods_are_deleted_by_a_pause_only_if_they_may_be() {
         let world = || rollout(&json!({"maxSurge": 1, "maxUnavailable": 0}));
-        let Err(Refusal::SurgePods(SurgePods { pods, .. })) = paused(world(), false) else { panic!("not refused") };
+        let Err(PauseRefusal::SurgePods(SurgePods { pods, .. })) = paused(world(), false) else {
+            panic!("not refused")
+        };
         assert_eq!(pods.iter().map(|pod| pod.pod.as_str()).collect::<Vec<_>>(), ["agent-new"]);
         assert_eq!(codes(&paused(world(), true).unwrap()), [WarningCode::SurgePodsDeleted]);
     }

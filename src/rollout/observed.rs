@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::facts::revisions::Revisions;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
-use crate::report::plan::{ChangePlan, Outcome, Stage};
+use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage};
 
 /// A change that the API server has applied.
 #[derive(Debug)]
@@ -31,16 +31,20 @@ impl<'a> AppliedChange<'a> {
 
     /// Returns what became of the change, once the controller has observed it and has a revision of a new template, or
     /// the DaemonSet was changed again.
-    pub(crate) fn outcome(&self, daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<Outcome> {
+    pub(crate) fn outcome(&self, daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<ChangeOutcome> {
         if daemon_set.metadata.uid != self.uid {
-            return Some(Outcome { stage: Stage::Applied, changed_again: true, ..self.plan.outcome.clone() });
+            return Some(ChangeOutcome {
+                stage: ChangeStage::Applied,
+                changed_again: true,
+                ..self.plan.outcome.clone()
+            });
         }
         if daemon_set.status.observed_generation < self.generation {
             return None;
         }
         if !self.plan.kind.changes_template() {
             let changed_again = daemon_set.metadata.generation > self.generation;
-            return Some(Outcome { stage: Stage::Observed, changed_again, ..self.plan.outcome.clone() });
+            return Some(ChangeOutcome { stage: ChangeStage::Observed, changed_again, ..self.plan.outcome.clone() });
         }
         let after = Revisions::of(daemon_set, snapshot);
         // The newest revision is that of the template, unless the DaemonSet was changed again.
@@ -49,8 +53,8 @@ impl<'a> AppliedChange<'a> {
             return None;
         }
         let is_retained = |number: i64| after.number(number).is_some();
-        Some(Outcome {
-            stage: Stage::Observed,
+        Some(ChangeOutcome {
+            stage: ChangeStage::Observed,
             revision: Some(newest.number()),
             is_target: self.target.as_deref() == Some(newest.object.metadata.name.as_str()),
             changed_again: daemon_set.metadata.generation > self.generation,
@@ -70,9 +74,9 @@ mod tests {
     use crate::facts::revisions::Revisions;
     use crate::model::snapshot::Snapshot;
     use crate::plan::{SpecFields, StrategyType};
-    use crate::report::plan::{Outcome, Stage};
+    use crate::report::plan::{ChangeOutcome, ChangeStage};
     use crate::rollout::proposal::Planned;
-    use crate::rollout::set::{Request, set};
+    use crate::rollout::set::{SetRequest, set};
     use crate::rollout::status::situation::Situation;
     use crate::rollout::undo::undo;
 
@@ -88,7 +92,7 @@ mod tests {
     }
 
     /// Returns what became of a plan that was applied as generation 3.
-    fn outcome(before: &Snapshot, Planned { plan, report, .. }: &Planned, after: &Snapshot) -> Option<Outcome> {
+    fn outcome(before: &Snapshot, Planned { plan, report, .. }: &Planned, after: &Snapshot) -> Option<ChangeOutcome> {
         let revisions = Revisions::of(&before.daemon_sets[0], before);
         let mut object = plan.applied_to(&before.daemon_sets[0].object).unwrap();
         object["metadata"]["generation"] = 3.into();
@@ -113,31 +117,31 @@ mod tests {
         assert_eq!(of("agent:1", 3, 2, &known), None);
         // The revisions were read before the controller has renumbered them.
         assert_eq!(of("agent:1", 3, 3, &known), None);
-        assert_eq!(of("agent:1", 3, 3, &renumbered), Some((Stage::Observed, Some(3), true, false, true)));
+        assert_eq!(of("agent:1", 3, 3, &renumbered), Some((ChangeStage::Observed, Some(3), true, false, true)));
         // The revision was deleted before.
-        assert_eq!(of("agent:1", 3, 3, &created), Some((Stage::Observed, Some(3), false, false, true)));
-        assert_eq!(of("agent:1", 3, 3, &renumbered[..1]), Some((Stage::Observed, Some(3), true, false, false)));
+        assert_eq!(of("agent:1", 3, 3, &created), Some((ChangeStage::Observed, Some(3), false, false, true)));
+        assert_eq!(of("agent:1", 3, 3, &renumbered[..1]), Some((ChangeStage::Observed, Some(3), true, false, false)));
         let again = [("hash1", 3, "agent:1"), (CURRENT, 2, "agent:2"), ("hash3", 4, "agent:3")];
-        assert_eq!(of("agent:3", 4, 4, &again), Some((Stage::Observed, Some(4), false, true, true)));
+        assert_eq!(of("agent:3", 4, 4, &again), Some((ChangeStage::Observed, Some(4), false, true, true)));
 
         let mut recreated = cluster("agent:1", 1, 1, &renumbered);
         recreated.daemon_sets[0].metadata.uid = "other".to_owned();
         let found = outcome(&before, &planned, &recreated).unwrap();
-        assert_eq!((found.stage, found.revision, found.changed_again), (Stage::Applied, None, true));
+        assert_eq!((found.stage, found.revision, found.changed_again), (ChangeStage::Applied, None, true));
     }
 
     #[test]
     fn another_update_strategy_is_observed_with_its_generation() {
         let before = before();
         let fields = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };
-        let request = Request { fields, ..Request::default() };
+        let request = SetRequest { fields, ..SetRequest::default() };
         let planned = set(&Situation::new(&Index::new(&before), &before.daemon_sets[0]), &request).unwrap();
         for (generation, observed, expected) in
             [(3, 2, None), (3, 3, Some(false)), (4, 3, Some(true)), (4, 4, Some(true)), (4, 2, None)]
         {
             let after = cluster("agent:2", generation, observed, &[(CURRENT, 2, "agent:2")]);
             let found = outcome(&before, &planned, &after).map(|outcome| (outcome.stage, outcome.changed_again));
-            assert_eq!(found, expected.map(|again| (Stage::Observed, again)), "{generation} {observed}");
+            assert_eq!(found, expected.map(|again| (ChangeStage::Observed, again)), "{generation} {observed}");
         }
     }
 }

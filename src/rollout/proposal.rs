@@ -19,7 +19,7 @@ use crate::model::template::Template;
 use crate::plan::{Plan, Step};
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
-use crate::report::plan::{ChangePlan, Effect, Outcome, PlanKind, PodLeft, Stage, Warning, WarningCode};
+use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Effect, PlanKind, PodLeft, Warning, WarningCode};
 use crate::scheduling::daemon_pods;
 
 /// A plan, and the report of it.
@@ -121,7 +121,10 @@ impl<'s, 'a> Proposal<'s, 'a> {
             warnings: Vec::new(),
             incomplete: Vec::new(),
             pods_left: Vec::new(),
-            outcome: Outcome { stage: if needed { Stage::Planned } else { Stage::NotNeeded }, ..Outcome::default() },
+            outcome: ChangeOutcome {
+                stage: if needed { ChangeStage::Planned } else { ChangeStage::NotNeeded },
+                ..ChangeOutcome::default()
+            },
             object: None,
         }
     }
@@ -315,9 +318,9 @@ mod tests {
             BUILT.get() - already
         };
         let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(2)), ..SpecFields::default() };
-        let set_request = set::Request { fields, ..set::Request::default() };
+        let set_request = set::SetRequest { fields, ..set::SetRequest::default() };
         let stage =
-            |template| partition::Request::new(Amount::Update(IntOrPercent::Int(1)), template, "run".to_owned());
+            |template| partition::StageRequest::new(Amount::Update(IntOrPercent::Int(1)), template, "run".to_owned());
         let image = NewTemplate::Images(vec![("agent".to_owned(), "agent:3".to_owned())]);
         let facts = [
             built(&|| drop(restart(&before))),

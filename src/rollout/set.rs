@@ -20,7 +20,7 @@ use crate::scheduling::{ports, rolling_update};
 
 /// What is requested.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Request {
+pub struct SetRequest {
     /// The values.
     pub fields: SpecFields,
     /// Whether to set the values although they make things worse, or `maxSurge` although the pods have host ports.
@@ -31,7 +31,7 @@ pub struct Request {
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SetRefusal {
     /// The API server would reject the result; its messages.
     Invalid(Vec<String>),
     /// The pace of a rolling update is set, and the update strategy is another.
@@ -51,14 +51,14 @@ pub enum Refusal {
 /// # Errors
 ///
 /// Fails if the result would be invalid, or does harm that was not allowed.
-pub fn set(before: &Situation<'_>, request: &Request) -> Result<Planned, Refusal> {
+pub fn set(before: &Situation<'_>, request: &SetRequest) -> Result<Planned, SetRefusal> {
     let mut planned = checked(before, request)?;
     if let Some(revert) = planned.report.revert.as_mut() {
         let current = SpecFields::of(before.daemon_set);
         let fields = reverted(current, request.fields.with_other_zero().different_from(current));
-        let request = Request { fields, force: false, delete_surge_pods: true };
+        let request = SetRequest { fields, force: false, delete_surge_pods: true };
         let refusal = checked(&Situation::new(before.index, &planned.after), &request).err();
-        if matches!(refusal, Some(Refusal::Worse(_))) {
+        if matches!(refusal, Some(SetRefusal::Worse(_))) {
             revert.advice.push_str(", once new pods become available");
         }
     }
@@ -66,7 +66,7 @@ pub fn set(before: &Situation<'_>, request: &Request) -> Result<Planned, Refusal
 }
 
 /// Plans a change, unless it makes things worse.
-fn checked(before: &Situation<'_>, request: &Request) -> Result<Planned, Refusal> {
+fn checked(before: &Situation<'_>, request: &SetRequest) -> Result<Planned, SetRefusal> {
     let (proposal, mut report) = propose(before, request)?;
     if report.effect.as_ref().is_some_and(is_faster)
         && let Some(warnings) = proposal.replacement_warnings()
@@ -78,7 +78,7 @@ fn checked(before: &Situation<'_>, request: &Request) -> Result<Planned, Refusal
     let surges = report.effect.as_ref().and_then(|effect| effect.after).is_none_or(|pace| pace.surges);
     let worse: Vec<Warning> = report.warnings.iter().filter(|warning| makes_worse(warning.code)).cloned().collect();
     if !worse.is_empty() && !surges && !request.force {
-        return Err(Refusal::Worse(worse));
+        return Err(SetRefusal::Worse(worse));
     }
     Ok(proposal.planned(report))
 }
@@ -103,8 +103,8 @@ fn is_faster(effect: &Effect) -> bool {
 /// Proposes the same without what is wrong with the pods.
 pub(super) fn propose<'s, 'a>(
     before: &'s Situation<'a>,
-    request: &Request,
-) -> Result<(Proposal<'s, 'a>, ChangePlan), Refusal> {
+    request: &SetRequest,
+) -> Result<(Proposal<'s, 'a>, ChangePlan), SetRefusal> {
     let daemon_set = before.daemon_set;
     let current = SpecFields::of(daemon_set);
     let requested = request.fields.with_other_zero();
@@ -112,17 +112,17 @@ pub(super) fn propose<'s, 'a>(
     let sets_pace = requested.max_surge.is_some() || requested.max_unavailable.is_some();
     let is_held = Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
     if is_held && (sets_pace || requested.strategy_type == Some(StrategyType::RollingUpdate)) {
-        return Err(Refusal::OnHold);
+        return Err(SetRefusal::OnHold);
     }
     if sets_pace && strategy_type == Some(StrategyType::OnDelete) {
-        return Err(Refusal::NotRollingUpdate);
+        return Err(SetRefusal::NotRollingUpdate);
     }
     let mut proposal = Proposal::new(before, Plan::set(daemon_set, requested, false));
     let after = &proposal.after;
     if sets_pace || requested.strategy_type.is_some() {
         let problems = after.spec.update_strategy.problems(daemon_set.flavor());
         if !problems.is_empty() {
-            return Err(Refusal::Invalid(problems));
+            return Err(SetRefusal::Invalid(problems));
         }
     }
     let changed = requested.different_from(current);
@@ -131,7 +131,7 @@ pub(super) fn propose<'s, 'a>(
     let has_port_conflict = rolling_update::allows_surge(after) && !ports.is_empty();
     if proposal.changes_strategy() && has_port_conflict {
         if !request.force {
-            return Err(Refusal::HostPorts(ports));
+            return Err(SetRefusal::HostPorts(ports));
         }
         let message = format!(
             "with maxSurge a node runs two pods, which both need host port {}: no new pod can start",
@@ -140,7 +140,7 @@ pub(super) fn propose<'s, 'a>(
         warnings.push(Warning::new(WarningCode::HostPort, message));
     }
     let effect = proposal.effect();
-    SurgePods::check(&effect, request.delete_surge_pods, before).map_err(Refusal::SurgePods)?;
+    SurgePods::check(&effect, request.delete_surge_pods, before).map_err(SetRefusal::SurgePods)?;
     if is_raised(&effect) && verdict_of(before) == Verdict::Blocked {
         proposal = Proposal::new(before, Plan::set(daemon_set, requested, true));
     }
@@ -251,7 +251,7 @@ fn host_ports(daemon_set: &DaemonSet) -> Vec<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Refusal, Request, SurgePods, set};
+    use super::{SetRefusal, SetRequest, SurgePods, set};
     use crate::coverage::test_support::{World, world};
     use crate::facts::index::Index;
     use crate::model::int_or_percent::IntOrPercent;
@@ -261,20 +261,20 @@ mod tests {
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::status::situation::Situation;
 
-    fn unavailable(amount: &str) -> Request {
+    fn unavailable(amount: &str) -> SetRequest {
         request(SpecFields { max_unavailable: Some(amount.parse().unwrap()), ..SpecFields::default() })
     }
 
-    fn surge(amount: &str) -> Request {
+    fn surge(amount: &str) -> SetRequest {
         request(SpecFields { max_surge: Some(amount.parse().unwrap()), ..SpecFields::default() })
     }
 
-    fn on_delete() -> Request {
+    fn on_delete() -> SetRequest {
         request(SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() })
     }
 
-    fn request(fields: SpecFields) -> Request {
-        Request { fields, ..Request::default() }
+    fn request(fields: SpecFields) -> SetRequest {
+        SetRequest { fields, ..SetRequest::default() }
     }
 
     /// A cluster in the middle of a rollout: 8 nodes, of which `old` have an available pod of the older revision, `old
@@ -304,7 +304,7 @@ mod tests {
         world
     }
 
-    fn planned(world: World, request: &Request) -> Result<ChangePlan, Refusal> {
+    fn planned(world: World, request: &SetRequest) -> Result<ChangePlan, SetRefusal> {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
@@ -324,8 +324,8 @@ mod tests {
     }
 
     /// Returns why a change would make things worse.
-    fn worse(refused: Result<ChangePlan, Refusal>) -> Vec<WarningCode> {
-        let Err(Refusal::Worse(warnings)) = refused else { panic!("not refused: {refused:?}") };
+    fn worse(refused: Result<ChangePlan, SetRefusal>) -> Vec<WarningCode> {
+        let Err(SetRefusal::Worse(warnings)) = refused else { panic!("not refused: {refused:?}") };
         warnings.iter().map(|warning| warning.code).collect()
     }
 
@@ -360,7 +360,7 @@ mod tests {
                 continue;
             };
             assert_eq!(worse(plan), [expected], "{state}");
-            let forced = planned(blocked(state), &Request { force: true, ..unavailable("2") }).unwrap();
+            let forced = planned(blocked(state), &SetRequest { force: true, ..unavailable("2") }).unwrap();
             assert!(codes(&forced).contains(&expected), "{state}");
             // Less budget spends nothing.
             assert!(planned(blocked(state), &on_delete()).is_ok(), "{state}");
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn the_pace_before_it_was_raised_is_noted_if_the_rollout_was_blocked() {
-        let noted = |world: World, request: &Request| {
+        let noted = |world: World, request: &SetRequest| {
             let plan = planned(world, request).unwrap();
             let key = "metadata.annotations[kubectl-ds/raised-pace]";
             let change = plan.changes.into_iter().find(|change| change.path.to_string() == key)?;
@@ -416,7 +416,7 @@ mod tests {
             (&one, old, on_delete(), [Some((1, Some(2), Some(2))), None]),
             (&one, done, unavailable("5"), [Some((1, Some(1), Some(0))), Some((5, Some(1), Some(0)))]),
         ] {
-            let plan = planned(rollout(rolling, nodes), &Request { force: true, ..request }).unwrap();
+            let plan = planned(rollout(rolling, nodes), &SetRequest { force: true, ..request }).unwrap();
             assert_eq!(numbers(&plan), expected, "{nodes:?} {request:?}");
             assert_eq!(plan.effect.unwrap().desired, 8);
         }
@@ -428,7 +428,7 @@ mod tests {
         let fields = SpecFields { min_ready_seconds: Some(3600), ..SpecFields::default() };
         let world = || rollout(&json!({"maxUnavailable": 1}), ["old"; 8]);
         assert_eq!(worse(planned(world(), &request(fields))), [WarningCode::ReplacedRegardless]);
-        let plan = planned(world(), &Request { force: true, ..request(fields) }).unwrap();
+        let plan = planned(world(), &SetRequest { force: true, ..request(fields) }).unwrap();
         assert_eq!(numbers(&plan), [Some((1, Some(0), Some(1))), Some((1, Some(8), Some(8)))]);
         assert_eq!(codes(&plan), [WarningCode::ReplacedRegardless, WarningCode::SlowRollout]);
     }
@@ -438,12 +438,12 @@ mod tests {
         let nodes = ["pair", "old", "old", "pair", "new", "new", "new", "new"];
         for request in [unavailable("1"), on_delete()] {
             let world = || rollout(&json!({"maxSurge": 2, "maxUnavailable": 0}), nodes);
-            let Err(Refusal::SurgePods(SurgePods { pods, .. })) = planned(world(), &request) else {
+            let Err(SetRefusal::SurgePods(SurgePods { pods, .. })) = planned(world(), &request) else {
                 panic!("not refused")
             };
             let pods: Vec<_> = pods.iter().map(|pod| (pod.node.as_str(), pod.pod.as_str())).collect();
             assert_eq!(pods, [("n0", "agent-0-new"), ("n3", "agent-3-new")]);
-            let allowed = Request { delete_surge_pods: true, ..request };
+            let allowed = SetRequest { delete_surge_pods: true, ..request };
             let plan = planned(world(), &allowed).unwrap();
             assert_eq!(codes(&plan), [WarningCode::SurgePodsDeleted]);
             assert_eq!(plan.effect.unwrap().surge_pods_deleted.len(), 2);
@@ -465,8 +465,8 @@ mod tests {
             [(false, json!({"containerPort": 80, "hostPort": 9100})), (true, json!({"containerPort": 9100}))]
         {
             let refused = planned(port(network, ports.clone()), &surge("1"));
-            assert_eq!(refused, Err(Refusal::HostPorts(vec!["9100/TCP".to_owned()])));
-            let plan = planned(port(network, ports.clone()), &Request { force: true, ..surge("1") }).unwrap();
+            assert_eq!(refused, Err(SetRefusal::HostPorts(vec!["9100/TCP".to_owned()])));
+            let plan = planned(port(network, ports.clone()), &SetRequest { force: true, ..surge("1") }).unwrap();
             assert_eq!(codes(&plan), [WarningCode::HostPort]);
             assert!(planned(port(network, ports), &unavailable("2")).is_ok());
         }
@@ -507,7 +507,7 @@ mod tests {
             (&surging, request(ready), "--min-ready-seconds 0 -n default agent"),
             (&json!({"maxUnavailable": 1}), surge("2"), "--max-unavailable 1 -n default --delete-surge-pods agent"),
         ] {
-            let plan = planned(with_host_port(rolling), &Request { force: true, ..request }).unwrap();
+            let plan = planned(with_host_port(rolling), &SetRequest { force: true, ..request }).unwrap();
             assert_eq!(plan.revert.unwrap().command.unwrap().to_string(), format!("kubectl ds set {expected}"));
         }
     }
@@ -519,7 +519,7 @@ mod tests {
             .template(json!({"containers": [{"name": "agent", "image": "agent:2", "ports": ports}]}))
     }
 
-    fn rolling() -> Request {
+    fn rolling() -> SetRequest {
         request(SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() })
     }
 
@@ -533,17 +533,17 @@ mod tests {
         let original = json!({"kubectl-ds/original-update-strategy": json!({"type": "RollingUpdate"}).to_string()});
         let held = || under_on_delete(&json!({"maxUnavailable": 1}), original.clone());
         for request in [unavailable("2"), surge("2"), rolling()] {
-            assert_eq!(planned(held(), &request), Err(Refusal::OnHold), "{request:?}");
+            assert_eq!(planned(held(), &request), Err(SetRefusal::OnHold), "{request:?}");
         }
         let ready = SpecFields { min_ready_seconds: Some(30), ..SpecFields::default() };
         assert!(planned(held(), &request(ready)).is_ok());
         // By choice.
         let on_delete = |rolling_update: Value| under_on_delete(&rolling_update, json!({}));
-        assert_eq!(planned(on_delete(json!({})), &unavailable("2")), Err(Refusal::NotRollingUpdate));
+        assert_eq!(planned(on_delete(json!({})), &unavailable("2")), Err(SetRefusal::NotRollingUpdate));
         assert!(planned(on_delete(json!({"maxUnavailable": 1})), &rolling()).is_ok());
         // The pace is retained under OnDelete.
         let surging = on_delete(json!({"maxUnavailable": 0, "maxSurge": 1}));
-        assert_eq!(planned(surging, &rolling()), Err(Refusal::HostPorts(vec!["9100/TCP".to_owned()])));
+        assert_eq!(planned(surging, &rolling()), Err(SetRefusal::HostPorts(vec!["9100/TCP".to_owned()])));
     }
 
     #[test]
@@ -567,7 +567,7 @@ mod tests {
             (rolling_update(1, 0), on_delete(), false),
             (json!({"type": "OnDelete"}), rolling(), true),
         ] {
-            let plan = planned(world(strategy.clone()), &Request { force: true, ..request }).unwrap();
+            let plan = planned(world(strategy.clone()), &SetRequest { force: true, ..request }).unwrap();
             let is_warned_of = codes(&plan).contains(&WarningCode::CreationRefused);
             assert_eq!(is_warned_of, expected, "{strategy} {request:?}");
         }
@@ -589,7 +589,7 @@ mod tests {
 
     #[test]
     fn unread_budgets_matter_if_the_pace_deletes_pods() {
-        let incomplete = |request: &Request| {
+        let incomplete = |request: &SetRequest| {
             let mut world = rollout(&json!({"maxUnavailable": 1}), ["new"; 8]);
             let cause = GapCause::Forbidden("list poddisruptionbudgets".to_owned());
             world.snapshot.gaps.push(Gap { kind: Kind::PodDisruptionBudgets, namespace: None, cause });
@@ -620,7 +620,7 @@ mod tests {
     #[test]
     fn a_pace_that_endangers_the_cluster_is_pointed_out() {
         let rolling = || rollout(&json!({"maxUnavailable": 1}), ["new"; 8]);
-        let plan = |world: World, request: &Request| codes(&planned(world, request).unwrap());
+        let plan = |world: World, request: &SetRequest| codes(&planned(world, request).unwrap());
         assert_eq!(plan(rolling(), &unavailable("100%")), [WarningCode::AllAtOnce]);
         assert_eq!(plan(rolling(), &unavailable("8")), [WarningCode::AllAtOnce]);
         assert_eq!(plan(rolling(), &surge("100%")), [WarningCode::AllAtOnce]);

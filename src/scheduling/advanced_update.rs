@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::daemon_pods::{self, NodePods};
-use super::rolling_update::{Candidate, Pace, UpdateStep, UpdatedPods, pace};
+use super::rolling_update::{Candidate, UpdateLimits, UpdateStep, UpdatedPods, limits};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate};
 use crate::model::pod::Pod;
 
@@ -21,7 +21,7 @@ pub fn rolling_update<'a>(
     now: Timestamp,
 ) -> UpdateStep<'a> {
     let desired = nodes.iter().filter(|node| node.should_run()).count();
-    let Pace { max_unavailable, max_surge } = pace(daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
+    let UpdateLimits { max_unavailable, max_surge } = limits(daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
     let available = |pod: &Pod| daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now);
     let surges = max_surge > 0;
     let mut step =

@@ -8,7 +8,7 @@ use crate::model::pod::Pod;
 
 /// How fast a rolling update may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct UpdateLimits {
     /// How many nodes may be without an available pod.
     pub max_unavailable: i64,
     /// How many nodes may have a second pod.
@@ -19,11 +19,11 @@ pub struct Pace {
 ///
 /// If both numbers come to 0, one pod may be unavailable all the same. Ported from
 /// `updatedDesiredNodeCounts`, pkg/controller/daemon/update.go, release 1.37.2.
-pub fn pace(daemon_set: &DaemonSet, desired: i64) -> Pace {
+pub fn limits(daemon_set: &DaemonSet, desired: i64) -> UpdateLimits {
     let max_surge = surge_count(daemon_set, desired);
     match unavailable_count(daemon_set, desired) {
-        0 if max_surge == 0 && desired > 0 => Pace { max_unavailable: 1, max_surge },
-        max_unavailable => Pace { max_unavailable, max_surge },
+        0 if max_surge == 0 && desired > 0 => UpdateLimits { max_unavailable: 1, max_surge },
+        max_unavailable => UpdateLimits { max_unavailable, max_surge },
     }
 }
 
@@ -117,7 +117,7 @@ pub fn rolling_update<'a>(
     let desired = nodes.iter().filter(|node| node.should_run()).count();
     let visited = nodes.iter().filter(|node| node.should_run() || !node.pods.is_empty());
     let desired = i64::try_from(desired).unwrap_or(i64::MAX);
-    let Pace { max_unavailable, max_surge } = pace(daemon_set, desired);
+    let UpdateLimits { max_unavailable, max_surge } = limits(daemon_set, desired);
     let available = |pod: &Pod| daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now);
     let mut step = UpdateStep { surges: max_surge > 0, ..UpdateStep::default() };
     if !step.surges {
@@ -207,18 +207,18 @@ impl<'a> UpdatedPods<'a> {
 mod tests {
     use serde_json::json;
 
-    use super::{Pace, pace};
+    use super::{UpdateLimits, limits};
     use crate::model::daemon_set::DaemonSet;
 
     #[test]
     fn one_pod_may_be_unavailable_where_nothing_else_would_go_on() {
-        let pace = |max_surge: i64, max_unavailable: i64, desired: i64| {
+        let limits = |max_surge: i64, max_unavailable: i64, desired: i64| {
             let rolling = json!({"maxSurge": max_surge, "maxUnavailable": max_unavailable});
             let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
-            pace(&DaemonSet::from_object(json!({"spec": {"updateStrategy": strategy}})).unwrap(), desired)
+            limits(&DaemonSet::from_object(json!({"spec": {"updateStrategy": strategy}})).unwrap(), desired)
         };
-        assert_eq!(pace(0, 0, 3), Pace { max_unavailable: 1, max_surge: 0 });
-        assert_eq!(pace(0, 0, 0), Pace { max_unavailable: 0, max_surge: 0 });
-        assert_eq!(pace(2, 0, 3), Pace { max_unavailable: 0, max_surge: 2 });
+        assert_eq!(limits(0, 0, 3), UpdateLimits { max_unavailable: 1, max_surge: 0 });
+        assert_eq!(limits(0, 0, 0), UpdateLimits { max_unavailable: 0, max_surge: 0 });
+        assert_eq!(limits(2, 0, 3), UpdateLimits { max_unavailable: 0, max_surge: 2 });
     }
 }

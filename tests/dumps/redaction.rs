@@ -8,7 +8,7 @@ use kubectl_ds::model::event::Event;
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::{ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod};
 use kubectl_ds::model::snapshot::{self, Gap, GapCause, Snapshot};
-use kubectl_ds::model::template_types::{Kind, TYPES, Type};
+use kubectl_ds::model::template_types::{FieldKind, TYPES, Type};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -50,14 +50,14 @@ fn planted(type_: &Type, text: &str, depth: usize) -> Value {
     let mut fields = Map::new();
     for field in type_.fields.iter().filter(|field| !STAYS.contains(&field.name)) {
         let value = match &field.kind {
-            Kind::Value | Kind::Pointer | Kind::IntOrString => json!(text),
-            Kind::Quantity | Kind::OptionalQuantity => json!("1"),
-            Kind::Quantities => json!({"cpu": "1"}),
-            Kind::Texts => json!({"a": text}),
-            Kind::Values => json!([text]),
-            Kind::Struct(type_) | Kind::Optional(type_) if depth > 0 => planted(type_, text, depth - 1),
-            Kind::List(type_, _) if depth > 0 => json!([planted(type_, text, depth - 1)]),
-            Kind::Struct(_) | Kind::Optional(_) | Kind::List(..) => continue,
+            FieldKind::Value | FieldKind::Pointer | FieldKind::IntOrString => json!(text),
+            FieldKind::Quantity | FieldKind::OptionalQuantity => json!("1"),
+            FieldKind::Quantities => json!({"cpu": "1"}),
+            FieldKind::Texts => json!({"a": text}),
+            FieldKind::Values => json!([text]),
+            FieldKind::Struct(type_) | FieldKind::Optional(type_) if depth > 0 => planted(type_, text, depth - 1),
+            FieldKind::List(type_, _) if depth > 0 => json!([planted(type_, text, depth - 1)]),
+            FieldKind::Struct(_) | FieldKind::Optional(_) | FieldKind::List(..) => continue,
         };
         fields.insert(field.name.to_owned(), value);
     }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use kubectl_ds::model::template::{Template, arranged};
 use kubectl_ds::model::template_keys::Key;
-use kubectl_ds::model::template_types::{Kind, PodTemplateSpec, Type};
-use kubectl_ds::report::change::{Change, Op, Step};
+use kubectl_ds::model::template_types::{FieldKind, PodTemplateSpec, Type};
+use kubectl_ds::report::change::{Change, Op, PathStep};
 use serde_json::{Value, json};
 
 /// A change, and what is left of its path.
-type Part<'a> = (&'a [Step], &'a Change);
+type Part<'a> = (&'a [PathStep], &'a Change);
 
 /// Returns the template that the differences lead to; fails where one does not start from what is there.
 pub fn apply(from: &Template, changes: &[Change]) -> Template {
     let parts: Vec<Part> = changes.iter().map(|change| (change.path.0.as_slice(), change)).collect();
     let mut value = Some(from.normal());
-    apply_in(Some(&Kind::Struct(&PodTemplateSpec)), &mut value, &parts);
+    apply_in(Some(&FieldKind::Struct(&PodTemplateSpec)), &mut value, &parts);
     let mut value = value.unwrap_or_else(|| json!({}));
     if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) {
         // Changes name one of the two fields only, and the other follows it.
@@ -24,14 +24,14 @@ pub fn apply(from: &Template, changes: &[Change]) -> Template {
     Template::new(value)
 }
 
-fn apply_in(kind: Option<&Kind>, slot: &mut Option<Value>, parts: &[Part]) {
+fn apply_in(kind: Option<&FieldKind>, slot: &mut Option<Value>, parts: &[Part]) {
     if let [([], change)] = parts {
         assert_eq!(*slot, change.from, "{} does not start from what is there", change.path);
         slot.clone_from(&change.to);
         return;
     }
     match (kind, slot.take()) {
-        (Some(Kind::List(of, key)), list) if *key != Key::Sequence => {
+        (Some(FieldKind::List(of, key)), list) if *key != Key::Sequence => {
             let list = match list.unwrap_or_else(|| json!([])) {
                 Value::Array(list) => edit_list(of, *key, list, parts),
                 other => panic!("{other} is no list"),
@@ -47,14 +47,14 @@ fn apply_in(kind: Option<&Kind>, slot: &mut Option<Value>, parts: &[Part]) {
             let Value::Object(mut fields) = object.unwrap_or_else(|| json!({})) else { panic!("no fields: {parts:?}") };
             for (name, parts) in by_first_step(parts) {
                 let kind = match kind {
-                    Some(Kind::Struct(of) | Kind::Optional(of)) => of.field(&name).map(|field| &field.kind),
+                    Some(FieldKind::Struct(of) | FieldKind::Optional(of)) => of.field(&name).map(|field| &field.kind),
                     _ => None,
                 };
                 let mut field = fields.remove(&name);
                 apply_in(kind, &mut field, &parts);
                 fields.extend(field.map(|field| (name, field)));
             }
-            let may_go = matches!(kind, Some(Kind::Struct(_) | Kind::Texts | Kind::Quantities));
+            let may_go = matches!(kind, Some(FieldKind::Struct(_) | FieldKind::Texts | FieldKind::Quantities));
             *slot = (!fields.is_empty() || !may_go).then(|| fields.into());
         }
     }
@@ -65,9 +65,9 @@ fn by_first_step<'a>(parts: &[Part<'a>]) -> BTreeMap<String, Vec<Part<'a>>> {
     let mut groups: BTreeMap<String, Vec<Part>> = BTreeMap::new();
     for (steps, change) in parts {
         let name = match &steps[0] {
-            Step::Field(name) | Step::Entry(name) => name.clone(),
-            Step::Index(index) => index.to_string(),
-            Step::Order => panic!("no list is here: {}", change.path),
+            PathStep::Field(name) | PathStep::Entry(name) => name.clone(),
+            PathStep::Index(index) => index.to_string(),
+            PathStep::Order => panic!("no list is here: {}", change.path),
         };
         groups.entry(name).or_default().push((&steps[1..], change));
     }
@@ -75,7 +75,7 @@ fn by_first_step<'a>(parts: &[Part<'a>]) -> BTreeMap<String, Vec<Part<'a>>> {
 }
 
 fn edit_list(of: &'static Type, key: Key, mut list: Vec<Value>, parts: &[Part]) -> Vec<Value> {
-    let (order, entries): (Vec<Part>, Vec<Part>) = parts.iter().partition(|(steps, _)| steps[0] == Step::Order);
+    let (order, entries): (Vec<Part>, Vec<Part>) = parts.iter().partition(|(steps, _)| steps[0] == PathStep::Order);
     for (name, parts) in by_first_step(&entries) {
         let is_it = |place: usize, entry: &Value| match key {
             Key::Loose => place.to_string() == name,
@@ -89,11 +89,11 @@ fn edit_list(of: &'static Type, key: Key, mut list: Vec<Value>, parts: &[Part]) 
         let mut entry = Some(list[places[0]].clone());
         match parts[..] {
             [([], change)] => {
-                let step = Step::Entry(name);
+                let step = PathStep::Entry(name);
                 assert_eq!(Some(&list[places[0]]), whole(of, &step, change.from.as_ref()).as_ref());
                 entry = whole(of, &step, change.to.as_ref());
             }
-            _ => apply_in(Some(&Kind::Struct(of)), &mut entry, &parts),
+            _ => apply_in(Some(&FieldKind::Struct(of)), &mut entry, &parts),
         }
         list[places[0]] = entry.unwrap_or_else(|| json!({}));
     }
@@ -119,9 +119,9 @@ fn edit_list(of: &'static Type, key: Key, mut list: Vec<Value>, parts: &[Part]) 
 }
 
 /// Returns the entry that a change shows; a variable may be shown as its value.
-fn whole(of: &Type, step: &Step, shown: Option<&Value>) -> Option<Value> {
+fn whole(of: &Type, step: &PathStep, shown: Option<&Value>) -> Option<Value> {
     let name = match step {
-        Step::Entry(name) if !name.is_empty() => name,
+        PathStep::Entry(name) if !name.is_empty() => name,
         _ => return shown.cloned(),
     };
     Some(match shown? {
@@ -132,8 +132,8 @@ fn whole(of: &Type, step: &Step, shown: Option<&Value>) -> Option<Value> {
 }
 
 fn edit_sequence(list: Vec<Value>, parts: &[Part]) -> Vec<Value> {
-    let place = |steps: &[Step]| match steps {
-        [Step::Index(place)] => *place,
+    let place = |steps: &[PathStep]| match steps {
+        [PathStep::Index(place)] => *place,
         other => panic!("{other:?} is no place in a list"),
     };
     let mut items: Vec<Option<Value>> = list.into_iter().map(Some).collect();

@@ -1,7 +1,7 @@
 //! Makes pod templates at random, of all types that a template is made of, with all that is odd in them.
 
 use kubectl_ds::model::template_keys::Key;
-use kubectl_ds::model::template_types::{Field, Kind, PodTemplateSpec, Type};
+use kubectl_ds::model::template_types::{Field, FieldKind, PodTemplateSpec, Type};
 use serde_json::{Map, Value, json};
 
 use crate::oracle::random::Random;
@@ -30,7 +30,8 @@ fn object(random: &mut Random, of: &Type, taste: Taste) -> Value {
         }
     }
     if of.name == "Volume" {
-        let sources: Vec<&Field> = of.fields.iter().filter(|field| matches!(field.kind, Kind::Optional(_))).collect();
+        let sources: Vec<&Field> =
+            of.fields.iter().filter(|field| matches!(field.kind, FieldKind::Optional(_))).collect();
         for _ in 0..*random.pick(&[0, 1, 1, 1, 1, 1, 1, 2]) {
             let usual = ["hostPath", "emptyDir", "configMap", "secret", "projected", "downwardAPI", "ephemeral"];
             let mut source = *random.pick(&sources);
@@ -72,20 +73,20 @@ fn value(random: &mut Random, of: &Type, field: &Field, taste: Taste) -> Value {
         return unknown(random);
     }
     match &field.kind {
-        Kind::Value | Kind::Pointer => scalar(random, of.name, field.name),
-        Kind::IntOrString => {
+        FieldKind::Value | FieldKind::Pointer => scalar(random, of.name, field.name),
+        FieldKind::IntOrString => {
             random.pick(&[json!(0), json!(80), json!(8080), json!(""), json!("http"), json!("0")]).clone()
         }
-        Kind::Quantity | Kind::OptionalQuantity => quantity(random),
-        Kind::Quantities => {
+        FieldKind::Quantity | FieldKind::OptionalQuantity => quantity(random),
+        FieldKind::Quantities => {
             let names = ["cpu", "memory", "example.com/gpu", "hugepages-2Mi", "storage"];
             texts(random, &names, quantity)
         }
-        Kind::Texts => {
+        FieldKind::Texts => {
             let keys = ["app", "disk", "example.com/a.b", "kubectl.kubernetes.io/restartedAt", "odd]key"];
             texts(random, &keys, |random| if random.percent(2) { Value::Null } else { word(random).into() })
         }
-        Kind::Values => {
+        FieldKind::Values => {
             let is_number = field.name == "supplementalGroups" || of.name == "ContainerRestartRuleOnExitCodes";
             let item = |random: &mut Random| match is_number {
                 true => random.below(3).into(),
@@ -93,8 +94,8 @@ fn value(random: &mut Random, of: &Type, field: &Field, taste: Taste) -> Value {
             };
             random.some(8, item).into()
         }
-        Kind::Struct(of) | Kind::Optional(of) => object(random, of, taste),
-        Kind::List(of, _) => {
+        FieldKind::Struct(of) | FieldKind::Optional(of) => object(random, of, taste),
+        FieldKind::List(of, _) => {
             let most = match field.name {
                 "volumes" => 8,
                 "env" | "sources" => 5,
@@ -328,15 +329,15 @@ fn unknown(random: &mut Random) -> Value {
 pub fn edited(random: &mut Random, template: &Value, taste: Taste) -> Value {
     let fresh = self::template(random, taste);
     let percent = *random.pick(&[1, 1, 5, 20]);
-    mixed(random, Some(&Kind::Struct(&PodTemplateSpec)), template, &fresh, percent)
+    mixed(random, Some(&FieldKind::Struct(&PodTemplateSpec)), template, &fresh, percent)
 }
 
-fn mixed(random: &mut Random, kind: Option<&Kind>, old: &Value, fresh: &Value, percent: usize) -> Value {
+fn mixed(random: &mut Random, kind: Option<&FieldKind>, old: &Value, fresh: &Value, percent: usize) -> Value {
     if random.percent(percent) {
         return fresh.clone();
     }
     match (kind, old, fresh) {
-        (Some(Kind::Struct(of) | Kind::Optional(of)), Value::Object(old), Value::Object(fresh)) => {
+        (Some(FieldKind::Struct(of) | FieldKind::Optional(of)), Value::Object(old), Value::Object(fresh)) => {
             let mut fields = Map::new();
             for (name, value) in old {
                 let kind = of.field(name).map(|field| &field.kind);
@@ -353,11 +354,11 @@ fn mixed(random: &mut Random, kind: Option<&Kind>, old: &Value, fresh: &Value, p
             }
             Value::Object(fields)
         }
-        (Some(Kind::Texts | Kind::Quantities), Value::Object(old), Value::Object(fresh)) => {
+        (Some(FieldKind::Texts | FieldKind::Quantities), Value::Object(old), Value::Object(fresh)) => {
             let both = old.iter().chain(fresh);
             both.filter(|_| !random.percent(percent)).map(|(name, value)| (name.clone(), value.clone())).collect()
         }
-        (Some(Kind::List(of, _)), Value::Array(old), Value::Array(fresh)) => {
+        (Some(FieldKind::List(of, _)), Value::Array(old), Value::Array(fresh)) => {
             let mut entries: Vec<Value> = Vec::new();
             for entry in old {
                 match random.below(100 / percent) {
@@ -365,7 +366,7 @@ fn mixed(random: &mut Random, kind: Option<&Kind>, old: &Value, fresh: &Value, p
                     1 => entries.extend([entry.clone(), entry.clone()]),
                     2..5 if !fresh.is_empty() => {
                         let fresh = random.pick(fresh);
-                        entries.push(mixed(random, Some(&Kind::Struct(of)), entry, fresh, percent));
+                        entries.push(mixed(random, Some(&FieldKind::Struct(of)), entry, fresh, percent));
                     }
                     _ => entries.push(entry.clone()),
                 }
@@ -376,7 +377,7 @@ fn mixed(random: &mut Random, kind: Option<&Kind>, old: &Value, fresh: &Value, p
             }
             entries.into()
         }
-        (Some(Kind::Values), Value::Array(old), Value::Array(fresh)) => {
+        (Some(FieldKind::Values), Value::Array(old), Value::Array(fresh)) => {
             let mut items = old.clone();
             for item in fresh {
                 match random.below(6) {
@@ -406,8 +407,8 @@ pub fn moved(random: &mut Random, of: &Type, value: &Value) -> Value {
     let Value::Object(fields) = value else { return value.clone() };
     let moved_field = |(name, value): (&String, &Value)| {
         let value = match (of.field(name).map(|field| &field.kind), value) {
-            (Some(Kind::Struct(of) | Kind::Optional(of)), _) => moved(random, of, value),
-            (Some(Kind::List(of, key)), Value::Array(entries)) => {
+            (Some(FieldKind::Struct(of) | FieldKind::Optional(of)), _) => moved(random, of, value),
+            (Some(FieldKind::List(of, key)), Value::Array(entries)) => {
                 let mut entries: Vec<Value> = entries.iter().map(|entry| moved(random, of, entry)).collect();
                 if may_move(*key, &entries) {
                     shuffle(random, &mut entries);

@@ -4,7 +4,7 @@ use kubectl_ds::difference::change_summary::in_a_few_words;
 use kubectl_ds::difference::difference;
 use kubectl_ds::model::template::Template;
 use kubectl_ds::model::template_types::PodTemplateSpec;
-use kubectl_ds::report::change::{Change, Op, Step};
+use kubectl_ds::report::change::{Change, Op, PathStep};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ fn changes(from: &Value, to: &Value) -> Vec<Change> {
 fn without_direction(changes: &[Change], back: bool) -> Vec<String> {
     let mut texts: Vec<String> = changes
         .iter()
-        .filter(|change| change.path.0.last() != Some(&Step::Order))
+        .filter(|change| change.path.0.last() != Some(&PathStep::Order))
         .map(|change| {
             let (from, to) = if back { (&change.to, &change.from) } else { (&change.from, &change.to) };
             format!("{} {from:?} {to:?}", change.path)

@@ -8,7 +8,7 @@ use kubectl_ds::model::snapshot::Snapshot;
 use kubectl_ds::render::region::{Region, Size};
 use kubectl_ds::render::rollout_screen::{Moment, lines};
 use kubectl_ds::render::view::View;
-use kubectl_ds::report::node_event::{NodeChange, NodeEvent};
+use kubectl_ds::report::node_event::{NodeEvent, NodeEventKind};
 use kubectl_ds::report::reason::ReasonCode;
 use kubectl_ds::rollout::status::{rollout_status, rollout_status_with_map};
 use serde_json::{Value, json};
@@ -113,17 +113,17 @@ fn fates(numbers: &[(Fate, usize)]) -> Vec<Fate> {
 }
 
 fn events() -> Vec<NodeEvent> {
-    let event = |seconds: i64, node: &str, pod: &str, change: NodeChange| NodeEvent {
+    let event = |seconds: i64, node: &str, pod: &str, change: NodeEventKind| NodeEvent {
         at: NOW.parse::<jiff::Timestamp>().unwrap() - jiff::SignedDuration::from_secs(seconds),
         node: node.to_owned(),
         pod: Some(pod.to_owned()),
         change,
     };
     vec![
-        event(2, "pool-b-0061", "agent-00061", NodeChange::Updating),
-        event(12, "pool-c-0056", "agent-00056", NodeChange::Updated(Some(8))),
-        event(31, "pool-a-0054", "agent-00054", NodeChange::Restarted(3)),
-        event(75, "pool-a-0054", "agent-00054", NodeChange::Failing(Some(ReasonCode::CrashLooping))),
+        event(2, "pool-b-0061", "agent-00061", NodeEventKind::Updating),
+        event(12, "pool-c-0056", "agent-00056", NodeEventKind::Updated(Some(8))),
+        event(31, "pool-a-0054", "agent-00054", NodeEventKind::Restarted(3)),
+        event(75, "pool-a-0054", "agent-00054", NodeEventKind::Failing(Some(ReasonCode::CrashLooping))),
     ]
 }
 

@@ -3,7 +3,7 @@
 
 use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::node::Node;
-use kubectl_ds::scheduling::rolling_update::{Pace, pace};
+use kubectl_ds::scheduling::rolling_update::{UpdateLimits, limits};
 use kubectl_ds::scheduling::should_run::{DaemonPod, Decision};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,6 +43,6 @@ fn rolling_updates_have_the_pace_that_they_have_upstream() {
     }
     for Row { name, update_strategy, desired, max_surge, max_unavailable } in rows(include_str!("counts.json")) {
         let daemon_set = DaemonSet::from_object(json!({"spec": {"updateStrategy": update_strategy}})).unwrap();
-        assert_eq!(pace(&daemon_set, desired), Pace { max_unavailable, max_surge }, "{name}");
+        assert_eq!(limits(&daemon_set, desired), UpdateLimits { max_unavailable, max_surge }, "{name}");
     }
 }

@@ -2,9 +2,9 @@
 
 use super::admission;
 use super::daemon_set_context::Subject;
-use super::fit::{Room, port_conflicts, port_text};
+use super::fit::{NodeRoom, port_conflicts, port_text};
 use super::node_health;
-use super::scheduler_message::{Input, Plugin};
+use super::scheduler_message::{PluginInput, SchedulerPlugin};
 use super::unscheduled_pod::{self, LastReport};
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
@@ -48,7 +48,7 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
             (&new, Vec::new())
         }
     };
-    let room = Room::of(subject.index, node, pod);
+    let room = NodeRoom::of(subject.index, node, pod);
     checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
     checks.extend(resources(node, &pod_requests(pod), room.as_ref()));
     checks
@@ -57,7 +57,7 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
 /// Lists the rules that only a pod that exists can fail on.
 fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastReport>) -> Vec<Check> {
     // What is recomputed from the pods of the node has checks of its own.
-    let is_arithmetic = |code| Plugin::of(code).is_some_and(|plugin| plugin.input == Some(Input::Pods));
+    let is_arithmetic = |code| SchedulerPlugin::of(code).is_some_and(|plugin| plugin.input == Some(PluginInput::Pods));
     let mut checks: Vec<Check> = unscheduled_pod::findings(subject, node, pod)
         .iter()
         .filter(|finding| !is_arithmetic(finding.code))
@@ -69,7 +69,7 @@ fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastRepo
     checks
 }
 
-fn ports(subject: &Subject, spec: &PodSpec, room: Option<&Room>, own: impl Fn(&Pod) -> bool) -> Vec<Check> {
+fn ports(subject: &Subject, spec: &PodSpec, room: Option<&NodeRoom>, own: impl Fn(&Pod) -> bool) -> Vec<Check> {
     const RULE: &str = "host ports";
     let wanted: Vec<_> = host_ports(spec).collect();
     if wanted.is_empty() {
@@ -87,7 +87,7 @@ fn ports(subject: &Subject, spec: &PodSpec, room: Option<&Room>, own: impl Fn(&P
 }
 
 /// Lists the resources.
-fn resources(node: &Node, requests: &Amounts, room: Option<&Room>) -> Vec<Check> {
+fn resources(node: &Node, requests: &Amounts, room: Option<&NodeRoom>) -> Vec<Check> {
     let allocatable =
         |resource: &str| node.status.allocatable.get(resource).map_or(0, |quantity| amount(resource, quantity));
     let Some(room) = room else {

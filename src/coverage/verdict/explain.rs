@@ -1,11 +1,11 @@
 //! One node explained in full: every rule that was checked, its resources, and its pods.
 
-use super::Verdict;
+use super::NodeVerdict;
 use super::checks;
 use super::daemon_set_context::Subject;
 use super::eligibility;
 use super::pod_story::{newest, story};
-use super::scheduler_message::{Plugin, code_of, is_same_plugin};
+use super::scheduler_message::{SchedulerPlugin, code_of, is_same_plugin};
 use super::unscheduled_pod::{self, LastReport};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -13,7 +13,7 @@ use crate::report::coverage::{EventLine, Explanation, NodeState, SchedulerVerdic
 use crate::report::reason::ReasonCode;
 
 /// Explains the state of a node, and why it is so.
-pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> Explanation {
+pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict) -> Explanation {
     let told = eligibility::told(subject.daemon_set, subject.index.now(), node, &subject.daemon_pod.explain(node));
     let failing: Vec<ReasonCode> = told.iter().filter_map(|told| Some(told.finding.as_ref()?.code)).collect();
     let only = match failing[..] {
@@ -36,7 +36,7 @@ pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict)
 }
 
 /// Returns the answer as a sentence.
-fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &Verdict) -> String {
+fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict) -> String {
     let (posts_status, node, daemon_set) = (node.posts_status(), &node.metadata.name, subject.full_name());
     let because = verdict.findings.first().map(|finding| finding.message.to_string()).unwrap_or_default();
     let pod = pods.first().map_or("", |pod| pod.metadata.name.as_str());
@@ -88,7 +88,7 @@ fn agrees(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Optio
     }
     let recomputed = unscheduled_pod::recomputed(subject, node, pod);
     let codes = last.message.reasons.iter().map(|reason| code_of(reason));
-    let is_recomputed = |code: &ReasonCode| Plugin::of(*code).is_some_and(|plugin| plugin.input.is_some());
+    let is_recomputed = |code: &ReasonCode| SchedulerPlugin::of(*code).is_some_and(|plugin| plugin.input.is_some());
     let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = codes.partition(is_recomputed);
     if !others.is_empty() && checked.is_empty() {
         // It names a rule that follows all those that are recomputed.

@@ -18,7 +18,7 @@ use crate::scheduling::resources::{
 };
 
 /// The pods that use resources of a node: bound, or nominated for it, and neither succeeded nor failed.
-pub struct Room<'a> {
+pub struct NodeRoom<'a> {
     /// The node.
     pub node: &'a Node,
     /// The pods.
@@ -26,10 +26,10 @@ pub struct Room<'a> {
     usage: NodeUsage,
 }
 
-impl<'a> Room<'a> {
+impl<'a> NodeRoom<'a> {
     /// Returns what a node has for a pod that is not bound, or `None` if not all pods of the node were read.
     pub fn of(index: &'a Index<'_>, node: &'a Node, pod: &Pod) -> Option<Self> {
-        Room::without(index, node, pod, |_| false)
+        NodeRoom::without(index, node, pod, |_| false)
     }
 
     /// Returns the same without the pods that leave.
@@ -46,7 +46,7 @@ impl<'a> Room<'a> {
         let all = index.bound_to(name).into_iter().chain(nominated);
         let pods: Vec<&Pod> = all.filter(|pod| !pod.is_terminal() && !leaves(pod)).collect();
         let usage = NodeUsage::of(pods.iter().copied());
-        Some(Room { node, pods, usage })
+        Some(NodeRoom { node, pods, usage })
     }
 
     /// Returns the sum of the requests for a resource.
@@ -105,7 +105,7 @@ impl<'a> Room<'a> {
 /// Returns whether a pod that is not bound fits on a node as soon as the terminating pods have left it; `None` if not all
 /// pods of the node were read.
 pub(crate) fn fits_without_terminating(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
-    let room = Room::without(index, node, pod, |other| other.metadata.is_terminating())?;
+    let room = NodeRoom::without(index, node, pod, |other| other.metadata.is_terminating())?;
     let has_conflicts = !port_conflicts(&room.pods, &pod.spec, false, |_| false).is_empty();
     Some(!has_conflicts && room.shortages(&pod_requests(pod)).is_empty())
 }
@@ -123,7 +123,7 @@ pub(crate) fn excess(
 ) -> Option<Vec<RaisedRequest>> {
     let is_replaced = |other: &Pod| replaces.is_some_and(|replaced| replaced.metadata.uid == other.metadata.uid);
     let others = template_requests(&other.spec);
-    let Some(room) = Room::without(index, node, pod, |pod: &Pod| pod.metadata.is_terminating() || is_replaced(pod))
+    let Some(room) = NodeRoom::without(index, node, pod, |pod: &Pod| pod.metadata.is_terminating() || is_replaced(pod))
     else {
         // Which resource is missing is not known, and so not named.
         let more = |(resource, amount): (&String, &i64)| *amount > others.get(resource).copied().unwrap_or(0);

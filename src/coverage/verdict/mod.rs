@@ -43,7 +43,7 @@ use finding::Finding;
 use sentence::Sentence;
 
 /// The state of a node as one DaemonSet sees it.
-pub struct Verdict {
+pub struct NodeVerdict {
     /// What the controller decides.
     pub decision: Decision,
     /// The state.
@@ -53,13 +53,13 @@ pub struct Verdict {
 }
 
 /// Judges a node that the controller decides so about, and its pods in the controller's order.
-pub fn judge(subject: &Subject, node: &Node, decision: Decision, pods: &[&Pod]) -> Verdict {
+pub fn judge(subject: &Subject, node: &Node, decision: Decision, pods: &[&Pod]) -> NodeVerdict {
     if !subject.pods_known {
         return without_pods(subject, node, decision);
     }
     let (state, findings) =
         if !decision.should_run { not_eligible(subject, node, pods, decision) } else { eligible(subject, node, pods) };
-    Verdict { decision, state, findings }
+    NodeVerdict { decision, state, findings }
 }
 
 /// Returns whether a node needs no second look: it has one pod, which is available and not being deleted, as its kubelet
@@ -72,10 +72,10 @@ pub fn is_plainly_available(subject: &Subject, node: &Node, pods: &[&Pod]) -> bo
 }
 
 /// Judges a node if the pods could not be read.
-fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
+fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> NodeVerdict {
     if !decision.should_run {
         let findings = why_not_eligible(subject, node);
-        return Verdict { decision, state: NodeState::NotEligible, findings };
+        return NodeVerdict { decision, state: NodeState::NotEligible, findings };
     }
     let namespace = &subject.daemon_set.metadata.namespace;
     let gap = subject.index.snapshot.gap(Kind::Pods, namespace);
@@ -93,7 +93,7 @@ fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> Verdict {
             format!("get permission to list pods in namespace {namespace}"),
         )
     };
-    Verdict { decision, state: NodeState::Unknown, findings: vec![unknown] }
+    NodeVerdict { decision, state: NodeState::Unknown, findings: vec![unknown] }
 }
 
 /// Finds why a node is not eligible.

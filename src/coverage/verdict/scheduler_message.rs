@@ -82,58 +82,58 @@ fn is_filler(reason: &str) -> bool {
 }
 
 /// What is known about filters of the scheduler whose reasons have the same code.
-pub struct Plugin {
+pub struct SchedulerPlugin {
     /// Parts of their reasons, as they are in pkg/scheduler/framework/plugins, release 1.37.2.
     says: &'static [&'static str],
     /// The code of their reasons, and then those of what is recomputed more exactly.
     codes: &'static [ReasonCode],
     /// What their outcome is recomputed from; `None` if it is not.
-    pub input: Option<Input>,
+    pub input: Option<PluginInput>,
     /// What to do if that could not be read.
     pub advice: &'static str,
 }
 
 /// What the outcome of a plugin depends on besides the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
+pub enum PluginInput {
     /// The node.
     Node,
     /// All pods of the node.
     Pods,
 }
 
-const PLUGINS: [Plugin; 9] = [
-    Plugin::recomputed(
+const PLUGINS: [SchedulerPlugin; 9] = [
+    SchedulerPlugin::recomputed(
         &[R::TooManyPods],
-        Input::Pods,
+        PluginInput::Pods,
         &["Too many pods"],
         "raise maxPods in the kubelet configuration, or move pods to other nodes",
     ),
-    Plugin::recomputed(
+    SchedulerPlugin::recomputed(
         &[R::InsufficientResource, R::NeverFits],
-        Input::Pods,
+        PluginInput::Pods,
         &["Insufficient "],
         "lower the request, or free some on the node",
     ),
-    Plugin::recomputed(
+    SchedulerPlugin::recomputed(
         &[R::HostPortConflict, R::SurgeHostPortDeadlock],
-        Input::Pods,
+        PluginInput::Pods,
         &["free ports"],
         "change the port of one of the pods",
     ),
-    Plugin::recomputed(
+    SchedulerPlugin::recomputed(
         &[R::UntoleratedNoSchedule, R::UntoleratedNoExecute],
-        Input::Node,
+        PluginInput::Node,
         &["untolerated taint"],
         "check the node's taints",
     ),
-    Plugin::recomputed(
+    SchedulerPlugin::recomputed(
         &[R::InjectedNodeSelector],
-        Input::Node,
+        PluginInput::Node,
         &["node affinity/selector"],
         "check the node's labels and the pod's nodeSelector",
     ),
-    Plugin::reported(
+    SchedulerPlugin::reported(
         &[R::VolumeUnsatisfiable],
         &[
             "no available disk",
@@ -150,26 +150,29 @@ const PLUGINS: [Plugin; 9] = [
             "volume node affinity conflict",
         ],
     ),
-    Plugin::reported(&[R::PodAffinityBlocked], &["topology spread constraints", "pod affinity rules", "anti-affinity"]),
-    Plugin::reported(
+    SchedulerPlugin::reported(
+        &[R::PodAffinityBlocked],
+        &["topology spread constraints", "pod affinity rules", "anti-affinity"],
+    ),
+    SchedulerPlugin::reported(
         &[R::DeviceClaimUnsatisfied],
         &["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim"],
     ),
-    Plugin::reported(&[R::NodeFeatureMissing], &["required features"]),
+    SchedulerPlugin::reported(&[R::NodeFeatureMissing], &["required features"]),
 ];
 
-impl Plugin {
+impl SchedulerPlugin {
     const fn recomputed(
         codes: &'static [ReasonCode],
-        input: Input,
+        input: PluginInput,
         says: &'static [&'static str],
         advice: &'static str,
     ) -> Self {
-        Plugin { says, codes, input: Some(input), advice }
+        SchedulerPlugin { says, codes, input: Some(input), advice }
     }
 
     const fn reported(codes: &'static [ReasonCode], says: &'static [&'static str]) -> Self {
-        Plugin { says, codes, input: None, advice: "" }
+        SchedulerPlugin { says, codes, input: None, advice: "" }
     }
 
     /// Returns the plugins whose outcome has a code.
@@ -180,13 +183,13 @@ impl Plugin {
 
 /// Returns the code of one reason.
 pub fn code_of(reason: &str) -> ReasonCode {
-    let is_said = |plugin: &&Plugin| plugin.says.iter().any(|words| reason.contains(words));
+    let is_said = |plugin: &&SchedulerPlugin| plugin.says.iter().any(|words| reason.contains(words));
     PLUGINS.iter().find(is_said).map_or(ReasonCode::SchedulerRejected, |plugin| plugin.codes[0])
 }
 
 /// Returns whether two codes are about the same plugin.
 pub fn is_same_plugin(a: ReasonCode, b: ReasonCode) -> bool {
-    a == b || Plugin::of(a).is_some_and(|plugin| plugin.codes.contains(&b))
+    a == b || SchedulerPlugin::of(a).is_some_and(|plugin| plugin.codes.contains(&b))
 }
 
 #[cfg(test)]

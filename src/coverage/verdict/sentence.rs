@@ -15,12 +15,12 @@ const VALUES_SHOWN: usize = 3;
 /// A sentence made of words and values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sentence {
-    parts: Vec<Part>,
+    parts: Vec<SentencePart>,
 }
 
 /// A piece of a sentence.
 #[derive(Debug, Clone, PartialEq)]
-enum Part {
+enum SentencePart {
     /// Words that must be the same for two sentences to merge.
     Words(String),
     /// An amount of a resource, lowest and highest.
@@ -45,10 +45,10 @@ impl Sentence {
 
     /// Adds words that are the same if the cause is the same.
     pub fn words(mut self, words: impl AsRef<str>) -> Self {
-        if let Some(Part::Words(last)) = self.parts.last_mut() {
+        if let Some(SentencePart::Words(last)) = self.parts.last_mut() {
             last.push_str(words.as_ref());
         } else {
-            self.parts.push(Part::Words(words.as_ref().to_owned()));
+            self.parts.push(SentencePart::Words(words.as_ref().to_owned()));
         }
         self
     }
@@ -68,46 +68,46 @@ impl Sentence {
 
     /// Adds an amount of a resource, in its own unit (cpu in thousandths).
     pub fn amount(self, resource: &str, amount: i64) -> Self {
-        self.with(Part::Amount { resource: resource.to_owned(), low: amount, high: amount })
+        self.with(SentencePart::Amount { resource: resource.to_owned(), low: amount, high: amount })
     }
 
     /// Adds a time span in seconds.
     pub fn age(self, seconds: i64) -> Self {
-        self.with(Part::Age { low: seconds, high: seconds })
+        self.with(SentencePart::Age { low: seconds, high: seconds })
     }
 
     /// Adds a number.
     pub fn number(self, number: i64) -> Self {
-        self.with(Part::Number { low: number, high: number })
+        self.with(SentencePart::Number { low: number, high: number })
     }
 
     /// Adds a name, which the second one replaces for several nodes.
     pub fn name(self, one: impl Into<String>, many: impl Into<String>) -> Self {
-        self.with(Part::Name { one: Some(one.into()), many: many.into() })
+        self.with(SentencePart::Name { one: Some(one.into()), many: many.into() })
     }
 
     /// Adds a value that is listed with others if it differs from node to node.
     pub fn value(self, value: impl Into<String>) -> Self {
-        self.with(Part::Values { shown: vec![value.into()], more: 0 })
+        self.with(SentencePart::Values { shown: vec![value.into()], more: 0 })
     }
 
     /// Adds a value of which the first one serves as an example.
     pub fn example(self, value: impl Into<String>) -> Self {
-        self.with(Part::Example(value.into()))
+        self.with(SentencePart::Example(value.into()))
     }
 
     /// Adds another sentence's parts.
     pub fn then(mut self, other: Sentence) -> Self {
         for part in other.parts {
             self = match part {
-                Part::Words(words) => self.words(words),
+                SentencePart::Words(words) => self.words(words),
                 part => self.with(part),
             };
         }
         self
     }
 
-    fn with(mut self, part: Part) -> Self {
+    fn with(mut self, part: SentencePart) -> Self {
         self.parts.push(part);
         self
     }
@@ -116,9 +116,9 @@ impl Sentence {
     pub fn write_key(&self, key: &mut String) {
         for part in &self.parts {
             match part {
-                Part::Words(words) => key.push_str(words),
-                Part::Name { many, .. } => key.push_str(many),
-                Part::Amount { resource, .. } => key.push_str(resource),
+                SentencePart::Words(words) => key.push_str(words),
+                SentencePart::Name { many, .. } => key.push_str(many),
+                SentencePart::Amount { resource, .. } => key.push_str(resource),
                 _ => {}
             }
             key.push('\u{1f}');
@@ -133,17 +133,17 @@ impl Sentence {
     }
 }
 
-impl Part {
-    fn merge(&mut self, other: &Part) {
+impl SentencePart {
+    fn merge(&mut self, other: &SentencePart) {
         match (self, other) {
-            (Part::Amount { low, high, .. }, Part::Amount { low: other_low, high: other_high, .. })
-            | (Part::Age { low, high }, Part::Age { low: other_low, high: other_high })
-            | (Part::Number { low, high }, Part::Number { low: other_low, high: other_high }) => {
+            (SentencePart::Amount { low, high, .. }, SentencePart::Amount { low: other_low, high: other_high, .. })
+            | (SentencePart::Age { low, high }, SentencePart::Age { low: other_low, high: other_high })
+            | (SentencePart::Number { low, high }, SentencePart::Number { low: other_low, high: other_high }) => {
                 *low = (*low).min(*other_low);
                 *high = (*high).max(*other_high);
             }
-            (Part::Name { one, .. }, Part::Name { one: other, .. }) if one != other => *one = None,
-            (Part::Values { shown, more }, Part::Values { shown: other, .. }) => {
+            (SentencePart::Name { one, .. }, SentencePart::Name { one: other, .. }) if one != other => *one = None,
+            (SentencePart::Values { shown, more }, SentencePart::Values { shown: other, .. }) => {
                 for value in other {
                     if !shown.contains(value) {
                         if shown.len() < VALUES_SHOWN {
@@ -176,15 +176,15 @@ impl std::fmt::Display for Sentence {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for part in &self.parts {
             match part {
-                Part::Words(words) => formatter.write_str(words)?,
-                Part::Amount { resource, low, high } => {
+                SentencePart::Words(words) => formatter.write_str(words)?,
+                SentencePart::Amount { resource, low, high } => {
                     write_range(formatter, &format_amount(resource, *low), &format_amount(resource, *high))?;
                 }
-                Part::Age { low, high } => write_range(formatter, &format_age(*low), &format_age(*high))?,
-                Part::Number { low, high } => write_range(formatter, &low.to_string(), &high.to_string())?,
-                Part::Name { one, many } => formatter.write_str(one.as_ref().unwrap_or(many))?,
-                Part::Values { shown, more } => write_values(formatter, shown, *more)?,
-                Part::Example(value) => formatter.write_str(value)?,
+                SentencePart::Age { low, high } => write_range(formatter, &format_age(*low), &format_age(*high))?,
+                SentencePart::Number { low, high } => write_range(formatter, &low.to_string(), &high.to_string())?,
+                SentencePart::Name { one, many } => formatter.write_str(one.as_ref().unwrap_or(many))?,
+                SentencePart::Values { shown, more } => write_values(formatter, shown, *more)?,
+                SentencePart::Example(value) => formatter.write_str(value)?,
             }
         }
         Ok(())

@@ -8,8 +8,8 @@ use super::admission;
 use super::daemon_set_context::Subject;
 use super::eligibility::taint_text;
 use super::finding::{Finding, delete_pod, describe_pod, edit};
-use super::fit::{Room, port_conflicts};
-use super::scheduler_message::{Input, Plugin, Preemption, SchedulerMessage, code_of, is_same_plugin};
+use super::fit::{NodeRoom, port_conflicts};
+use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
 use super::workload::full_name;
 use crate::model::daemon_set::DaemonSet;
@@ -70,7 +70,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     }
     let mut findings = untolerated_by_the_pod(subject, node, pod);
     findings.extend(injected_node_selector(subject.index.snapshot, subject.daemon_set, node, &pod.spec.node_selector));
-    let room = Room::of(subject.index, node, pod);
+    let room = NodeRoom::of(subject.index, node, pod);
     // Not all pods of the node may be known, but those of the DaemonSet are.
     let others = room.as_ref().map_or_else(|| subject.index.bound_to(&node.metadata.name), |room| room.pods.clone());
     let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
@@ -230,8 +230,9 @@ fn not_recomputed_here(
             "wait; if it persists, check that kube-scheduler sees the node",
         )];
     }
-    let is_read = |input: Input| {
-        subject.nodes_known && (input == Input::Node || subject.index.snapshot.knows_all_pods_on(&node.metadata.name))
+    let is_read = |input: PluginInput| {
+        subject.nodes_known
+            && (input == PluginInput::Node || subject.index.snapshot.knows_all_pods_on(&node.metadata.name))
     };
     let mut findings: Vec<Finding> = Vec::new();
     for reason in &last.message.reasons {
@@ -239,7 +240,7 @@ fn not_recomputed_here(
         if recomputed.iter().chain(&findings).any(|finding| is_same_plugin(finding.code, code)) {
             continue;
         }
-        let plugin = Plugin::of(code).and_then(|plugin| Some((plugin.input?, plugin.advice)));
+        let plugin = SchedulerPlugin::of(code).and_then(|plugin| Some((plugin.input?, plugin.advice)));
         findings.push(match (plugin, code) {
             (Some((input, _)), _) if is_read(input) => no_longer_true(subject, code, reason, last),
             (Some((_, advice)), _) => not_recomputed(subject, code, reason, last, advice),

@@ -1,6 +1,6 @@
 //! The table of types, generated from the Go types: see `tests/differential.rs`.
 
-use super::{Field, Key, Kind, Type};
+use super::{Field, FieldKind, Key, Type};
 
 types! {
     PodTemplateSpec { metadata: (ObjectMeta), spec: (PodSpec) }

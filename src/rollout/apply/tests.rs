@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Application, Failed, Refusal, Server, apply};
+use super::{Application, Failed, Server, StepRefusal, apply};
 use crate::coverage::test_support::merge;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::StageFlags;
@@ -141,22 +141,22 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
         (Ok(pod("1", at)), Err("down"), Application::Applied(pod("1", at))),
         (Ok(success.clone()), Err("down"), Application::Applied(success)),
         (Err(Failed::NotFound), Err("down"), gone()),
-        (refused(), Err("down"), Application::Refused(Refusal::ByServer("no"))),
-        (refused(), Ok(Some(pod("1", None))), Application::Refused(Refusal::ByServer("no"))),
+        (refused(), Err("down"), Application::Refused(StepRefusal::ByServer("no"))),
+        (refused(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::ByServer("no"))),
         (refused(), Ok(Some(pod("1", at))), gone()),
         (refused(), Ok(Some(pod("2", None))), Application::Recreated),
         (refused(), Ok(None), gone()),
         (lost(), Ok(None), gone()),
         (lost(), Ok(Some(pod("1", at))), gone()),
-        (lost(), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("lost"))),
+        (lost(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::NotApplied("lost"))),
         (lost(), Ok(Some(pod("2", None))), Application::Recreated),
         (lost(), Err("down"), Application::Unknown("lost")),
-        (conflict(), Ok(Some(pod("1", None))), Application::Refused(Refusal::Contended)),
-        (Err(Failed::Blocked), Err("down"), Application::Refused(Refusal::Blocked)),
+        (conflict(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::Contended)),
+        (Err(Failed::Blocked), Err("down"), Application::Refused(StepRefusal::Blocked)),
         (conflict(), Ok(Some(pod("2", None))), Application::Recreated),
-        (odd(json!({})), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("unexpected"))),
+        (odd(json!({})), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::NotApplied("unexpected"))),
         (odd(pod("2", at)), Ok(None), gone()),
-        (odd(failure), Ok(Some(pod("1", None))), Application::Refused(Refusal::NotApplied("unexpected"))),
+        (odd(failure), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::NotApplied("unexpected"))),
     ] {
         let script = Script::new(answer, vec![now]);
         let application = pin!(apply(&script, &deletion, &before, false));
@@ -181,9 +181,9 @@ fn a_job_is_created_and_deleted_again_until_the_outcome_is_known() {
     for (step, answers, expected) in [
         (&create, vec![Ok(manifest.clone())], (Application::Applied(manifest.clone()), 1)),
         (&create, vec![lost(), conflict(), Ok(manifest.clone())], (Application::Applied(manifest.clone()), 3)),
-        (&create, vec![refused()], (Application::Refused(Refusal::ByServer("no")), 1)),
-        (&create, vec![lost(), refused()], (Application::Refused(Refusal::ByServer("no")), 2)),
-        (&create, vec![Err(Failed::NotFound)], (Application::Refused(Refusal::Deleted), 1)),
+        (&create, vec![refused()], (Application::Refused(StepRefusal::ByServer("no")), 1)),
+        (&create, vec![lost(), refused()], (Application::Refused(StepRefusal::ByServer("no")), 2)),
+        (&create, vec![Err(Failed::NotFound)], (Application::Refused(StepRefusal::Deleted), 1)),
         (&create, vec![lost(), lost(), lost()], unknown("lost")),
         (&create, vec![Ok(json!({})), Ok(json!({})), Ok(json!({}))], unknown("unexpected")),
         (&delete, vec![Ok(failure()), Ok(failure()), Ok(failure())], unknown("unexpected")),
@@ -212,22 +212,22 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     let conflict = || Err(Failed::Conflict("conflict"));
     let lost = || Err(Failed::OutcomeUnknown("lost"));
     let is_changed_by = |application: &Application<&str>, manager: &str| {
-        matches!(application, Application::Refused(Refusal::Changed { by, changes })
+        matches!(application, Application::Refused(StepRefusal::Changed { by, changes })
             if by.as_slice() == [manager] && changes.len() == 1)
     };
-    let not_applied = |error| Application::Refused(Refusal::NotApplied(error));
+    let not_applied = |error| Application::Refused(StepRefusal::NotApplied(error));
 
     assert_eq!(applied(Ok(changed()), Err("down"), false), (Application::Applied(changed()), 1));
     let refused = || Err(Failed::Refused("no"));
     for now in [Err("down"), Ok(Some(status())), Ok(Some(edited("kubectl-edit"))), Ok(None)] {
-        assert_eq!(applied(refused(), now, false), (Application::Refused(Refusal::ByServer("no")), 1));
+        assert_eq!(applied(refused(), now, false), (Application::Refused(StepRefusal::ByServer("no")), 1));
     }
     // A proxy has sent it twice, and only the second one was refused.
     assert_eq!(applied(refused(), Ok(Some(changed())), false), (Application::Applied(changed()), 1));
     for failed in [conflict, lost] {
         assert_eq!(applied(failed(), Ok(Some(changed())), false), (Application::Applied(changed()), 1));
         assert_eq!(applied(failed(), Ok(Some(recreated())), false), (Application::Recreated, 1));
-        assert_eq!(applied(failed(), Ok(None), false), (Application::Refused(Refusal::Deleted), 1));
+        assert_eq!(applied(failed(), Ok(None), false), (Application::Refused(StepRefusal::Deleted), 1));
         let (application, sent) = applied(failed(), Ok(Some(edited("kubectl-edit"))), false);
         assert!(is_changed_by(&application, "kubectl-edit") && sent == 1, "{application:?}");
         // Under this tool's own name it may have been this very patch, altered by a webhook.
@@ -282,7 +282,10 @@ fn what_became_of_a_patch_is_told_from_the_object() {
         })
     };
     let (application, sent) = applied(conflict(), Ok(Some(taken_over())), false);
-    assert_eq!(application, Application::Refused(Refusal::Changed { by: vec!["kubectl-ds".into()], changes: vec![] }));
+    assert_eq!(
+        application,
+        Application::Refused(StepRefusal::Changed { by: vec!["kubectl-ds".into()], changes: vec![] })
+    );
     assert_eq!(sent, 1);
     assert_eq!(applied(lost(), Ok(Some(taken_over())), false), (Application::Unknown("lost"), 1));
     // Only the status has changed: it is sent again for the newer version.
@@ -301,7 +304,7 @@ fn a_dry_run_that_fails_has_changed_nothing() {
         let (application, sent) = applied(Err(failed), now, true);
         assert_eq!(sent, 1);
         assert!(
-            matches!(&application, Application::Refused(Refusal::ByServer(found) | Refusal::NotApplied(found))
+            matches!(&application, Application::Refused(StepRefusal::ByServer(found) | StepRefusal::NotApplied(found))
                 if *found == error),
             "{application:?}"
         );
@@ -365,7 +368,7 @@ fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
     let fields = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };
     let set = Plan::set(&before, fields, false);
     let application = of(&set, &before, lost(), Ok(Some(edits)), false);
-    assert_eq!(application, Application::Refused(Refusal::NotApplied("lost")));
+    assert_eq!(application, Application::Refused(StepRefusal::NotApplied("lost")));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::next_step::Counts;
+use super::instruction::StageCounts;
 
 /// What is remembered of the looks at the cluster so far.
 #[derive(Debug, Default)]
@@ -41,14 +41,14 @@ impl Course {
     }
 
     /// Returns whether more nodes have an available pod than ever before: a pod that is ready now and then does not progress.
-    pub(crate) fn progresses(&mut self, counts: &Counts) -> bool {
+    pub(crate) fn progresses(&mut self, counts: &StageCounts) -> bool {
         let has_more = self.available.is_some_and(|most| most < counts.available);
         self.available = self.available.max(Some(counts.available));
         has_more
     }
 
     /// Returns what has happened since the last look.
-    pub(crate) fn happenings(&mut self, counts: &Counts, now: Timestamp) -> Vec<Happening> {
+    pub(crate) fn happenings(&mut self, counts: &StageCounts, now: Timestamp) -> Vec<Happening> {
         // Nodes that have no old pod at the first look are those of an earlier run.
         let known = self.known.get_or_insert_with(|| counts.updated.iter().chain(&counts.in_flight).cloned().collect());
         let leaked = counts.updated.iter().filter(|node| known.insert((*node).clone())).cloned().map(Happening::Leaked);
@@ -68,17 +68,17 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
 
     use super::{Course, Happening};
-    use crate::rollout::partition::next_step::Counts;
+    use crate::rollout::partition::instruction::StageCounts;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
     }
 
     /// Nodes with a pod of the revision, and those of them whose pod has not passed yet.
-    fn counts(updated: &[&str], in_flight: &[&str]) -> Counts {
+    fn counts(updated: &[&str], in_flight: &[&str]) -> StageCounts {
         let names = |nodes: &[&str]| nodes.iter().map(|&node| node.to_owned()).collect();
         let available = updated.len().saturating_sub(in_flight.len());
-        Counts { updated: names(updated), in_flight: names(in_flight), available, ..Counts::default() }
+        StageCounts { updated: names(updated), in_flight: names(in_flight), available, ..StageCounts::default() }
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_was_reached_before_is_no_progress() {
         let mut course = Course::default();
-        let mut progresses = |available| course.progresses(&Counts { available, ..Counts::default() });
+        let mut progresses = |available| course.progresses(&StageCounts { available, ..StageCounts::default() });
         assert_eq!([2, 3, 2, 3, 4].map(&mut progresses), [false, true, false, false, true]);
     }
 }

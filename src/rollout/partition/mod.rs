@@ -1,14 +1,14 @@
 //! Staged rollouts of DaemonSets that have no partition of their own: the update strategy is suspended, and this client
 //! deletes the pods that are to be replaced.
 //!
-//! [`plan`](mod@plan) chooses the nodes of a stage, and [`next_step`](mod@next_step) decides from what the cluster looks like whether the
+//! [`plan`](mod@plan) chooses the nodes of a stage, and [`instruction`] decides from what the cluster looks like whether the
 //! next pod is replaced, whether to wait, or whether to stop. All that decides is in the cluster: the revisions of the
 //! pods, and the annotations of the hold. A client that is killed leaves nothing behind that another one would need.
 
 pub(crate) mod course;
+pub(crate) mod instruction;
 #[cfg(test)]
 mod model_test;
-pub(crate) mod next_step;
 mod order;
 pub(crate) mod plan;
 pub(crate) mod prepull;
@@ -53,7 +53,7 @@ pub(crate) struct Stage {
     /// The outages that do not count: they are older than the stage.
     pub(crate) excused: BTreeSet<Outage>,
     /// What has to hold.
-    pub(crate) gates: Gates,
+    pub(crate) gates: StageGates,
     /// The nodes whose pod of an older revision was not ready at the beginning; `None` if it does not matter how those do.
     pub(crate) old_unready: Option<BTreeSet<String>>,
     /// The UIDs of the pods that this client has deleted: a snapshot may not show it yet.
@@ -104,7 +104,7 @@ fn old_unready(situation: &Situation<'_>) -> BTreeSet<String> {
 
 /// What has to hold before the next pod is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Gates {
+pub(crate) struct StageGates {
     /// How often the containers of a new pod may restart; `None` for any number.
     pub(crate) max_restarts: Option<i32>,
     /// For how long all new pods must be available at the end of the stage.
@@ -115,10 +115,10 @@ pub(crate) struct Gates {
     pub(crate) verifies: bool,
 }
 
-impl Gates {
+impl StageGates {
     /// Returns the gates that a stage had.
     fn of(flags: &StageFlags) -> Self {
-        Gates {
+        StageGates {
             max_restarts: (!flags.is_undo).then_some(flags.max_restarts),
             soak: SignedDuration::from_secs(flags.soak_seconds),
             progress_deadline: SignedDuration::from_secs(flags.progress_deadline_seconds),

@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::next_step::{Look, Loss, Step, loss, next_step};
-use super::plan::{Amount, Planned, Request, plan};
+use super::instruction::{Instruction, Look, Loss, loss, next_instruction};
+use super::plan::{Amount, PlannedStage, StageRequest, plan};
 use super::template::NewTemplate;
 use super::{Stage, allowed, kept};
 use crate::facts::index::Index;
@@ -288,7 +288,7 @@ impl Client {
     fn start_with(model: &mut Model, keep: IntOrPercent, max_unavailable: Option<IntOrPercent>) -> Option<Self> {
         model.clients += 1;
         let run = format!("run {}", model.clients);
-        let mut request = Request::new(Amount::Keep(keep), NewTemplate::Live, run);
+        let mut request = StageRequest::new(Amount::Keep(keep), NewTemplate::Live, run);
         request.max_unavailable = max_unavailable;
         // The gates have to stop what a plan would refuse.
         request.force = true;
@@ -297,7 +297,7 @@ impl Client {
         let snapshot = model.snapshot();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
-        let Planned { plan, stage, .. } = plan(&situation, &request).ok()?;
+        let PlannedStage { plan, stage, .. } = plan(&situation, &request).ok()?;
         if plan.steps.is_empty() {
             return None;
         }
@@ -313,16 +313,16 @@ impl Client {
         }
         let mut snapshot = self.seen.front().unwrap().clone();
         snapshot.now = timestamp(model.now);
-        let Look { step, .. } = next_step(&snapshot, &self.stage);
+        let Look { step, .. } = next_instruction(&snapshot, &self.stage);
         let (node, pod) = match step {
-            Step::Done => return Ok((Some(End::Done), false)),
-            Step::Stop(failures) => {
+            Instruction::Done => return Ok((Some(End::Done), false)),
+            Instruction::Stop(failures) => {
                 prop_assert!(!failures.is_empty());
                 return Ok((Some(End::Stopped(failures)), false));
             }
-            Step::Lost(loss) => return Ok((Some(End::Lost(loss)), false)),
-            Step::Wait(_) | Step::Verify { .. } => return Ok((None, false)),
-            Step::Replace { node, pod } => (node, pod),
+            Instruction::Lost(loss) => return Ok((Some(End::Lost(loss)), false)),
+            Instruction::Wait(_) | Instruction::Verify { .. } => return Ok((None, false)),
+            Instruction::Replace { node, pod } => (node, pod),
         };
         // As the command does right before.
         if let Some(loss) = loss(&model.daemon_set(), &self.stage) {

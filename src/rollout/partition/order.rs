@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::{Refusal, Request};
+use super::plan::{StageRefusal, StageRequest};
 use crate::report::node_map::ZONE;
 use crate::rollout::status::situation::{RolloutNode, Situation};
 
@@ -12,8 +12,8 @@ use crate::rollout::status::situation::{RolloutNode, Situation};
 /// Nodes that are updated already have their place in that order too, so that it is the same after some were updated.
 pub(super) fn order<'s, 'a>(
     situation: &'s Situation<'a>,
-    request: &Request,
-) -> Result<Vec<&'s RolloutNode<'a>>, Refusal> {
+    request: &StageRequest,
+) -> Result<Vec<&'s RolloutNode<'a>>, StageRefusal> {
     let mut order: Vec<&RolloutNode<'a>> = Vec::new();
     if request.nodes.is_empty() {
         let label = request.spread_by.as_deref().unwrap_or(ZONE);
@@ -31,8 +31,10 @@ pub(super) fn order<'s, 'a>(
         order.sort_by_key(|node| node.old.is_none() || node.old_is_available);
     } else {
         for name in &request.nodes {
-            let node =
-                situation.eligible().find(|node| node.name == name).ok_or_else(|| Refusal::NoSuchNode(name.clone()))?;
+            let node = situation
+                .eligible()
+                .find(|node| node.name == name)
+                .ok_or_else(|| StageRefusal::NoSuchNode(name.clone()))?;
             if !order.iter().any(|listed| listed.name == node.name) {
                 order.push(node);
             }

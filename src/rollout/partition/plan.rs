@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::order::order;
 use super::template::{NewTemplate, not_applied, template};
-use super::{Gates, Outage, PROGRESS_DEADLINE, Stage, allowed, is_skipped, kept, old_unready, outage};
+use super::{Outage, PROGRESS_DEADLINE, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::strategy;
 use crate::facts::revisions::name_of;
@@ -32,7 +32,7 @@ use crate::rollout::status::situation::{RolloutNode, Situation};
 
 /// What is requested.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub(crate) struct StageRequest {
     /// How many pods stay on older revisions.
     pub(crate) amount: Amount,
     /// The template to roll out; that of the DaemonSet if there is none.
@@ -47,7 +47,7 @@ pub(crate) struct Request {
     /// counts both.
     pub(crate) max_unavailable: Option<IntOrPercent>,
     /// What has to hold.
-    pub(crate) gates: Gates,
+    pub(crate) gates: StageGates,
     /// The command of `--verify`.
     pub(crate) verify: Option<String>,
     /// Whether the images are pulled on the nodes of the stage first.
@@ -64,16 +64,16 @@ pub(crate) struct Request {
     pub(crate) run: String,
 }
 
-impl Request {
+impl StageRequest {
     /// Returns a request without any other flag.
     pub(crate) fn new(amount: Amount, template: NewTemplate, run: String) -> Self {
-        let gates = Gates {
+        let gates = StageGates {
             max_restarts: Some(0),
             soak: SignedDuration::ZERO,
             progress_deadline: PROGRESS_DEADLINE,
             verifies: false,
         };
-        Request {
+        StageRequest {
             amount,
             template,
             nodes: Vec::new(),
@@ -117,10 +117,10 @@ impl Request {
     pub(crate) fn roll_back(number: i64, run: String, daemon_set: &DaemonSet) -> Self {
         let hold = Hold::of(daemon_set).filter(|hold| hold.partition.is_some());
         let evict = hold.is_some_and(|hold| hold.flags.is_none_or(|flags| flags.evict));
-        let mut request = Request::new(Amount::Keep(IntOrPercent::Int(0)), NewTemplate::Revision(number), run);
+        let mut request = StageRequest::new(Amount::Keep(IntOrPercent::Int(0)), NewTemplate::Revision(number), run);
         // Pods that were never replaced may have restarted long ago.
         request.gates.max_restarts = None;
-        Request { evict, ..request }
+        StageRequest { evict, ..request }
     }
 
     /// Returns whether it is a rollback, which only `undo` begins.
@@ -140,7 +140,7 @@ pub(crate) enum Amount {
 
 /// Why a stage cannot be planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum StageRefusal {
     /// Somebody else decides about the update strategy; who.
     HeldBy(String),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
@@ -185,7 +185,7 @@ pub(crate) enum Refusal {
 
 /// What to do, and the report of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedStage {
     /// What is written first.
     pub(crate) plan: Plan,
     /// The stage; its revision is known only after the controller has observed the change.
@@ -199,24 +199,24 @@ pub(crate) struct Planned {
 /// # Errors
 ///
 /// Fails if the stage cannot be as requested.
-pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned, Refusal> {
+pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<PlannedStage, StageRefusal> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
     let namespace = &daemon_set.metadata.namespace;
     if daemon_set.metadata.is_terminating() {
-        return Err(Refusal::Deleting);
+        return Err(StageRefusal::Deleting);
     }
     if let Some(holder) = holder(daemon_set) {
-        return Err(Refusal::HeldBy(holder));
+        return Err(StageRefusal::HeldBy(holder));
     }
     let unread = incomplete_for_update_strategy(snapshot, namespace, false);
     if !unread.is_empty() {
-        return Err(Refusal::Unknown(unread.into_iter().map(|gap| gap.message).collect()));
+        return Err(StageRefusal::Unknown(unread.into_iter().map(|gap| gap.message).collect()));
     }
     let incomplete = incomplete_for_update_strategy(snapshot, namespace, !request.evict);
     let template = template(&before.revisions, &request.template)?;
     let hold = Hold::of(daemon_set);
     if hold.as_ref().is_some_and(|hold| !hold.is_in_force && hold.partition.is_some()) && template.is_none() {
-        return Err(Refusal::StrategyPutBack);
+        return Err(StageRefusal::StrategyPutBack);
     }
     let original = hold.filter(|hold| hold.is_in_force).map_or_else(|| live_strategy(daemon_set), |hold| hold.original);
     let after = template.as_ref().map(|template| with_template(daemon_set, template));
@@ -236,7 +236,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned,
     let skipped: Vec<String> = skipped.into_iter().map(name).collect();
     let is_chosen = !request.nodes.is_empty() || !request.node_selector.is_empty();
     if nodes.len() < needed && !is_advanced && (is_chosen || kept(keep, desired) > 0) {
-        return Err(Refusal::TooFewNodes { needed, found: nodes.len(), not_ready, skipped });
+        return Err(StageRefusal::TooFewNodes { needed, found: nodes.len(), not_ready, skipped });
     }
     let is_held = Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
     let is_needed = is_advanced || is_held || old > 0 || template.is_some();
@@ -278,7 +278,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned,
         let has_available =
             |node: &RolloutNode<'_>| node.old_is_available && nodes.iter().any(|name| name == node.name);
         if blocked.len() >= allowed_now && situation.eligible().any(has_available) {
-            return Err(Refusal::NoBudget { not_ready: blocked, allowed: allowed_now });
+            return Err(StageRefusal::NoBudget { not_ready: blocked, allowed: allowed_now });
         }
     }
     let mut warnings = warnings(&proposal, request, keep, template.as_ref())?;
@@ -297,7 +297,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned,
         let is_worse = |code| matches!(code, WarningCode::RevisionFails | WarningCode::CreationRefused);
         let worse: Vec<Warning> = found.iter().filter(|warning| is_worse(warning.code)).cloned().collect();
         if !worse.is_empty() && template.is_none() && !is_way_back && !request.force {
-            return Err(Refusal::Worse(worse));
+            return Err(StageRefusal::Worse(worse));
         }
         warnings.extend(found);
     }
@@ -373,7 +373,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &Request) -> Result<Planned,
             ..PartitionOutcome::default()
         },
     };
-    Ok(Planned { plan: proposal.plan, stage, report })
+    Ok(PlannedStage { plan: proposal.plan, stage, report })
 }
 
 /// Returns the images that a Job pulls.
@@ -406,7 +406,13 @@ fn pace(strategy: &Value) -> RollingUpdate {
 }
 
 /// Warns that the stage of another run is not finished: its client stops as soon as this one begins, if it still runs.
-fn other_run(daemon_set: &DaemonSet, request: &Request, old: usize, desired: usize, now: Timestamp) -> Option<Warning> {
+fn other_run(
+    daemon_set: &DaemonSet,
+    request: &StageRequest,
+    old: usize,
+    desired: usize,
+    now: Timestamp,
+) -> Option<Warning> {
     let stays = Hold::of(daemon_set).filter(|hold| hold.is_in_force)?.partition?;
     let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| !request.run.starts_with(*run))?;
     if old <= kept(stays, desired) {
@@ -426,10 +432,10 @@ fn other_run(daemon_set: &DaemonSet, request: &Request, old: usize, desired: usi
 /// Returns what may revert the stage, and what it may break.
 fn warnings(
     proposal: &Proposal<'_, '_>,
-    request: &Request,
+    request: &StageRequest,
     keep: IntOrPercent,
     template: Option<&Template>,
-) -> Result<Vec<Warning>, Refusal> {
+) -> Result<Vec<Warning>, StageRefusal> {
     let daemon_set = proposal.before.daemon_set;
     let mut warnings = who_puts_back(daemon_set, Some(keep));
     warnings.extend(lost_original(daemon_set));
@@ -441,7 +447,7 @@ fn warnings(
         warnings.extend(change_warnings::last_applied(daemon_set, template));
     }
     let effect = proposal.effect();
-    SurgePods::check(&effect, request.delete_surge_pods, proposal.before).map_err(Refusal::SurgePods)?;
+    SurgePods::check(&effect, request.delete_surge_pods, proposal.before).map_err(StageRefusal::SurgePods)?;
     warnings.extend(surge_pods_deleted(&effect));
     if daemon_set.flavor() == Flavor::Advanced {
         // Its controller replaces the pods as it does without a partition, unless it replaces none.
@@ -477,7 +483,7 @@ fn warnings(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Amount, NewTemplate, Planned, Refusal, Request, SurgePods, plan};
+    use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, plan};
     use crate::coverage::test_support::{World, at, world};
     use crate::facts::index::Index;
     use crate::model::int_or_percent::IntOrPercent;
@@ -486,22 +492,22 @@ mod tests {
     use crate::report::plan::WarningCode;
     use crate::rollout::status::situation::Situation;
 
-    fn request(keep: i64) -> Request {
-        Request::new(Amount::Keep(IntOrPercent::Int(keep)), NewTemplate::Live, "run 1".to_owned())
+    fn request(keep: i64) -> StageRequest {
+        StageRequest::new(Amount::Keep(IntOrPercent::Int(keep)), NewTemplate::Live, "run 1".to_owned())
     }
 
     /// A request to roll out another template.
-    fn request_of_image(keep: i64) -> Request {
+    fn request_of_image(keep: i64) -> StageRequest {
         let images = vec![("agent".to_owned(), "agent:3".to_owned())];
-        Request { template: NewTemplate::Images(images), ..request(keep) }
+        StageRequest { template: NewTemplate::Images(images), ..request(keep) }
     }
 
-    fn planned(world: World, request: &Request) -> Result<Planned, Refusal> {
+    fn planned(world: World, request: &StageRequest) -> Result<PlannedStage, StageRefusal> {
         let snapshot = world.finish();
         plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request)
     }
 
-    fn codes(world: World, request: &Request) -> Vec<WarningCode> {
+    fn codes(world: World, request: &StageRequest) -> Vec<WarningCode> {
         planned(world, request).unwrap().report.warnings.iter().map(|warning| warning.code).collect()
     }
 
@@ -544,7 +550,7 @@ mod tests {
         for (keep, updated, restores_strategy) in
             [(0, &["n4", "n0", "n1"][..], true), (1, &["n4", "n0", "n1"], false), (3, &["n4"], false), (4, &[], false)]
         {
-            let Planned { stage, report, .. } =
+            let PlannedStage { stage, report, .. } =
                 planned(rolling(&json!({"maxUnavailable": "50%"})), &request(keep)).unwrap();
             assert_eq!((&report.nodes, &stage.nodes), (&names(updated), &names(updated)), "{keep}");
             assert_eq!((report.desired, report.keep, report.old), (5, keep, 4));
@@ -563,7 +569,7 @@ mod tests {
             (Amount::Update(IntOrPercent::Int(2)), "3", 3, 1),
             (Amount::Update(IntOrPercent::Int(9)), "0", 0, 3),
         ] {
-            let report = planned(rolling(&json!({})), &Request { amount, ..request(0) }).unwrap().report;
+            let report = planned(rolling(&json!({})), &StageRequest { amount, ..request(0) }).unwrap().report;
             assert_eq!((report.partition.as_str(), report.keep, report.update), (partition, keep, update));
         }
     }
@@ -579,15 +585,15 @@ mod tests {
             });
             world.unready_pod("a4", "n4", crashes(), json!({})).unready_pod("a5", "n5", crashes(), json!({}))
         };
-        let Err(Refusal::Worse(worse)) = planned(world(), &request(0)) else { panic!("not refused") };
+        let Err(StageRefusal::Worse(worse)) = planned(world(), &request(0)) else { panic!("not refused") };
         assert_eq!(worse.iter().map(|warning| warning.code).collect::<Vec<_>>(), [WarningCode::RevisionFails]);
-        assert!(codes(world(), &Request { force: true, ..request(0) }).contains(&WarningCode::RevisionFails));
+        assert!(codes(world(), &StageRequest { force: true, ..request(0) }).contains(&WarningCode::RevisionFails));
         // Another template may work, and nothing is rolled out further on the way back.
         assert!(planned(world(), &request_of_image(0)).is_ok());
         let snapshot = world().finish();
-        let back = Request::roll_back(1, "run 1".to_owned(), &snapshot.daemon_sets[0]);
+        let back = StageRequest::roll_back(1, "run 1".to_owned(), &snapshot.daemon_sets[0]);
         assert!(planned(world(), &back).is_ok());
-        assert!(planned(world(), &Request { template: NewTemplate::Revision(1), ..request(0) }).is_ok());
+        assert!(planned(world(), &StageRequest { template: NewTemplate::Revision(1), ..request(0) }).is_ok());
     }
 
     #[test]
@@ -595,24 +601,24 @@ mod tests {
         let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
         let world = || rolling(&json!({"maxSurge": 1, "maxUnavailable": 0}));
         let world = || world().unready_pod("agent-new", "n0", starting.clone(), json!({}));
-        let Err(Refusal::SurgePods(SurgePods { pods, .. })) = planned(world(), &request(3)) else {
+        let Err(StageRefusal::SurgePods(SurgePods { pods, .. })) = planned(world(), &request(3)) else {
             panic!("not refused")
         };
         assert_eq!(pods.iter().map(|pod| pod.pod.as_str()).collect::<Vec<_>>(), ["agent-new"]);
-        let request = Request { delete_surge_pods: true, ..request(3) };
+        let request = StageRequest { delete_surge_pods: true, ..request(3) };
         assert!(codes(world(), &request).contains(&WarningCode::SurgePodsDeleted));
     }
 
     #[test]
     fn nodes_that_were_chosen_are_updated_in_their_order_or_not_at_all() {
         let of = |keep, nodes: &[&str]| {
-            let request = Request { nodes: names(nodes), ..request(keep) };
+            let request = StageRequest { nodes: names(nodes), ..request(keep) };
             planned(rolling(&json!({"maxUnavailable": 1})), &request).map(|planned| planned.report.nodes)
         };
         assert_eq!(of(2, &["n1", "n0", "n1", "n4"]), Ok(names(&["n1", "n0"])));
-        assert_eq!(of(2, &["n1", "n9"]), Err(Refusal::NoSuchNode("n9".to_owned())));
+        assert_eq!(of(2, &["n1", "n9"]), Err(StageRefusal::NoSuchNode("n9".to_owned())));
         let too_few = |needed, found, not_ready: &[&str]| {
-            Err(Refusal::TooFewNodes { needed, found, not_ready: names(not_ready), skipped: Vec::new() })
+            Err(StageRefusal::TooFewNodes { needed, found, not_ready: names(not_ready), skipped: Vec::new() })
         };
         assert_eq!(of(0, &["n1"]), too_few(4, 1, &[]));
         assert_eq!(of(2, &["n2", "n1"]), too_few(2, 1, &["n2"]));
@@ -621,7 +627,7 @@ mod tests {
         let world = rolling(&json!({})).node("n5", not_ready).pod("agent-5", "n5", old());
         let nodes = planned(world, &request(1)).map(|planned| planned.report.nodes);
         assert_eq!(nodes, too_few(4, 3, &["n2", "n5"]));
-        let selector = Request { node_selector: "kubernetes.io/hostname=n0".parse().unwrap(), ..request(0) };
+        let selector = StageRequest { node_selector: "kubernetes.io/hostname=n0".parse().unwrap(), ..request(0) };
         assert_eq!(planned(rolling(&json!({})), &selector).map(|planned| planned.report.nodes), too_few(4, 1, &[]));
     }
 
@@ -640,10 +646,10 @@ mod tests {
                 .pod("agent-1", "n1", old())
                 .unready_pod("agent-2", "n2", starting(), pod);
             let max_unavailable = requested.map(IntOrPercent::Int);
-            planned(world, &Request { max_unavailable, ..request(0) })
-                .map(|Planned { report, .. }| (report.nodes.len(), report.max_unavailable, report.not_counted))
+            planned(world, &StageRequest { max_unavailable, ..request(0) })
+                .map(|PlannedStage { report, .. }| (report.nodes.len(), report.max_unavailable, report.not_counted))
         };
-        let refused = |allowed| Err(Refusal::NoBudget { not_ready: names(&["n2"]), allowed });
+        let refused = |allowed| Err(StageRefusal::NoBudget { not_ready: names(&["n2"]), allowed });
         assert_eq!(of(1, old(), None), refused(1));
         assert_eq!(of(2, old(), None), Ok((2, 2, 0)));
         assert_eq!(of(1, old(), Some(1)), Ok((2, 1, 1)));
@@ -661,8 +667,8 @@ mod tests {
 
     #[test]
     fn images_are_pulled_on_the_nodes_of_the_stage_first() {
-        let of = |world: World, request: Request| {
-            let Planned { plan, report, .. } = planned(world, &Request { prepull: true, ..request }).unwrap();
+        let of = |world: World, request: StageRequest| {
+            let PlannedStage { plan, report, .. } = planned(world, &StageRequest { prepull: true, ..request }).unwrap();
             let nodes: Vec<String> = plan.prepull_jobs().map(|job| job.node.clone()).collect();
             (nodes, report.prepull.map(|prepull| prepull.images), plan.steps.len())
         };
@@ -678,7 +684,7 @@ mod tests {
     fn what_may_revert_a_stage_is_warned_of_once() {
         let argo = || json!({"annotations": {"argocd.argoproj.io/tracking-id": "fleet:apps/DaemonSet:a/b"}});
         let entry = json!({"manager": "deployer", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": {}}}});
-        let of = |metadata: Value, request: &Request| {
+        let of = |metadata: Value, request: &StageRequest| {
             codes(rolling(&json!({})).daemon_set(json!({"metadata": metadata})), request)
         };
         let both = json!({"annotations": argo()["annotations"], "managedFields": [entry]});
@@ -708,15 +714,15 @@ mod tests {
             world.snapshot.pod_disruption_budgets.push(budget);
             world
         };
-        let evicting = || Request { evict: true, ..request(3) };
+        let evicting = || StageRequest { evict: true, ..request(3) };
         assert_eq!(codes(budget(rolling(&json!({}))), &request(3)), [WarningCode::DisruptionBudget]);
         assert_eq!(codes(budget(rolling(&json!({}))), &evicting()), []);
 
         let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
                      limited: pods=2";
-        let insisting = Request { force: true, ..request(3) };
+        let insisting = StageRequest { force: true, ..request(3) };
         assert_eq!(codes(rolling(&json!({})).refusal(quota), &insisting), [WarningCode::CreationRefused]);
-        assert!(matches!(planned(rolling(&json!({})).refusal(quota), &request(3)), Err(Refusal::Worse(_))));
+        assert!(matches!(planned(rolling(&json!({})).refusal(quota), &request(3)), Err(StageRefusal::Worse(_))));
         // No pod is replaced.
         assert_eq!(codes(rolling(&json!({})).refusal(quota), &request(4)), []);
 
@@ -749,7 +755,7 @@ mod tests {
             let mut world = rolling(&json!({}));
             let cause = GapCause::Forbidden("list poddisruptionbudgets".to_owned());
             world.snapshot.gaps.push(Gap { kind: Kind::PodDisruptionBudgets, namespace: None, cause });
-            let incomplete = planned(world, &Request { evict, ..request(3) }).unwrap().report.incomplete;
+            let incomplete = planned(world, &StageRequest { evict, ..request(3) }).unwrap().report.incomplete;
             incomplete.into_iter().map(|one| one.resource).collect::<Vec<_>>()
         };
         assert_eq!((of(false), of(true)), (names(&["poddisruptionbudgets"]), Vec::new()));

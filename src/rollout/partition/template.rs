@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::plan::Refusal;
+use super::plan::StageRefusal;
 use crate::difference::object;
 use crate::facts::revisions::{Revisions, name_of};
 use crate::model::daemon_set::DaemonSet;
@@ -25,22 +25,22 @@ pub(crate) enum NewTemplate {
 }
 
 /// Returns the template that is rolled out, if it is not that of the DaemonSet.
-pub(super) fn template(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Result<Option<Template>, Refusal> {
+pub(super) fn template(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Result<Option<Template>, StageRefusal> {
     let template = match wanted {
         NewTemplate::Live => return Ok(None),
         NewTemplate::Revision(number) => {
             let revision = revisions.number(*number).and_then(|revision| revision.template.as_ref().ok());
-            revision.cloned().ok_or(Refusal::NoSuchRevision(*number))?
+            revision.cloned().ok_or(StageRefusal::NoSuchRevision(*number))?
         }
         NewTemplate::Manifest(manifest) => {
             let (live, given) = (name_of(revisions.daemon_set), name_of(manifest));
             if (&live.namespace, &live.name) != (&given.namespace, &given.name)
                 || manifest.flavor() != revisions.daemon_set.flavor()
             {
-                return Err(Refusal::OtherManifest(given));
+                return Err(StageRefusal::OtherManifest(given));
             }
             if !revisions.daemon_set.spec.selector.matches(&manifest.spec.template.metadata.labels) {
-                return Err(Refusal::SelectorMismatch);
+                return Err(StageRefusal::SelectorMismatch);
             }
             manifest.template()
         }
@@ -52,7 +52,7 @@ pub(super) fn template(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Resul
                     let at = containers.iter().position(|container| container["name"] == name.as_str())?;
                     Some(format!("{path}/{at}"))
                 });
-                let container = container.ok_or_else(|| Refusal::NoSuchContainer(name.clone()))?;
+                let container = container.ok_or_else(|| StageRefusal::NoSuchContainer(name.clone()))?;
                 if let Some(container) = template.pointer_mut(&container) {
                     container["image"] = image.as_str().into();
                 }
@@ -105,7 +105,7 @@ fn overlay(into: &mut Value, from: &Value) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{NewTemplate, Refusal, not_applied, template};
+    use super::{NewTemplate, StageRefusal, not_applied, template};
     use crate::coverage::test_support::{merge, world};
     use crate::facts::revisions::Revisions;
     use crate::model::daemon_set::DaemonSet;
@@ -142,9 +142,9 @@ mod tests {
         for (path, value) in
             [("/metadata/name", "other"), ("/metadata/namespace", "other"), ("/apiVersion", "apps.kruise.io/v1beta1")]
         {
-            assert!(matches!(of(path, json!(value)), Err(Refusal::OtherManifest(_))), "{path}");
+            assert!(matches!(of(path, json!(value)), Err(StageRefusal::OtherManifest(_))), "{path}");
         }
-        assert_eq!(of("/spec/template/metadata/labels/app", json!("other")), Err(Refusal::SelectorMismatch));
+        assert_eq!(of("/spec/template/metadata/labels/app", json!("other")), Err(StageRefusal::SelectorMismatch));
     }
 
     #[test]

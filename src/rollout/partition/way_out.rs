@@ -1,8 +1,8 @@
 //! How to continue after a stage has ended, and how to go back.
 
 use super::PROGRESS_DEADLINE;
-use super::next_step::gates_hold;
-use super::plan::{Amount, Request};
+use super::instruction::gates_hold;
+use super::plan::{Amount, StageRequest};
 use super::template::NewTemplate;
 use crate::model::hold::{GATES_ANNOTATION, Hold, StageFlags};
 use crate::model::int_or_percent::IntOrPercent;
@@ -29,13 +29,13 @@ pub(crate) struct Continued<'a> {
 
 impl<'a> Continued<'a> {
     /// Returns the stage of a run.
-    pub(crate) fn of_run(report: &'a PartitionReport, request: &'a Request) -> Self {
+    pub(crate) fn of_run(report: &'a PartitionReport, request: &'a StageRequest) -> Self {
         let amount = report.partition.parse().map_or(request.amount, Amount::Keep);
         Continued { amount, revision: report.revision, ..Continued::of_request(&report.daemon_set, request) }
     }
 
     /// Returns a stage that was not begun.
-    pub(crate) fn of_request(name: &'a DaemonSetName, request: &'a Request) -> Self {
+    pub(crate) fn of_request(name: &'a DaemonSetName, request: &'a StageRequest) -> Self {
         let (flags, verify) = (request.flags(), request.verify.as_deref());
         Continued { name, flags, verify, amount: request.amount, revision: None }
     }
@@ -56,7 +56,7 @@ impl<'a> Continued<'a> {
     }
 
     /// Returns the command that begins it as it was begun, if it can be repeated; `manifest` is the file of its template.
-    pub(crate) fn whole_again(&self, request: &Request, manifest: Option<&str>) -> Option<Command> {
+    pub(crate) fn whole_again(&self, request: &StageRequest, manifest: Option<&str>) -> Option<Command> {
         let mut command = self.command(&self.flags, self.amount);
         match &request.template {
             NewTemplate::Live => {}
@@ -134,7 +134,7 @@ impl<'a> Continued<'a> {
 }
 
 /// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.
-pub(crate) fn way_out(report: &PartitionReport, request: &Request, back_to: Option<i64>) -> Vec<Fix> {
+pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to: Option<i64>) -> Vec<Fix> {
     let continued = Continued::of_run(report, request);
     let name = &report.daemon_set;
     let mut fixes = match report.outcome.stage {
@@ -217,7 +217,7 @@ mod tests {
     use crate::model::int_or_percent::IntOrPercent;
     use crate::report::history::DaemonSetName;
     use crate::report::partition::{Gate, GateFailure, PartitionStage};
-    use crate::rollout::partition::plan::{Amount, Request, plan};
+    use crate::rollout::partition::plan::{Amount, StageRequest, plan};
     use crate::rollout::partition::template::NewTemplate;
     use crate::rollout::status::situation::Situation;
 
@@ -225,8 +225,8 @@ mod tests {
     fn the_same_stage_again_has_the_same_gates() {
         let name =
             DaemonSetName { api_version: "apps/v1".to_owned(), namespace: "team".to_owned(), name: "agent".to_owned() };
-        let mut request = Request::new(Amount::Keep(IntOrPercent::Int(3)), NewTemplate::Live, String::new());
-        let again = |request: &Request| Continued::of_request(&name, request).again().unwrap().to_string();
+        let mut request = StageRequest::new(Amount::Keep(IntOrPercent::Int(3)), NewTemplate::Live, String::new());
+        let again = |request: &StageRequest| Continued::of_request(&name, request).again().unwrap().to_string();
         assert_eq!(again(&request), "kubectl ds partition -n team agent 3");
         request.nodes = vec!["a".to_owned(), "b".to_owned()];
         request.verify = Some("curl $NODE".to_owned());
@@ -284,7 +284,7 @@ mod tests {
             (manifest(), Some("-"), None),
             (NewTemplate::Revision(3), None, None),
         ] {
-            let mut request = Request::new(Amount::Update(IntOrPercent::Int(3)), template, String::new());
+            let mut request = StageRequest::new(Amount::Update(IntOrPercent::Int(3)), template, String::new());
             request.delete_surge_pods = true;
             let again = Continued::of_request(&name, &request).whole_again(&request, file);
             let expected = expected
@@ -339,7 +339,7 @@ mod tests {
     fn a_rollback_replaces_pods_as_the_stage_did() {
         let evicts = |world: World| {
             let snapshot = world.finish();
-            Request::roll_back(1, String::new(), &snapshot.daemon_sets[0]).evict
+            StageRequest::roll_back(1, String::new(), &snapshot.daemon_sets[0]).evict
         };
         let flags = |evict| StageFlags { evict, progress_deadline_seconds: 600, ..StageFlags::default() };
         let gates = |gates: Value| held(&flags(false)).daemon_set(json!({"metadata": {"annotations": gates}}));
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn there_is_a_way_out_of_what_was_begun() {
-        let request = Request::new(Amount::Keep(IntOrPercent::Int(3)), NewTemplate::Live, String::new());
+        let request = StageRequest::new(Amount::Keep(IntOrPercent::Int(3)), NewTemplate::Live, String::new());
         let snapshot = world().finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);

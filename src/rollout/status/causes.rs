@@ -10,7 +10,7 @@ use crate::model::daemon_set::UpdateStrategy;
 use crate::report::coverage::Trouble;
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Budget, BudgetField, BudgetUse, Cause};
-use crate::scheduling::rolling_update::{UpdateStep, pace};
+use crate::scheduling::rolling_update::{UpdateStep, limits};
 
 /// Returns the reasons of coverage that matter for the rollout: those of eligible nodes that are not done, and of others
 /// that count against the budget or stop it.
@@ -113,7 +113,7 @@ pub(super) fn replaced_at_once(situation: &Situation<'_>, step: &NextStep<'_>) -
     };
     let unavailable =
         situation.nodes.iter().filter(is_old).filter(|node| !update.retained.contains(&node.name)).count();
-    let budget = pace(situation.daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
+    let budget = limits(situation.daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
     let allowed = update.allowed.max(budget.max_unavailable);
     (i64::try_from(unavailable).unwrap_or(i64::MAX) > allowed).then_some(unavailable)
 }

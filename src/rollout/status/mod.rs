@@ -2,17 +2,17 @@
 //!
 //! A [`situation`] is one DaemonSet at one moment: its nodes and pods, with the reasons that coverage found. From it
 //! follow what the controller does next ([`next_step`]), the [`verdict`], the [`causes`], what is to blame ([`suspect`]),
-//! the [`pace`], and the [`way_out`], which a [`simulation`] of the changed DaemonSet checks.
+//! the [`eta`], and the [`way_out`], which a [`simulation`] of the changed DaemonSet checks.
 
 #[cfg(test)]
 mod cases_test;
 mod causes;
+mod eta;
 pub(super) mod held;
 #[cfg(test)]
 mod model_test;
 pub(crate) mod next_step;
 mod node_map;
-mod pace;
 mod simulation;
 pub mod situation;
 mod suspect;
@@ -135,7 +135,7 @@ fn status<'a>(
             .map(|update| update.retained.iter().map(|&node| node.to_owned()).collect())
             .unwrap_or_default(),
         next: if replaces { next(&step, in_place) } else { NextActions::default() },
-        eta: (verdict == Verdict::Progressing).then(|| pace::eta(&situation, &step)).flatten(),
+        eta: (verdict == Verdict::Progressing).then(|| eta::eta(&situation, &step)).flatten(),
         way_out: way_out::way_out(&situation, verdict, &step, suspect.as_ref()),
         // Counters are not held against nodes and pods that were not read.
         status_differences: if is_known { situation.coverage.status.differences.clone() } else { Vec::new() },

@@ -199,7 +199,7 @@ fn set_fields(
 ) -> Option<Fix> {
     let current = situation.current.filter(|_| !situation.creation_is_refused())?;
     let daemon_set = situation.daemon_set;
-    let request = set::Request { fields, delete_surge_pods: true, force: false };
+    let request = set::SetRequest { fields, delete_surge_pods: true, force: false };
     let (proposal, report) = set::propose(situation, &request).ok()?;
     let mut command = set::command(&name_of(daemon_set), fields);
     match report.effect.map_or(0, |effect| effect.surge_pods_deleted.len()) {

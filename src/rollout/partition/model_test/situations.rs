@@ -10,7 +10,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{Gap, GapCause, Kind};
 use crate::report::partition::{Gate, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
-use crate::rollout::partition::next_step::{Look, Loss, Step, Waiting, loss, next_step};
+use crate::rollout::partition::instruction::{Instruction, Look, Loss, Waiting, loss, next_instruction};
 
 /// Gives every node an available pod of the old revision.
 fn all_old(model: &mut Model) {
@@ -27,7 +27,7 @@ fn a_node_with_the_label_for_it_is_skipped_even_if_it_gets_the_label_during_the_
     let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
     assert_eq!(client.stage.nodes.len(), 5);
     assert!(!client.stage.nodes.contains(&model.nodes[1].name));
-    let counts = next_step(&model.snapshot(), &client.stage).counts;
+    let counts = next_instruction(&model.snapshot(), &client.stage).counts;
     assert_eq!((counts.old, counts.held, counts.skipped), (6, 6, vec![model.nodes[1].name.clone()]));
     // Not ready, it is still one that the restored strategy would update.
     model.nodes[3].labels.push((SKIP_LABEL, "true"));
@@ -39,7 +39,7 @@ fn a_node_with_the_label_for_it_is_skipped_even_if_it_gets_the_label_during_the_
         }
     };
     assert_eq!((end, model.old()), (End::Done, 2));
-    let counts = next_step(&model.snapshot(), &client.stage).counts;
+    let counts = next_instruction(&model.snapshot(), &client.stage).counts;
     assert_eq!((counts.updated.len(), counts.held), (4, 2));
     assert_eq!(counts.skipped, [model.nodes[1].name.clone(), model.nodes[3].name.clone()]);
 }
@@ -54,10 +54,10 @@ fn a_pod_that_the_controller_has_not_created_yet_is_awaited_until_the_deadline()
     let node = model.nodes.iter_mut().find(|node| node.pods.iter().any(|pod| pod.gone_at.is_some())).unwrap();
     node.pods.clear();
     let name = node.name.clone();
-    let look = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
-    assert_eq!(look(&model), Step::Wait(Waiting::Pods(vec![name.clone()])));
+    let look = |model: &Model| next_instruction(&model.snapshot(), &client.stage).step;
+    assert_eq!(look(&model), Instruction::Wait(Waiting::Pods(vec![name.clone()])));
     model.now += client.stage.gates.progress_deadline.as_secs() + 1;
-    let Step::Stop(failures) = look(&model) else { panic!("not stopped") };
+    let Instruction::Stop(failures) = look(&model) else { panic!("not stopped") };
     assert_eq!((failures[0].gate, failures[0].node.as_ref()), (Gate::ProgressDeadline, Some(&name)));
 }
 
@@ -94,15 +94,15 @@ fn a_node_that_is_lost_before_it_has_a_new_pod_stops_the_stage() {
     // In the same second, and its kubelet no longer confirms the deletion.
     (node.ready, node.since) = (false, now);
     let name = node.name.clone();
-    let failures = |model: &Model, client: &Client| match next_step(&model.snapshot(), &client.stage).step {
-        Step::Stop(failures) => failures,
+    let failures = |model: &Model, client: &Client| match next_instruction(&model.snapshot(), &client.stage).step {
+        Instruction::Stop(failures) => failures,
         step => panic!("not stopped: {step:?}"),
     };
     let failed = &failures(&model, &client)[0];
     assert_eq!((failed.gate, failed.node.as_ref()), (Gate::NodeReady, Some(&name)));
     // Nobody knows since when: the stage is not complete without it.
     model.nodes.iter_mut().find(|node| node.name == name).unwrap().since = now - 3_000;
-    assert_eq!(next_step(&model.snapshot(), &client.stage).step, Step::Wait(Waiting::Pods(vec![name])));
+    assert_eq!(next_instruction(&model.snapshot(), &client.stage).step, Instruction::Wait(Waiting::Pods(vec![name])));
     model.now += client.stage.gates.progress_deadline.as_secs() + 1;
     assert_eq!(failures(&model, &client)[0].gate, Gate::ProgressDeadline);
 }
@@ -118,18 +118,18 @@ fn old_pods_that_become_unavailable_stop_a_stage_unless_it_goes_back() {
         let pod = &mut model.nodes[at].pods[0];
         (pod.hash, pod.ready_since) = (NEW, Some(0));
     }
-    let step = |model: &Model, client: &Client| next_step(&model.snapshot(), &client.stage).step;
+    let step = |model: &Model, client: &Client| next_instruction(&model.snapshot(), &client.stage).step;
     model.nodes[4].pods[0].ready_since = None;
-    assert!(matches!(step(&model, &client), Step::Replace { .. }));
+    assert!(matches!(step(&model, &client), Instruction::Replace { .. }));
     model.nodes[5].pods[0].ready_since = None;
-    let Step::Stop(failures) = step(&model, &client) else { panic!("not stopped") };
+    let Instruction::Stop(failures) = step(&model, &client) else { panic!("not stopped") };
     assert_eq!((failures.len(), failures[0].gate), (1, Gate::OldPodsReady));
     // By the clock of the run, they were not available when it began.
     let mut later = client.stage.clone();
     later.begin(&model.snapshot());
-    assert!(matches!(next_step(&model.snapshot(), &later).step, Step::Replace { .. }));
+    assert!(matches!(next_instruction(&model.snapshot(), &later).step, Instruction::Replace { .. }));
     client.stage.old_unready = None;
-    assert!(matches!(step(&model, &client), Step::Replace { .. }));
+    assert!(matches!(step(&model, &client), Instruction::Replace { .. }));
     client.stage.begin(&model.snapshot());
     assert_eq!(client.stage.old_unready, None);
 }
@@ -148,17 +148,17 @@ fn outages_that_are_older_than_a_stage_do_not_count_until_they_end() {
     assert_eq!(client.act(&mut model, 0).unwrap(), (None, true));
     // The replaced one counts.
     assert_eq!(client.act(&mut model, 0).unwrap(), (None, false));
-    let step = |model: &Model, client: &Client| next_step(&model.snapshot(), &client.stage).step;
+    let step = |model: &Model, client: &Client| next_instruction(&model.snapshot(), &client.stage).step;
     (0..8).for_each(|_| model.tick());
-    assert!(matches!(step(&model, &client), Step::Replace { .. }));
+    assert!(matches!(step(&model, &client), Instruction::Replace { .. }));
     // The node has recovered, and is lost again.
     let now = model.now;
     let node = model.nodes.iter_mut().find(|node| node.name == lost).unwrap();
     (node.ready, node.since, node.pods[0].ready_since) = (true, now, Some(now));
-    assert!(matches!(step(&model, &client), Step::Replace { .. }));
+    assert!(matches!(step(&model, &client), Instruction::Replace { .. }));
     let node = model.nodes.iter_mut().find(|node| node.name == lost).unwrap();
     (node.ready, node.pods[0].ready_since, node.pods[0].created) = (false, None, now);
-    assert!(matches!(step(&model, &client), Step::Wait(Waiting::Budget { .. })));
+    assert!(matches!(step(&model, &client), Instruction::Wait(Waiting::Budget { .. })));
 }
 
 /// Returns a stage of which the first pod was deleted, and the position of its node.
@@ -194,19 +194,23 @@ fn a_stage_is_lost_if_somebody_else_decides_about_the_daemon_set() {
         merge(&mut model.object, json!({"metadata": metadata, "spec": spec}));
         let daemon_set = DaemonSet::from_object(model.object.clone()).unwrap();
         assert_eq!(loss(&daemon_set, &client.stage), expected, "{metadata} {spec}");
-        let Look { step, .. } = next_step(&model.snapshot(), &client.stage);
-        assert_eq!(matches!(step, Step::Lost(_)), expected.is_some(), "{metadata} {spec}");
+        let Look { step, .. } = next_instruction(&model.snapshot(), &client.stage);
+        assert_eq!(matches!(step, Instruction::Lost(_)), expected.is_some(), "{metadata} {spec}");
     }
     model.object = own;
     let mut snapshot = model.snapshot();
     let cause = GapCause::Forbidden("list nodes".to_owned());
     snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
-    assert_eq!(next_step(&snapshot, &client.stage).step, Step::Lost(Loss::Unknown));
+    assert_eq!(next_instruction(&snapshot, &client.stage).step, Instruction::Lost(Loss::Unknown));
     let mut snapshot = model.snapshot();
     snapshot.controller_revisions.pop();
-    assert_eq!(next_step(&snapshot, &client.stage).step, Step::Wait(Waiting::Controller), "its revision comes later");
+    assert_eq!(
+        next_instruction(&snapshot, &client.stage).step,
+        Instruction::Wait(Waiting::Controller),
+        "its revision comes later"
+    );
     client.stage.hash = "of another template".to_owned();
-    assert_eq!(next_step(&model.snapshot(), &client.stage).step, Step::Lost(Loss::TemplateChanged));
+    assert_eq!(next_instruction(&model.snapshot(), &client.stage).step, Instruction::Lost(Loss::TemplateChanged));
 }
 
 #[test]
@@ -214,12 +218,12 @@ fn nothing_is_replaced_before_the_controller_has_observed_the_hold() {
     let mut model = Model::new(5, 3, &json!(1), Faults::default());
     all_old(&mut model);
     let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
-    let step = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
-    assert!(matches!(step(&model), Step::Replace { .. }));
+    let step = |model: &Model| next_instruction(&model.snapshot(), &client.stage).step;
+    assert!(matches!(step(&model), Instruction::Replace { .. }));
     model.object["status"]["observedGeneration"] = 1.into();
-    assert_eq!(step(&model), Step::Wait(Waiting::Controller));
+    assert_eq!(step(&model), Instruction::Wait(Waiting::Controller));
     model.now += client.stage.gates.progress_deadline.as_secs();
-    let Step::Stop(failures) = step(&model) else { panic!("not stopped") };
+    let Instruction::Stop(failures) = step(&model) else { panic!("not stopped") };
     assert_eq!((failures.len(), failures[0].gate), (1, Gate::ProgressDeadline));
 }
 
@@ -230,12 +234,12 @@ fn each_new_pod_is_verified_once_it_is_available() {
     let pod = model.pod(NEW, None);
     let (node, name, uid) = (model.nodes[at].name.clone(), pod.name.clone(), format!("{}-uid", pod.name));
     model.nodes[at].pods = vec![pod];
-    let step = |model: &Model, client: &Client| next_step(&model.snapshot(), &client.stage).step;
-    assert_eq!(step(&model, &client), Step::Wait(Waiting::Pods(vec![node.clone()])));
+    let step = |model: &Model, client: &Client| next_instruction(&model.snapshot(), &client.stage).step;
+    assert_eq!(step(&model, &client), Instruction::Wait(Waiting::Pods(vec![node.clone()])));
     model.nodes[at].pods[0].ready_since = Some(model.now);
-    assert_eq!(step(&model, &client), Step::Verify { node: node.clone(), pod: name, uid: uid.clone() });
+    assert_eq!(step(&model, &client), Instruction::Verify { node: node.clone(), pod: name, uid: uid.clone() });
     client.stage.verified.insert(uid);
-    let Step::Replace { node: next, .. } = step(&model, &client) else { panic!("it does not go on") };
+    let Instruction::Replace { node: next, .. } = step(&model, &client) else { panic!("it does not go on") };
     assert_ne!(next, node);
 }
 
@@ -248,12 +252,12 @@ fn a_node_of_the_stage_with_two_pods_is_waited_for() {
     let [name] = client.stage.nodes.as_slice() else { panic!("more than one node") };
     let pod = model.pod(NEW, Some(0));
     model.nodes.iter_mut().find(|node| node.name == *name).unwrap().pods.push(pod);
-    let step = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
-    assert_eq!(step(&model), Step::Wait(Waiting::Pods(vec![name.clone()])));
+    let step = |model: &Model| next_instruction(&model.snapshot(), &client.stage).step;
+    assert_eq!(step(&model), Instruction::Wait(Waiting::Pods(vec![name.clone()])));
     // Another node was updated meanwhile, so that this one need not be.
     let pod = model.pod(NEW, Some(0));
     model.nodes.iter_mut().find(|node| node.name != *name).unwrap().pods = vec![pod];
-    assert_eq!(step(&model), Step::Done);
+    assert_eq!(step(&model), Instruction::Done);
 }
 
 #[test]
@@ -263,8 +267,8 @@ fn unavailable_pods_are_replaced_at_no_cost_but_not_all_at_once() {
     (1..3).for_each(|at| model.nodes[at].pods[0].ready_since = None);
     let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
     assert_eq!(client.act(&mut model, 0).unwrap().0, None);
-    let Look { step, .. } = next_step(&model.snapshot(), &client.stage);
-    assert_eq!(step, Step::Wait(Waiting::Pods(vec![model.nodes[1].name.clone()])));
+    let Look { step, .. } = next_instruction(&model.snapshot(), &client.stage);
+    assert_eq!(step, Instruction::Wait(Waiting::Pods(vec![model.nodes[1].name.clone()])));
 }
 
 #[test]
@@ -274,8 +278,8 @@ fn nodes_that_are_unavailable_anyway_take_up_the_budget() {
     let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
     (model.nodes[2].ready, model.nodes[2].pods[0].ready_since) = (false, None);
     let nodes = vec![model.nodes[2].name.clone()];
-    let Look { step, .. } = next_step(&model.snapshot(), &client.stage);
-    assert_eq!(step, Step::Wait(Waiting::Budget { nodes, allowed: 1 }));
+    let Look { step, .. } = next_instruction(&model.snapshot(), &client.stage);
+    assert_eq!(step, Instruction::Wait(Waiting::Budget { nodes, allowed: 1 }));
 }
 
 #[test]
@@ -285,12 +289,12 @@ fn a_stage_is_complete_once_all_new_pods_have_been_available_for_long_enough() {
         let pod = model.pod(NEW, Some(model.now - i64::try_from(at).unwrap()));
         model.nodes[at].pods = vec![pod];
     }
-    let step = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
+    let step = |model: &Model| next_instruction(&model.snapshot(), &client.stage).step;
     let end = model.now + client.stage.gates.soak.as_secs();
     model.now = end - 1;
-    assert_eq!(step(&model), Step::Wait(Waiting::Soak(timestamp(end))));
+    assert_eq!(step(&model), Instruction::Wait(Waiting::Soak(timestamp(end))));
     model.now = end;
-    assert_eq!(step(&model), Step::Done);
+    assert_eq!(step(&model), Instruction::Done);
 }
 
 /// Some states pass within seconds, such as a port that the old pod has just used.
@@ -305,12 +309,12 @@ fn a_new_pod_that_cannot_start_stops_the_stage_after_a_moment() {
         let pod = snapshot.pods.iter_mut().find(|pod| pod.metadata.name == name).unwrap();
         let waiting = json!({"name": "agent", "state": {"waiting": {"reason": "CreateContainerConfigError"}}});
         pod.status.container_statuses = vec![serde_json::from_value(waiting).unwrap()];
-        next_step(&snapshot, &client.stage).step
+        next_instruction(&snapshot, &client.stage).step
     };
     model.now += 9;
-    assert_eq!(step(&model), Step::Wait(Waiting::Pods(vec![node.clone()])));
+    assert_eq!(step(&model), Instruction::Wait(Waiting::Pods(vec![node.clone()])));
     model.now += 1;
-    let Step::Stop(failures) = step(&model) else { panic!("not stopped") };
+    let Instruction::Stop(failures) = step(&model) else { panic!("not stopped") };
     let found = (failures.len(), failures[0].gate, failures[0].node.as_ref(), failures[0].pod.as_ref());
     assert_eq!(found, (1, Gate::Starts, Some(&node), Some(&name)));
 }
@@ -322,10 +326,14 @@ fn a_node_without_a_condition_is_not_ready_and_keeps_its_pod() {
     all_old(&mut model);
     let mut snapshot = model.snapshot();
     let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
-    let Step::Replace { node, .. } = next_step(&model.snapshot(), &client.stage).step else { panic!("nothing") };
+    let Instruction::Replace { node, .. } = next_instruction(&model.snapshot(), &client.stage).step else {
+        panic!("nothing")
+    };
     snapshot.daemon_sets = model.snapshot().daemon_sets;
     snapshot.nodes.iter_mut().find(|it| it.metadata.name == node).unwrap().status.conditions.clear();
-    let Step::Replace { node: other, .. } = next_step(&snapshot, &client.stage).step else { panic!("nothing") };
+    let Instruction::Replace { node: other, .. } = next_instruction(&snapshot, &client.stage).step else {
+        panic!("nothing")
+    };
     assert_ne!(other, node);
 }
 
@@ -343,14 +351,14 @@ fn a_gate_gives_a_new_pod_the_time_that_starting_takes() {
         pod.status.container_statuses = vec![serde_json::from_value(status).unwrap()];
         let mut stage = client.stage.clone();
         stage.last_progress = snapshot.now;
-        next_step(&snapshot, &stage).step
+        next_instruction(&snapshot, &stage).step
     };
     let waiting = |reason: &str| json!({"name": "agent", "state": {"waiting": {"reason": reason}}});
     let unready =
         json!({"name": "agent", "ready": false, "state": {"running": {"startedAt": timestamp(0).to_string()}}});
     for (status, seconds) in [(waiting("ContainerCreating"), 600), (unready, 60), (waiting("ErrImagePull"), 10)] {
-        assert_eq!(step(status.clone(), seconds - 1), Step::Wait(Waiting::Pods(vec![node.clone()])), "{status}");
-        let Step::Stop(failures) = step(status.clone(), seconds) else { panic!("{status} goes on") };
+        assert_eq!(step(status.clone(), seconds - 1), Instruction::Wait(Waiting::Pods(vec![node.clone()])), "{status}");
+        let Instruction::Stop(failures) = step(status.clone(), seconds) else { panic!("{status} goes on") };
         assert_eq!((failures.len(), failures[0].gate), (1, Gate::Starts), "{status}");
     }
 }
@@ -369,7 +377,7 @@ fn a_pod_that_the_api_server_refuses_stops_the_stage() {
         "lastTimestamp": timestamp(model.now).to_string(),
     });
     snapshot.events.push(serde_json::from_value(event).unwrap());
-    let Step::Stop(failures) = next_step(&snapshot, &client.stage).step else { panic!("not stopped") };
+    let Instruction::Stop(failures) = next_instruction(&snapshot, &client.stage).step else { panic!("not stopped") };
     let found = (failures.len(), failures[0].gate, failures[0].node.as_ref(), failures[0].reason);
     assert_eq!(found, (1, Gate::Starts, Some(&model.nodes[at].name), Some(ReasonCode::QuotaExceeded)));
 }
@@ -377,15 +385,15 @@ fn a_pod_that_the_api_server_refuses_stops_the_stage() {
 #[test]
 fn an_old_pod_that_takes_its_time_to_end_is_waited_for_until_the_deadline() {
     let (mut model, client, at) = begun(4);
-    let step = |model: &Model| next_step(&model.snapshot(), &client.stage).step;
-    let expected = Step::Wait(Waiting::Pods(vec![model.nodes[at].name.clone()]));
+    let step = |model: &Model| next_instruction(&model.snapshot(), &client.stage).step;
+    let expected = Instruction::Wait(Waiting::Pods(vec![model.nodes[at].name.clone()]));
     let deadline = client.stage.gates.progress_deadline.as_secs();
     for seconds in [20, 70, deadline - 90 - 1] {
         model.now += seconds;
         assert_eq!(step(&model), expected, "{seconds}");
     }
     model.now += 1;
-    let Step::Stop(failures) = step(&model) else { panic!("not stopped") };
+    let Instruction::Stop(failures) = step(&model) else { panic!("not stopped") };
     let found = (failures.len(), failures[0].gate, failures[0].reason);
     assert_eq!(found, (1, Gate::ProgressDeadline, Some(ReasonCode::StuckTerminating)));
 }

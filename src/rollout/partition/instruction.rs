@@ -1,8 +1,8 @@
-//! What to do next in a stage.
+//! What the client does next in a stage.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Gates, Stage, allowed, is_skipped, kept, outage};
+use super::{Stage, StageGates, allowed, is_skipped, kept, outage};
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::walk::daemon_set_coverage;
 use crate::facts::index::Index;
@@ -29,7 +29,7 @@ const MOST_TO_SETTLE: i64 = 60;
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum Instruction {
     /// Delete the pod of an older revision on this node.
     Replace { node: String, pod: PodRef },
     /// Run the command of `--verify` for the new pod on this node.
@@ -99,13 +99,13 @@ pub(crate) enum Loss {
 /// What to do next, and how far the stage is.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Look {
-    pub(crate) step: Step,
-    pub(crate) counts: Counts,
+    pub(crate) step: Instruction,
+    pub(crate) counts: StageCounts,
 }
 
 /// How far a stage is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct StageCounts {
     /// The nodes that have a pod of the revision.
     pub(crate) updated: Vec<String>,
     /// On how many of them it is available.
@@ -121,24 +121,24 @@ pub(crate) struct Counts {
 }
 
 /// Decides what to do next in a stage, at the time of the snapshot.
-pub(crate) fn next_step(snapshot: &Snapshot, stage: &Stage) -> Look {
-    let lost = |loss| Look { step: Step::Lost(loss), counts: Counts::default() };
+pub(crate) fn next_instruction(snapshot: &Snapshot, stage: &Stage) -> Look {
+    let lost = |loss| Look { step: Instruction::Lost(loss), counts: StageCounts::default() };
     let Some(daemon_set) = snapshot.daemon_sets.first() else { return lost(Loss::Deleted) };
     if let Some(loss) = loss(daemon_set, stage) {
         return lost(loss);
     }
     let index = Index::new(snapshot);
     let situation = Situation::new(&index, daemon_set);
-    let view = View { situation: &situation, stage };
+    let view = StageView { situation: &situation, stage };
     let step = match situation.current {
         // The revision and the status that goes with it are watched separately.
         _ if !daemon_set.is_observed() || situation.awaits_revision() => match is_late(stage, snapshot.now) {
-            true => Step::Stop(vec![late("the controller has not observed the DaemonSet", stage)]),
-            false => Step::Wait(Waiting::Controller),
+            true => Instruction::Stop(vec![late("the controller has not observed the DaemonSet", stage)]),
+            false => Instruction::Wait(Waiting::Controller),
         },
-        Some(current) if current.hash() != stage.hash => Step::Lost(Loss::TemplateChanged),
+        Some(current) if current.hash() != stage.hash => Instruction::Lost(Loss::TemplateChanged),
         Some(_) if situation.is_known => view.next(),
-        _ => Step::Lost(Loss::Unknown),
+        _ => Instruction::Lost(Loss::Unknown),
     };
     Look { step, counts: view.counts() }
 }
@@ -154,7 +154,7 @@ pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &
         nodes: Vec::new(),
         max_unavailable: flags.max_unavailable.unwrap_or(IntOrPercent::Int(1)),
         excused: Default::default(),
-        gates: Gates::of(flags),
+        gates: StageGates::of(flags),
         old_unready: None,
         deleted: Default::default(),
         replaced_at: Default::default(),
@@ -162,7 +162,7 @@ pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &
         spared: Default::default(),
         last_progress: situation.now(),
     };
-    situation.is_known && View { situation, stage: &stage }.next() == Step::Done
+    situation.is_known && StageView { situation, stage: &stage }.next() == Instruction::Done
 }
 
 /// Returns why a DaemonSet is no longer held by the client of a stage.
@@ -182,12 +182,12 @@ pub(crate) fn loss(daemon_set: &DaemonSet, stage: &Stage) -> Option<Loss> {
 }
 
 /// A stage in a situation.
-struct View<'v, 'a> {
+struct StageView<'v, 'a> {
     situation: &'v Situation<'a>,
     stage: &'v Stage,
 }
 
-impl<'v, 'a> View<'v, 'a> {
+impl<'v, 'a> StageView<'v, 'a> {
     /// Returns whether a node has a pod of an older revision that is not being deleted.
     fn is_old(&self, node: &RolloutNode<'_>) -> bool {
         node.old.is_some_and(|old| !self.stage.deleted.contains(&old.metadata.uid))
@@ -202,13 +202,13 @@ impl<'v, 'a> View<'v, 'a> {
         !self.is_old(node) && !node.updated_is_available
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> StageCounts {
         let count = |is: &dyn Fn(&RolloutNode<'_>) -> bool| self.situation.eligible().filter(|node| is(node)).count();
         let in_flight = self.situation.eligible().filter(|node| self.is_in_flight(node));
         let is_skipped = |node: &RolloutNode<'_>| self.is_old(node) && is_skipped(node);
         let skipped = self.situation.eligible().filter(|node| is_skipped(node));
         let updated = self.situation.eligible().filter(|node| node.updated.is_some());
-        Counts {
+        StageCounts {
             updated: updated.map(|node| node.name.to_owned()).collect(),
             available: count(&|node| node.updated_is_available),
             old: count(&|node| self.is_old(node)),
@@ -218,16 +218,16 @@ impl<'v, 'a> View<'v, 'a> {
         }
     }
 
-    fn next(&self) -> Step {
+    fn next(&self) -> Instruction {
         let (stage, now) = (self.stage, self.situation.now());
         let failures: Vec<GateFailure> = self.situation.eligible().filter_map(|node| self.failure(node)).collect();
         let desired = self.situation.eligible().count();
         let allowed = allowed(stage.max_unavailable, desired);
         if !failures.is_empty() {
-            return Step::Stop(failures);
+            return Instruction::Stop(failures);
         }
         if let Some(failure) = self.old_pods(allowed) {
-            return Step::Stop(vec![failure]);
+            return Instruction::Stop(vec![failure]);
         }
         let unverified = |node: &&RolloutNode<'_>| {
             node.updated_is_available
@@ -242,7 +242,7 @@ impl<'v, 'a> View<'v, 'a> {
             .and_then(|node| Some((node, node.updated?)))
         {
             let (pod, uid) = (pod.metadata.name.clone(), pod.metadata.uid.clone());
-            return Step::Verify { node: node.name.to_owned(), pod, uid };
+            return Instruction::Verify { node: node.name.to_owned(), pod, uid };
         }
         let is_excused = |node: &RolloutNode<'_>| {
             self.is_old(node) && outage(node).is_some_and(|outage| stage.excused.contains(&outage))
@@ -264,7 +264,7 @@ impl<'v, 'a> View<'v, 'a> {
             false => in_flight < allowed,
         };
         if let Some((node, old)) = waiting.iter().find(may_replace).and_then(|node| Some((node, node.old?))) {
-            return Step::Replace { node: node.name.to_owned(), pod: PodRef::of(old) };
+            return Instruction::Replace { node: node.name.to_owned(), pod: PodRef::of(old) };
         }
         // With two pods on a node, the controller is about to delete one.
         let is_pair = |node: &RolloutNode<'_>| {
@@ -281,14 +281,14 @@ impl<'v, 'a> View<'v, 'a> {
                 true => Waiting::Budget { nodes: names(&unavailable), allowed },
             };
             return match is_late(stage, now) {
-                true => Step::Stop(vec![self.late(&what)]),
-                false => Step::Wait(what),
+                true => Instruction::Stop(vec![self.late(&what)]),
+                false => Instruction::Wait(what),
             };
         }
         let soaked = self.situation.eligible().filter_map(|node| self.available_since(node)).max();
         match soaked.and_then(|since| since.checked_add(stage.gates.soak).ok()).filter(|end| *end > now) {
-            Some(end) => Step::Wait(Waiting::Soak(end)),
-            None => Step::Done,
+            Some(end) => Instruction::Wait(Waiting::Soak(end)),
+            None => Instruction::Done,
         }
     }
 

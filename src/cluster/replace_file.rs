@@ -1,8 +1,9 @@
 //! Replaces a file as a whole: whatever happens, it is either the old one or the new one.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Writes a file, which takes the place of the one at `path` when it is complete.
 ///
@@ -11,7 +12,7 @@ use std::path::Path;
 /// # Errors
 ///
 /// Fails if `write` fails, the directory cannot be written, or `path` is a link that another user made.
-pub(super) fn replace_file(path: &Path, write: impl FnOnce(&mut File, &Path) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn replace_file(path: &Path, write: impl FnOnce(&mut File, &Path) -> io::Result<()>) -> io::Result<()> {
     let link = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_symlink);
     if link.is_some_and(|link| !is_own(&link)) {
         let problem = format!("{} is a symbolic link of another user", path.display());
@@ -25,16 +26,37 @@ pub(super) fn replace_file(path: &Path, write: impl FnOnce(&mut File, &Path) -> 
     // A link leads to the file to replace.
     let path = if existing.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // An error of its own would name the temporary file.
-    fs::metadata(directory)?;
-    let mut new = tempfile::Builder::new().prefix(".kubectl-ds-").suffix(".part").tempfile_in(directory)?;
-    write(new.as_file_mut(), &path)?;
+    let mut part = Part::new(directory)?;
+    write(&mut part.file, &path)?;
     if let Some(existing) = existing.filter(is_own) {
-        new.as_file().set_permissions(existing.permissions())?;
+        part.file.set_permissions(existing.permissions())?;
     }
-    new.as_file().sync_all()?;
-    new.persist(&path)?;
-    Ok(())
+    part.file.sync_all()?;
+    fs::rename(&part.path, &path)
+}
+
+/// A file that is not complete yet. It is removed in the end, unless it has been renamed.
+struct Part {
+    path: PathBuf,
+    file: File,
+}
+
+impl Part {
+    /// Creates a file under a random name, which nobody can have prepared.
+    fn new(directory: &Path) -> io::Result<Self> {
+        let path = directory.join(format!(".kubectl-ds-{:016x}.part", RandomState::new().hash_one(())));
+        let mut options = File::options();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.read(true).write(true).create_new(true).open(&path)?;
+        Ok(Part { path, file })
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// Returns whether the user or root owns a file. `/dev/stdout` is a link of root's.

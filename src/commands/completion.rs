@@ -9,6 +9,7 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::Failure;
 use super::complete::VARIABLE;
+use crate::cluster::replace_file;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 
@@ -102,10 +103,8 @@ fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> R
         }
         Err(error) => return Err(failed(error).into()),
     }
-    let mut file = tempfile::Builder::new().prefix(".kubectl_complete-ds").tempfile_in(directory).map_err(failed)?;
-    file.write_all(KUBECTL_COMPLETE_DS.as_bytes()).map_err(failed)?;
-    make_executable(file.path()).map_err(failed)?;
-    file.persist(&path).map_err(|error| failed(error.error))?;
+    let written = replace_file(&path, |file, _| file.write_all(KUBECTL_COMPLETE_DS.as_bytes()));
+    written.and_then(|()| make_executable(&path)).map_err(failed)?;
     writeln!(out, "{} installed", path.display())?;
     if !search.contains(&directory) {
         writeln!(out, "It works once {} is in PATH.", directory.display())?;

@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// One difference between two pod templates.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// Where it is in the template, such as `spec.containers[agent].image`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub path: ChangePath,
     /// What happened to the value.
     pub op: Op,
@@ -24,7 +24,8 @@ pub struct Change {
 }
 
 /// What happened to a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
     /// It was added.

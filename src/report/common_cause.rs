@@ -1,6 +1,5 @@
 //! What failing nodes have in common.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::fix::Fix;
@@ -8,7 +7,8 @@ use super::reason::ReasonCode;
 
 /// A value that the failing nodes of a DaemonSet share and its available nodes do not, too often to be chance. It is
 /// a likely cause, not a proven one: docs/reports.md tells how it is decided.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CommonCause {
     /// What the nodes share.
@@ -31,7 +31,8 @@ pub struct CommonCause {
 }
 
 /// A value of a feature.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct FeatureValue {
     /// The feature.
     pub feature: Feature,
@@ -40,7 +41,8 @@ pub struct FeatureValue {
 }
 
 /// What pods and nodes are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum Feature {
     /// The revision of the pod.
     Revision,
@@ -63,7 +65,8 @@ pub enum Feature {
 }
 
 /// Numbers of failing and available nodes, and of those among them that have a value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Split {
     /// Failing nodes.
@@ -77,7 +80,8 @@ pub struct Split {
 }
 
 /// A revision whose pods fail.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FailingRevision {
     /// The hash on its pods.

@@ -1,7 +1,6 @@
 //! The reports of `coverage`.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::common_cause::CommonCause;
@@ -11,7 +10,8 @@ use super::reason::{Reason, ReasonCode, named_values};
 use super::strategy::Strategy;
 
 /// Which nodes should have a pod of each DaemonSet, which have one, and why the others have none.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CoverageReport {
     /// The time that ages are relative to.
@@ -45,7 +45,8 @@ impl super::Report for CoverageReport {
 }
 
 /// The state of a node, and how many DaemonSets it should run pods of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOverview {
     /// The node's name.
@@ -69,7 +70,8 @@ pub struct NodeOverview {
 }
 
 /// A reason, and where it occurs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonSummary {
     /// The reason code.
@@ -81,7 +83,8 @@ pub struct ReasonSummary {
 }
 
 /// Something that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Incomplete {
     /// The resource, such as `events`.
@@ -99,7 +102,8 @@ pub struct Incomplete {
 }
 
 /// One DaemonSet's coverage.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonSetCoverage {
     /// The namespace.
@@ -115,7 +119,7 @@ pub struct DaemonSetCoverage {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub strategy: Strategy,
     /// Whether the status of the DaemonSet agrees with the recomputed counts.
     pub status: StatusCheck,
@@ -144,7 +148,8 @@ pub struct DaemonSetCoverage {
 
 /// Nodes that a revision has removed: they are eligible under the template before it, and neither under its own nor under the
 /// current one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RemovedNodes {
     /// The number of the revision.
@@ -175,7 +180,8 @@ impl RemovedNodes {
 }
 
 /// Numbers of nodes, as docs/reports.md defines them. A number that could not be read is absent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
     /// Nodes of the cluster, or those that were selected.
@@ -245,7 +251,8 @@ impl DaemonSetCoverage {
 }
 
 /// The counts by the value of a label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct CountsBy {
     /// The label.
     pub label: String,
@@ -254,7 +261,8 @@ pub struct CountsBy {
 }
 
 /// The counts of the nodes with one value of a label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct CountsByRow {
     /// The value; absent for nodes without the label.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -267,7 +275,8 @@ pub struct CountsByRow {
 }
 
 /// A reason code and the number of nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Trouble {
     /// The code.
     pub code: ReasonCode,
@@ -276,7 +285,8 @@ pub struct Trouble {
 }
 
 /// Whether the status of a DaemonSet agrees with the recomputed counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCheck {
     /// Whether all counters agree; absent if pods or nodes could not be read, or only some
@@ -290,7 +300,8 @@ pub struct StatusCheck {
 }
 
 /// A counter of the status that differs from the recomputed one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct StatusDifference {
     /// The status field, such as `desiredNumberScheduled`.
     pub field: String,
@@ -301,7 +312,8 @@ pub struct StatusDifference {
 }
 
 /// Nodes with the same primary reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonGroup {
     /// The reason code.
@@ -347,7 +359,8 @@ named_values! {
 }
 
 /// One node of a DaemonSet.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCoverage {
     /// The node's name.
@@ -373,7 +386,8 @@ pub struct NodeCoverage {
 }
 
 /// A summary of a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodSummary {
     /// The name.
@@ -401,7 +415,8 @@ pub struct PodSummary {
 }
 
 /// The full explanation of a node: all rules that were checked, and details of its pods.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The answer in a sentence.
@@ -422,7 +437,8 @@ pub struct Explanation {
 }
 
 /// One rule that was checked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
     /// The rule, such as `taints` or `cpu`.
@@ -440,7 +456,8 @@ pub struct Check {
 }
 
 /// The scheduler's last message about a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulerVerdict {
     /// The part of the message about the target node.
@@ -454,7 +471,8 @@ pub struct SchedulerVerdict {
 }
 
 /// Details of a pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodStory {
     /// The pod's name.
@@ -474,7 +492,8 @@ pub struct PodStory {
 }
 
 /// Details of a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerStory {
     /// The container's name.
@@ -492,7 +511,8 @@ pub struct ContainerStory {
 }
 
 /// One event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EventLine {
     /// When it last happened; absent if unknown.

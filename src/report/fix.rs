@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::encode::shell::quote;
 
 /// What to do about a reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Fix {
     /// What to do.
     pub advice: String,
     /// A kubectl command for it, quoted for bash and zsh; absent if there is none that is safe to paste.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<String>"))]
     pub command: Option<Command>,
 }
 

@@ -1,7 +1,6 @@
 //! The reports of `history`.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::change::Change;
@@ -9,7 +8,8 @@ use super::coverage::Incomplete;
 use super::fix::Command;
 
 /// The revisions of one DaemonSet, the newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryReport {
     /// The DaemonSet.
@@ -35,7 +35,8 @@ impl super::Report for HistoryReport {
 pub type HistoryReportList = super::ReportList<HistoryReport>;
 
 /// Names a DaemonSet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonSetName {
     /// `apps/v1`, or of an Advanced DaemonSet `apps.kruise.io/v1beta1` or `apps.kruise.io/v1alpha1`.
@@ -110,7 +111,8 @@ impl DaemonSetName {
 }
 
 /// A revision that belongs to another owner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SkippedRevision {
     /// The name of the ControllerRevision.
@@ -120,7 +122,8 @@ pub struct SkippedRevision {
 }
 
 /// One revision.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionRow {
     /// The number: the highest is the current one, once the controller has acted.
@@ -158,7 +161,8 @@ pub struct RevisionRow {
 }
 
 /// The pods of a revision.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionPods {
     /// Those that are ready.
@@ -168,7 +172,8 @@ pub struct RevisionPods {
 }
 
 /// How two templates differ.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionDiff {
     /// The DaemonSet.
@@ -186,7 +191,8 @@ impl super::Report for RevisionDiff {
 }
 
 /// One of the two compared templates.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DiffSide {
     /// Where the template is from.
@@ -202,7 +208,8 @@ pub struct DiffSide {
 }
 
 /// Where a template is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum TemplateSource {
     /// A revision.
     Revision,

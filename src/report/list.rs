@@ -1,7 +1,6 @@
 //! The report of `list`.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::{Counts, Incomplete, RemovedNodes, Trouble};
@@ -10,7 +9,8 @@ use super::rollout_status::RolloutHold;
 use super::strategy::Strategy;
 
 /// A row per DaemonSet, unhealthy ones first.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ListReport {
     /// The time that ages are relative to.
@@ -37,7 +37,8 @@ impl super::Report for ListReport {
 }
 
 /// The status of a DaemonSet, most severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum FleetStatus {
     /// Its rollout is not finished, and blocked: see `status`.
     Blocked,
@@ -71,7 +72,8 @@ impl ListRow {
 }
 
 /// One DaemonSet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ListRow {
     /// The namespace.
@@ -84,7 +86,7 @@ pub struct ListRow {
     #[serde(flatten)]
     pub counts: Counts,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub strategy: Strategy,
     /// The hold of `pause` or `partition`; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,6 @@
 //! Reports as plain data: the source of all tables, and what `-o json` prints.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use fix::Fix;
 
@@ -21,6 +17,8 @@ pub mod partition;
 pub mod plan;
 pub mod reason;
 pub mod rollout_status;
+#[cfg(feature = "schemas")]
+mod schemas;
 pub mod strategy;
 pub mod what_if;
 
@@ -61,28 +59,10 @@ impl<'a, T: Report> Envelope<&'a T> {
     }
 }
 
-impl<T: Report + JsonSchema> JsonSchema for Envelope<T> {
-    fn schema_name() -> Cow<'static, str> {
-        if let [kind] = T::KINDS { Cow::Borrowed(kind) } else { T::schema_name() }
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut schema = T::json_schema(generator);
-        let version = json!({"type": "string", "description": format!("Always `{VERSION}`.")});
-        let kind = json!({"type": "string", "description": "What it is.", "enum": T::KINDS});
-        for (field, value) in [("kind", kind), ("apiVersion", version)] {
-            schema.ensure_object()["properties"][field] = value;
-            if let Some(required) = schema.ensure_object()["required"].as_array_mut() {
-                required.insert(0, Value::from(field));
-            }
-        }
-        schema
-    }
-}
-
 /// Reports on several DaemonSets, each as if it were alone.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[schemars(bound = "T: Report + JsonSchema")]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", schemars(bound = "T: Report + schemars::JsonSchema"))]
 pub struct ReportList<T> {
     /// A report each.
     pub items: Vec<Envelope<T>>,

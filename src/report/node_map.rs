@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::reason::ReasonCode;
@@ -12,7 +11,8 @@ use super::reason::ReasonCode;
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Nodes, grouped by the value of a label: the eligible nodes for a rollout, all nodes for coverage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeMap {
     /// Whether it shows coverage instead of a rollout.
@@ -25,7 +25,8 @@ pub struct NodeMap {
 }
 
 /// The nodes that have the same value of the label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeMapGroup {
     /// The value; absent if the nodes do not have the label.
@@ -36,7 +37,8 @@ pub struct NodeMapGroup {
 }
 
 /// A node with its state and its pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MapNode {
     /// The name.
@@ -57,7 +59,8 @@ pub struct MapNode {
 }
 
 /// The state of a node, in the order of a map: of a rollout, or of coverage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum MapState {
     /// It has an available pod of the current revision.
     Updated,

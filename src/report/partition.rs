@@ -1,7 +1,6 @@
 //! The report of `partition`.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::change::Change;
@@ -16,7 +15,8 @@ use super::strategy::Strategy;
 pub(crate) const SKIP_LABEL: &str = "kubectl-ds/skip";
 
 /// One stage of a staged rollout: what is planned, and what became of it.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionReport {
     /// The DaemonSet.
@@ -66,7 +66,7 @@ pub struct PartitionReport {
     /// What has to hold before the next pod is replaced.
     pub gates: Gates,
     /// The update strategy that is restored after the last stage, such as `RollingUpdate 10%`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub original_strategy: Strategy,
     /// Whether the update strategy is restored at the end.
     pub restores_strategy: bool,
@@ -79,7 +79,8 @@ pub struct PartitionReport {
 }
 
 /// How the images of the new template are pulled before anything is changed.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Prepull {
     /// The images.
@@ -105,7 +106,8 @@ impl PartitionReport {
 }
 
 /// What has to hold before the next pod is replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Gates {
     /// For how many seconds a new pod must be ready.
@@ -123,7 +125,8 @@ pub struct Gates {
 }
 
 /// The outcome of a stage.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionOutcome {
     /// How far the stage has come.
@@ -144,7 +147,8 @@ pub struct PartitionOutcome {
 }
 
 /// How far a stage has come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum PartitionStage {
     /// It was planned; nothing was sent.
     #[default]
@@ -162,7 +166,8 @@ pub enum PartitionStage {
 }
 
 /// A gate that did not hold.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct GateFailure {
     /// The gate.
@@ -181,7 +186,8 @@ pub struct GateFailure {
 }
 
 /// What has to hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum Gate {
     /// The nodes of the stage can pull the images (`--prepull`).
     Prepull,

@@ -1,7 +1,6 @@
 //! The plan of a change to a DaemonSet, and its outcome.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,7 +11,8 @@ use super::history::DaemonSetName;
 
 /// A change of a DaemonSet: a rollback to a revision (`undo`), a restart, other values in its spec (`set`),
 /// or a suspended or restored update strategy (`pause`, `resume`).
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {
     /// What is done.
@@ -99,7 +99,8 @@ impl PlanKind {
 }
 
 /// What a change of a DaemonSet's spec means for a cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Effect {
     /// How many nodes should have a pod.
@@ -129,7 +130,8 @@ pub struct Effect {
 }
 
 /// The pace of a rolling update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Pace {
     /// Whether nodes get a second pod before the old one is deleted.
@@ -150,7 +152,8 @@ pub struct Pace {
 }
 
 /// A pod, and the node that it is on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodOnNode {
     /// The node.
@@ -160,7 +163,8 @@ pub struct PodOnNode {
 }
 
 /// Something to know before the change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Warning {
     /// A code for programs.
@@ -180,7 +184,8 @@ impl Warning {
 }
 
 /// The kind of a warning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum WarningCode {
     /// Another object controls the DaemonSet.
     Owner,
@@ -243,7 +248,8 @@ pub enum WarningCode {
 }
 
 /// A pod that keeps another revision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodLeft {
     /// The node.
@@ -256,7 +262,8 @@ pub struct PodLeft {
 }
 
 /// The outcome of a change.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeOutcome {
     /// The stage that was reached.
@@ -277,7 +284,8 @@ pub struct ChangeOutcome {
 }
 
 /// The stages of a change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum ChangeStage {
     /// No change was needed.
     #[default]

@@ -1,6 +1,5 @@
 //! Reason codes: why a node has no available pod, or should not have one.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::fix::Fix;
@@ -9,7 +8,8 @@ use super::fix::Fix;
 macro_rules! named_values {
     ($(#[$about:meta])* $type:ident { $($(#[$meta:meta])* $value:ident,)+ }) => {
         $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
         pub enum $type {
             $($(#[$meta])* $value,)+
         }
@@ -346,7 +346,8 @@ impl std::fmt::Display for ReasonCode {
 }
 
 /// One reason, with the actual values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Reason {
     /// The code.
     pub code: ReasonCode,

@@ -1,7 +1,6 @@
 //! The report of `status`.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::coverage::{Incomplete, RemovedNodes, StatusDifference, Trouble};
@@ -12,7 +11,8 @@ use super::strategy::Strategy;
 use crate::model::int_or_percent::IntOrPercent;
 
 /// Whether the current revision of each DaemonSet is rolled out, and what keeps it from being.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatusReport {
     /// The time that ages are relative to.
@@ -61,7 +61,8 @@ named_values! {
 }
 
 /// Why a rollout is blocked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum BlockedBy {
     /// The controller has not noticed that surge pods have become available, since `stalledSince`.
     MissedSurgePods,
@@ -80,7 +81,8 @@ pub enum BlockedBy {
 }
 
 /// The rollout of one DaemonSet.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatus {
     /// The group and version, such as `apps/v1`.
@@ -95,7 +97,7 @@ pub struct RolloutStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<BlockedBy>,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub strategy: Strategy,
     /// The hold of `pause` or `partition`; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,15 +178,16 @@ impl RolloutStatus {
 }
 
 /// A rollout that `pause` or `partition` holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutHold {
     /// The update strategy that is suspended, such as `RollingUpdate 10%`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub original_strategy: Strategy,
     /// How many pods stay on older revisions, such as `5` or `90%`; absent if it is paused.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_optional_text")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<String>"))]
     pub partition: Option<IntOrPercent>,
     /// Since when; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,7 +200,8 @@ pub struct RolloutHold {
 }
 
 /// The revision that is rolled out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RolledOutRevision {
     /// The number.
@@ -215,7 +219,8 @@ pub struct RolledOutRevision {
 }
 
 /// The revision that was asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RequestedRevision {
     /// The number.
@@ -226,7 +231,8 @@ pub struct RequestedRevision {
 }
 
 /// Numbers of nodes. A number that could not be read is absent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutCounts {
     /// Nodes that should run a pod.
@@ -247,14 +253,15 @@ pub struct RolloutCounts {
 }
 
 /// How many nodes may be replaced at a time, and what uses that up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
     /// The field that limits the rollout.
     pub field: BudgetField,
     /// Its value, such as `1` or `10%`.
     #[serde(serialize_with = "as_text")]
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub value: IntOrPercent,
     /// The number of nodes that it comes to.
     pub allowed: i64,
@@ -273,7 +280,8 @@ fn as_optional_text<S: Serializer>(value: &Option<IntOrPercent>, serializer: S) 
 }
 
 /// The field that limits how many nodes are replaced at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum BudgetField {
     /// How many nodes may be without an available pod.
@@ -293,7 +301,8 @@ impl BudgetField {
 }
 
 /// Nodes that count against the budget for the same reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetUse {
     /// The reason code.
@@ -306,7 +315,8 @@ pub struct BudgetUse {
 }
 
 /// Nodes that hold the rollout up for the same reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Cause {
     /// The reason code.
@@ -330,7 +340,8 @@ pub struct Cause {
 }
 
 /// What is likely to blame for failing pods of the current revision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Suspect {
     /// What is likely to blame.
@@ -350,7 +361,8 @@ pub struct Suspect {
 }
 
 /// A resource of which one revision requests more than another.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RaisedRequest {
     /// The resource, such as `cpu`.
@@ -362,7 +374,8 @@ pub struct RaisedRequest {
 }
 
 /// What is likely to blame for failing pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum SuspectKind {
     /// The current revision: it fails on most nodes that run it, and the older one is available elsewhere.
     Revision,
@@ -373,7 +386,8 @@ pub enum SuspectKind {
 }
 
 /// What the controller does next.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NextActions {
     /// Nodes that get a pod.
@@ -390,7 +404,8 @@ pub struct NextActions {
 }
 
 /// Nodes that still have a pod of an older revision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OutdatedNodes {
     /// The number of the revision; absent if it no longer exists.
@@ -401,7 +416,8 @@ pub struct OutdatedNodes {
 }
 
 /// The time left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Eta {
     /// Seconds left at the pace of the whole rollout.

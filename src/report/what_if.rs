@@ -1,7 +1,6 @@
 //! What would change if manifests were applied.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Report;
@@ -14,7 +13,8 @@ use super::reason::Reason;
 pub type WhatIfReportList = super::ReportList<WhatIfReport>;
 
 /// What would change if a manifest were applied.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WhatIfReport {
     /// The time that ages are relative to.
@@ -85,7 +85,8 @@ impl Report for WhatIfReport {
 }
 
 /// What of a manifest is previewed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum Preview {
     /// The DaemonSet would be created.
     Create,
@@ -98,7 +99,8 @@ pub enum Preview {
 }
 
 /// What would change on one node.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeChange {
     /// The name.
@@ -112,7 +114,8 @@ pub struct NodeChange {
 }
 
 /// What would happen to the pod of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum PodChange {
     /// The node would lose its pod, or it would not be recreated.
     Loses,
@@ -127,7 +130,8 @@ pub enum PodChange {
 }
 
 /// What would change by the value of a node label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChangesBy {
     /// The label.
@@ -137,7 +141,8 @@ pub struct ChangesBy {
 }
 
 /// What would change on the nodes with one value of a label.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChangesByRow {
     /// The value; `null` for nodes without the label.

@@ -2,8 +2,10 @@
 //! on a real API server, read by kubectl-ds, by curl and by kubectl in one run.
 //!
 //! `cargo bench --features e2e --bench big_cluster`. Objects are written straight to an API server without
-//! controllers. `KUBECTL_DS_NODES` makes the cluster smaller; there are three pods to a node. `-- watch` measures only
-//! what it costs to follow the cluster, while nothing happens and while pods change.
+//! controllers. `KUBECTL_DS_NODES` makes the cluster smaller; there are three pods to a node. `-- lists` measures only the
+//! commands that read all of it, and `-- watch` what it costs to follow it, while nothing happens and while pods change.
+//! `KUBECTL_DS_PROGRAMS=NEW:OLD` measures these programs in turn in the place of this version, and holds the first to the
+//! aims.
 
 #![expect(clippy::print_stdout, reason = "what a measurement prints is its result")]
 
@@ -13,6 +15,7 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,11 +55,17 @@ fn main() {
     let nodes = std::env::var("KUBECTL_DS_NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(5_000);
     let control_plane = ControlPlane::start(Options::api_server_only());
     load(&control_plane, nodes);
-    if !std::env::args().any(|argument| argument == "watch") {
-        measure(&control_plane, nodes);
+    let only = |part: &str| std::env::args().any(|argument| argument == part);
+    if !only("watch") {
+        let coverage = measure_lists(&control_plane);
+        if !only("lists") {
+            measure_others(&control_plane, coverage);
+        }
     }
-    measure_screen(&control_plane, nodes);
-    measure_watch(&control_plane);
+    if !only("lists") {
+        measure_screen(&control_plane, nodes);
+        measure_watch(&control_plane);
+    }
 }
 
 /// Follows every DaemonSet until the process is killed, and looks at the snapshot once a second.
@@ -293,11 +302,62 @@ fn load(control_plane: &ControlPlane, nodes: usize) {
     println!("{nodes} nodes and {} pods written in {:.0?}", nodes * DAEMON_SETS.len(), started.elapsed());
 }
 
-fn measure(control_plane: &ControlPlane, nodes: usize) {
+/// Measures the commands that read every node and pod, in turn with two curls that read the same. Returns the
+/// seconds of `coverage -A`.
+fn measure_lists(control_plane: &ControlPlane) -> f64 {
     let kubeconfig = control_plane.kubeconfig().display().to_string();
-    let kubectl_ds = env!("CARGO_BIN_EXE_kubectl-ds");
+    let curl = |path: &str| {
+        let mut command = Command::new("curl");
+        command.args(["-sSkf", "-o", "/dev/null", "-H", "Accept: application/vnd.kubernetes.protobuf"]);
+        command.args(["-H", &format!("Authorization: Bearer {}", USERS[0].1)]);
+        command.arg(format!("{}{path}?resourceVersion=0", control_plane.server()));
+        command
+    };
+    let programs = std::env::var("KUBECTL_DS_PROGRAMS").unwrap_or(env!("CARGO_BIN_EXE_kubectl-ds").to_owned());
+    let programs: Vec<&Path> = programs.split(':').map(Path::new).collect();
+    let mut runs: Vec<(String, Vec<Run>)> = Vec::new();
+    for round in 0..=ROUNDS {
+        let mut commands = Vec::new();
+        for arguments in [&["coverage", "-A"][..], &["status", "-A"], &["list"]] {
+            for program in &programs {
+                let mut command = Command::new(program);
+                command.args(arguments).env("KUBECONFIG", &kubeconfig);
+                let name = program.file_name().unwrap().display();
+                commands.push((format!("{name} {}", arguments.join(" ")), vec![command]));
+            }
+        }
+        let both = vec![curl("/api/v1/nodes"), curl("/api/v1/pods")];
+        commands.push(("curl of the same protobuf, two at once".to_owned(), both));
+        for (at, (name, command)) in commands.into_iter().enumerate() {
+            let run = run(command);
+            match round {
+                // The first round warms the server's caches.
+                0 => runs.push((name, Vec::new())),
+                _ => runs[at].1.push(run),
+            }
+        }
+    }
+    println!("\n{:<52} {:>9} {:>9} {:>9} {:>9}", "MEDIANS", "SECONDS", "PROCESSOR", "PEAK MB", "SWITCHES");
+    let medians: Vec<Run> = runs.iter().map(|(name, runs)| report(&format!("{name} (of {ROUNDS})"), runs)).collect();
+    let [coverage, .., curls] = &medians[..] else { unreachable!() };
+    println!("\ncoverage -A / two curls                      {:.2}  (aim: 0.8 or less)", coverage.wall / curls.wall);
+    println!(
+        "its processor time / theirs                  {:.2}  (aim: 1.5 or less)",
+        coverage.processor / curls.processor
+    );
+    for (at, command) in ["status -A", "list"].into_iter().enumerate() {
+        let median = &medians[(at + 1) * programs.len()];
+        println!("{:<44} {:.2}  (aim: 1.0 or less)", format!("{command} / coverage -A"), median.wall / coverage.wall);
+    }
+    println!("most memory of coverage -A                   {} MB  (aim: 60 MB or less)\n", coverage.peak / 1_000);
+    coverage.wall
+}
+
+/// Measures the commands that read a part of the cluster, and kubectl.
+fn measure_others(control_plane: &ControlPlane, coverage: f64) {
+    let kubeconfig = control_plane.kubeconfig().display().to_string();
     let ours = |arguments: &[&str]| {
-        let mut command = Command::new(kubectl_ds);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
         command.args(arguments).env("KUBECONFIG", &kubeconfig);
         command
     };
@@ -306,29 +366,6 @@ fn measure(control_plane: &ControlPlane, nodes: usize) {
         command.args(arguments);
         command
     };
-    let curl = |path: &str| {
-        let mut command = Command::new("curl");
-        command.args(["-sSkf", "-o", "/dev/null", "-w", "%{size_download} ", "-H"]);
-        command.arg("Accept: application/vnd.kubernetes.protobuf");
-        command.args(["-H", &format!("Authorization: Bearer {}", USERS[0].1)]);
-        command.arg(format!("{}{path}?resourceVersion=0", control_plane.server()));
-        command
-    };
-
-    let mut coverage = Vec::new();
-    let mut curls = Vec::new();
-    for round in 0..=ROUNDS {
-        let one = run(vec![ours(&["coverage", "-A"])]);
-        let other = run(vec![curl("/api/v1/nodes"), curl("/api/v1/pods")]);
-        // The first round warms the server's caches.
-        if round > 0 {
-            coverage.push(one);
-            curls.push(other);
-        }
-    }
-    println!("\n{:<52} {:>9} {:>9}", "MEDIAN OF 5 RUNS", "SECONDS", "PEAK MB");
-    let coverage = report("kubectl ds coverage -A", &coverage);
-    let curls = report("curl of the same protobuf, two at once", &curls);
 
     let mut named = Vec::new();
     let mut listed = Vec::new();
@@ -369,44 +406,52 @@ fn measure(control_plane: &ControlPlane, nodes: usize) {
         "kubectl get nodes,pods -A -o json (one run)",
         &[run(vec![kubectl(&["get", "nodes,pods", "-A", "-o", "json"])])],
     );
-    println!("\nratios, {nodes} nodes");
-    println!("coverage -A / two curls                      {:.2}  (aim: 1.0 or less)", coverage / curls);
-    println!("coverage -A / kubectl get nodes,pods -o json 1/{:.0}  (aim: 1/60 or less)", everything / coverage);
-    println!("coverage NAME / kubectl get pods -l          1/{:.1}  (aim: 1/8 or less)", listed / named);
+    println!("\ncoverage -A / kubectl get nodes,pods -o json 1/{:.0}  (aim: 1/60 or less)", everything.wall / coverage);
+    println!("coverage NAME / kubectl get pods -l          1/{:.1}  (aim: 1/8 or less)", listed.wall / named.wall);
 }
 
-/// One run: how long it took, and the most memory in kB that one of its processes held.
+/// What a run cost.
+#[derive(Clone, Copy)]
 struct Run {
-    wall: Duration,
+    /// How many seconds it took.
+    wall: f64,
+    /// The processor time of all its processes, in seconds.
+    processor: f64,
+    /// The most memory in kB that one of its processes held.
     peak: u64,
+    /// How often one of its threads gave way to another.
+    switches: u64,
 }
 
 /// Runs commands at the same time until all have ended, and demands that they succeed.
 fn run(commands: Vec<Command>) -> Run {
+    let folder = tempfile::tempdir().unwrap();
     let started = Instant::now();
-    let watchers: Vec<_> = commands
-        .into_iter()
-        .map(|mut command| {
-            let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the command starts");
-            let mut out = child.stdout.take().unwrap();
-            let reader = thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()).unwrap());
-            thread::spawn(move || {
-                let mut peak = 0;
-                let status = loop {
-                    peak = peak.max(memory(child.id(), "VmHWM"));
-                    if let Some(status) = child.try_wait().unwrap() {
-                        break status;
-                    }
-                    thread::sleep(Duration::from_millis(2));
-                };
-                reader.join().unwrap();
-                assert!(status.success(), "{command:?} ended with {status}");
-                peak
-            })
-        })
-        .collect();
-    let peak = watchers.into_iter().map(|watcher| watcher.join().unwrap()).max().unwrap_or(0);
-    Run { wall: started.elapsed(), peak }
+    let mut children = Vec::new();
+    for (at, command) in commands.into_iter().enumerate() {
+        let costs = folder.path().join(at.to_string());
+        let mut timed = Command::new("time");
+        timed
+            .args(["-q", "-f", "%U %S %M %w %c", "-o"])
+            .arg(&costs)
+            .arg(command.get_program())
+            .args(command.get_args());
+        timed.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let child = timed.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("GNU time starts");
+        children.push((command, child, costs));
+    }
+    let mut run = Run { wall: 0.0, processor: 0.0, peak: 0, switches: 0 };
+    for (command, mut child, costs) in children {
+        let status = child.wait().unwrap();
+        assert!(status.success(), "{command:?} ended with {status}");
+        run.wall = started.elapsed().as_secs_f64();
+        let costs = std::fs::read_to_string(costs).unwrap();
+        let costs: Vec<f64> = costs.split_whitespace().map(|cost| cost.parse().unwrap()).collect();
+        run.processor += costs[0] + costs[1];
+        run.peak = run.peak.max(costs[2] as u64);
+        run.switches += (costs[3] + costs[4]) as u64;
+    }
+    run
 }
 
 /// Returns memory of a process in kB, 0 once it is gone.
@@ -416,14 +461,21 @@ fn memory(process: u32, field: &str) -> u64 {
     line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Prints the median of some runs, and returns its seconds.
-fn report(name: &str, runs: &[Run]) -> f64 {
-    let mut seconds: Vec<f64> = runs.iter().map(|run| run.wall.as_secs_f64()).collect();
-    seconds.sort_by(f64::total_cmp);
-    let median = seconds[seconds.len() / 2];
-    let peak = runs.iter().map(|run| run.peak).max().unwrap_or(0) / 1_000;
-    println!("{name:<52} {median:>9.2} {peak:>9}");
-    median
+/// Prints the medians of some runs, and the most memory of all; and returns them.
+fn report(name: &str, runs: &[Run]) -> Run {
+    let median = |cost: fn(&Run) -> f64| {
+        let mut costs: Vec<f64> = runs.iter().map(cost).collect();
+        costs.sort_by(f64::total_cmp);
+        costs[costs.len() / 2]
+    };
+    let run = Run {
+        wall: median(|run| run.wall),
+        processor: median(|run| run.processor),
+        peak: runs.iter().map(|run| run.peak).max().unwrap_or(0),
+        switches: median(|run| run.switches as f64) as u64,
+    };
+    println!("{name:<52} {:>9.2} {:>9.2} {:>9} {:>9}", run.wall, run.processor, run.peak / 1_000, run.switches);
+    run
 }
 
 /// `kubectl proxy`, through which objects are written without TLS.

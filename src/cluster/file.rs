@@ -181,7 +181,7 @@ impl Dump {
             Wanted::Coverage(_) | Wanted::History(_) | Wanted::Change => Complete::None,
         };
         let Contents { mut objects, mut warnings, foreign_files, .. } = self.collect(stdin, complete)?;
-        self.check_namespace(&objects, query.namespace.as_deref())?;
+        warnings.extend(self.check_namespace(&objects, query)?);
         if let Some(unreadable) = objects.unreadable.iter().find(|unreadable| unreadable.is_requested(query)) {
             return Err(unreadable.error());
         }
@@ -275,16 +275,20 @@ impl Dump {
         Ok(contents)
     }
 
-    /// Checks that the dump is not of another namespace.
-    fn check_namespace(&self, objects: &Objects, wanted: Option<&str>) -> Result<(), ClusterError> {
+    /// Checks that the dump is not of another namespace, and warns if it is of one and all are wanted.
+    fn check_namespace(&self, objects: &Objects, query: &Query) -> Result<Option<String>, ClusterError> {
         let dumped: BTreeSet<_> = objects.headers.iter().map(|header| &header.namespace).collect();
-        match (wanted, dumped.first()) {
-            (Some(wanted), Some(Some(dumped_one))) if dumped.len() == 1 && wanted != dumped_one => {
+        let Some(Some(dumped_one)) = dumped.first().filter(|_| dumped.len() == 1) else { return Ok(None) };
+        match &query.namespace {
+            Some(wanted) if wanted != dumped_one => {
                 let problem = format!("is a dump of namespace {dumped_one:?} only, not of {wanted:?}");
                 Err(ClusterError::file(self.name(), problem)
                     .hint(format!("pass `-n {dumped_one}`, or make a dump with `kubectl ds snapshot -A`")))
             }
-            _ => Ok(()),
+            None if query.names.is_empty() => {
+                Ok(Some(format!("{}: this is a dump of namespace {dumped_one:?} only", self.name())))
+            }
+            _ => Ok(None),
         }
     }
 

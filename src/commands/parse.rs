@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::ContextKind;
+use clap::builder::{PossibleValue, PossibleValuesParser, StyledStr, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command};
 
 use super::explain::statuses;
@@ -92,7 +92,7 @@ pub(super) fn explained() -> impl TypedValueParser<Value = &'static str> {
     Brief(one_of(names.leak(), |name| *name))
 }
 
-/// A parser of many values, whose error about an unknown one lists the similar ones alone if there are any.
+/// A parser of many values, whose error about an unknown one lists similar ones alone, or says what lists all of them.
 #[derive(Clone)]
 struct Brief<P>(P);
 
@@ -101,8 +101,10 @@ impl<P: TypedValueParser> TypedValueParser for Brief<P> {
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<P::Value, clap::Error> {
         self.0.parse_ref(command, argument, value).map_err(|mut error| {
-            if error.get(ContextKind::SuggestedValue).is_some() {
-                error.remove(ContextKind::ValidValue);
+            error.remove(ContextKind::ValidValue);
+            if error.get(ContextKind::SuggestedValue).is_none() {
+                let all = StyledStr::from("`kubectl ds explain` lists all values");
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![all]));
             }
             error
         })

@@ -130,7 +130,7 @@ fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
         SetRefusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
                 .hint("resume it first")
-                .hint("while it is held, --max-unavailable of `partition` sets the budget of a run")
+                .hint("to change the budget of a single stage, use --max-unavailable of `partition`")
         }
         SetRefusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),
         SetRefusal::Worse(warnings) => worse(warnings).hint("to set it anyway, add --force"),

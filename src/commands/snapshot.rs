@@ -139,5 +139,9 @@ fn contents(snapshot: &Snapshot) -> String {
         (Kind::Pods, snapshot.pods.len()),
         (Kind::Events, snapshot.events.len()),
     ];
-    counts.map(|(kind, count)| format!("{count} {}", kind.resource())).join(", ")
+    let text = |(kind, number): (Kind, usize)| match number {
+        1 => format!("1 {}", kind.resource().trim_end_matches('s')),
+        number => format!("{number} {}", kind.resource()),
+    };
+    counts.map(text).join(", ")
 }

@@ -55,7 +55,7 @@ fn from(plan: &ChangePlan) -> String {
     match (plan.kind, plan.from_revision) {
         (PlanKind::UndoPlan, Some(from)) => format!(" from revision {from}"),
         (PlanKind::UndoPlan, None) => " from a template that has no revision yet".to_owned(),
-        (PlanKind::RestartPlan, Some(from)) => format!(", now on revision {from}"),
+        (PlanKind::RestartPlan, Some(from)) => format!(" (revision {from})"),
         (PlanKind::RestartPlan, None) | (PlanKind::SetPlan | PlanKind::PausePlan | PlanKind::ResumePlan, _) => {
             String::new()
         }
@@ -70,8 +70,8 @@ fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
     let mut nodes: Vec<String> = pods.iter().map(|pod| pod.node.clone()).filter(|node| !node.is_empty()).collect();
     nodes.dedup();
     let start = match pods.len() {
-        1 => "1 pod keeps its present template until somebody deletes it: ".to_owned(),
-        pods => format!("{pods} pods keep their present template until somebody deletes them: "),
+        1 => "1 pod keeps its template until it is deleted: ".to_owned(),
+        pods => format!("{pods} pods keep their template until they are deleted: "),
     };
     let nodes = view.names(&nodes, start.len());
     writeln!(out, "{}", style::moving(format!("{start}{nodes}")))?;

@@ -106,8 +106,8 @@ fn now(effect: &Effect, pace: Pace) -> String {
         (None, false) => "how many are unavailable now is not known".to_owned(),
         (Some(0), true) => "no node has one now".to_owned(),
         (Some(0), false) => "none is unavailable now".to_owned(),
-        (Some(1), true) => "1 has one now".to_owned(),
-        (Some(number), true) => format!("{number} have one now"),
+        (Some(1), true) => "1 node has one now".to_owned(),
+        (Some(number), true) => format!("{number} nodes have one now"),
         (Some(1), false) => "1 is unavailable now".to_owned(),
         (Some(number), false) => format!("{number} are unavailable now"),
     };

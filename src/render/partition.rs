@@ -38,10 +38,13 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
         0 if kept == 0 => format!("{name}: nothing to update; no node is on another revision"),
         0 => format!("{name}: nothing to update; {kept} of {} stay on other revisions", count_of(report.desired)),
         update => {
-            format!(
-                "{name}: update {update} of {} to {revision}, keep {kept} on other revisions",
-                count_of(report.desired)
-            )
+            let nodes = format!("{update} of {}", count_of(report.desired));
+            let what = match report.rolls_back {
+                true => format!("roll {nodes} back to {revision}"),
+                false => format!("update {nodes} to {revision}"),
+            };
+            let kept = if kept == 0 { String::new() } else { format!(", keep {kept} on other revisions") };
+            format!("{name}: {what}{kept}")
         }
     };
     paragraph(&head, style::answer, view, out)?;
@@ -114,7 +117,7 @@ fn gates(report: &PartitionReport) -> String {
     parts.push(match gates.max_restarts {
         Some(0) => "without a restart".to_owned(),
         Some(1) => "with at most 1 restart".to_owned(),
-        None => "with any number of restarts".to_owned(),
+        None => "however often it restarts".to_owned(),
         Some(restarts) => format!("with at most {restarts} restarts"),
     });
     if gates.verify.is_some() {
@@ -135,7 +138,8 @@ fn gates(report: &PartitionReport) -> String {
 /// Fails if the output cannot be written.
 pub(crate) fn dry_run(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
-    writeln!(out, "{} partitioned (dry run)", view.show(&report.daemon_set.full()))
+    let done = if report.rolls_back { "rolled back" } else { "partitioned" };
+    writeln!(out, "{} {done} (dry run)", view.show(&report.daemon_set.full()))
 }
 
 fn count_of(number: i64) -> String {

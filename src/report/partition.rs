@@ -26,6 +26,8 @@ pub struct PartitionReport {
     /// The number of the revision that nodes are updated to; absent until the controller has created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
+    /// Whether `undo` rolls the DaemonSet back.
+    pub rolls_back: bool,
     /// How the DaemonSet is changed before the first pod is replaced.
     pub changes: Vec<Change>,
     /// The JSON Patch of that, with the resource version that was read as its precondition; empty if not needed.

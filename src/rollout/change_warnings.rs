@@ -177,17 +177,16 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let strategy = &daemon_set.spec.update_strategy;
     if Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force) {
-        let message = "the rollout is paused or partitioned: each pod keeps its present template until `partition` \
-                       replaces it or `resume` restores the update strategy";
+        let message = "the rollout is paused or partitioned: pods keep their template until `partition` replaces them or \
+                       `resume` restores the update strategy";
         warn(WarningCode::OnDelete, message.to_owned());
     } else if *strategy == UpdateStrategy::OnDelete {
-        let message = "the update strategy is OnDelete: each pod keeps its present template until somebody deletes \
-                       it";
+        let message = "the update strategy is OnDelete: pods keep their template until they are deleted";
         warn(WarningCode::OnDelete, message.to_owned());
     } else if let (UpdateStrategy::RollingUpdate(rolling), Flavor::Advanced) = (strategy, daemon_set.flavor()) {
         if rolling.paused {
             let message = "the rolling update is paused (spec.updateStrategy.rollingUpdate.paused): pods keep \
-                           their present template until it is resumed; new pods get the new one";
+                           their template until it is resumed; new pods get the new one";
             warn(WarningCode::Paused, message.to_owned());
         }
         if let Some(partition) = rolling.partition.filter(|partition| !is_zero(*partition)) {

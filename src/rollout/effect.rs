@@ -187,7 +187,8 @@ fn effect_by_status(before: &DaemonSet, after: &DaemonSet) -> Effect {
     let pace = |daemon_set| {
         let pace = pace_of(daemon_set, desired)?;
         // How many nodes have two pods is not in the status.
-        Some(Pace { in_use: (!pace.surges).then_some(status.number_unavailable), ..pace })
+        let is_known = !pace.surges && status.observed_generation > 0;
+        Some(Pace { in_use: is_known.then_some(status.number_unavailable), ..pace })
     };
     Effect {
         desired,

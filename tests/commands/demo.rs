@@ -2,7 +2,7 @@
 
 use kubectl_ds::cluster::file;
 
-use super::run;
+use super::{run, run_with_input};
 use crate::support::agreement::unmet;
 use crate::support::expectations::DEMO;
 
@@ -55,4 +55,18 @@ fn every_problem_of_the_demo_is_named() {
     let report = run(&["coverage", "--nodes", "-o", "json", "--from", file::DEMO]).out;
     let wrong = unmet(&serde_json::from_str(&report).unwrap(), DEMO);
     assert!(wrong.is_empty(), "{} are unmet:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_dump_of_one_namespace_says_so_where_all_are_asked_for() {
+    let dump = run(&["snapshot", "-n", "falco", "--from", file::DEMO]).out;
+    for (arguments, says_so) in [
+        (&["coverage", "--node", "general-c2"][..], true),
+        (&["status", "-A"], true),
+        (&["list", "-n", "falco"], false),
+    ] {
+        let ended = run_with_input(&[arguments, &["--from", "-"]].concat(), dump.as_bytes());
+        let warning = "warning: standard input: this is a dump of namespace \"falco\" only\n";
+        assert_eq!(ended.err, if says_so { warning } else { "" }, "{arguments:?}");
+    }
 }

@@ -62,12 +62,15 @@ fn data_carries_what_the_table_shows() {
 
 #[test]
 fn without_a_name_data_is_a_list() {
-    let list = json(&["history", "-o", "json"]);
+    let list = json(&["history", "-n", "shop", "-o", "json"]);
     assert_eq!(list["kind"], "HistoryReportList");
     let names: Vec<_> =
         list["items"].as_array().unwrap().iter().map(|item| item["daemonSet"]["name"].clone()).collect();
     assert_eq!(names, ["agent", "broken", "logs", "upgraded"]);
-    assert_eq!(json(&["history", "-l", "app=upgraded", "-o", "json"])["items"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        json(&["history", "-n", "shop", "-l", "app=upgraded", "-o", "json"])["items"].as_array().unwrap().len(),
+        1
+    );
 }
 
 #[test]

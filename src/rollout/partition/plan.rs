@@ -351,6 +351,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         not_ready: if is_advanced { Vec::new() } else { not_ready },
         skipped: if is_advanced { Vec::new() } else { skipped },
         evicts: request.evict,
+        rolls_back: request.is_undo(),
         max_unavailable: count(allowed_now),
         not_counted,
         unavailable: count(

@@ -179,8 +179,8 @@ pub(in crate::rollout) fn continuation(
     };
     let Some(flags) = &hold.flags else {
         let advice = format!(
-            "to continue under the default gates, with evictions: which gates the stage had is not known, because the \
-             annotation {GATES_ANNOTATION} is missing or cannot be used"
+            "the gates of the stage are not known, because the annotation {GATES_ANNOTATION} is missing or cannot be used; \
+             to continue under the default gates, with evictions"
         );
         return continued.again().map(|again| Fix::new(advice, again)).into_iter().collect();
     };

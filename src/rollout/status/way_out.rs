@@ -64,7 +64,7 @@ pub(super) fn way_out(
             // It replaces no more at a time than a rolling update does.
             let can_begin = || continues(situation, &with_strategy(daemon_set, UpdateStrategy::default()));
             let one_by_one = (is_on_delete && daemon_set.flavor() == Flavor::Apps && can_begin())
-                .then(|| partition_all(situation, "to update all nodes, one by one under gates"));
+                .then(|| partition_all(situation, "to update all nodes under the gates of `partition`"));
             vec![replace_one(situation), one_by_one, rolling_update(situation)]
         }
         // A change of the pace would only replace more pods by such as fail.

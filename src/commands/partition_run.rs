@@ -19,6 +19,7 @@ use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::RUN_ANNOTATION;
+use crate::model::int_or_percent::int;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{self, Plan, PodRef};
@@ -491,9 +492,8 @@ impl<'a> Run<'a> {
 
     /// Notes how far the stage is, and says what has happened.
     fn note(&mut self, counts: &StageCounts, happenings: Vec<Happening>, out: &mut dyn Write) -> Result<(), Failure> {
-        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let outcome = &mut self.report.outcome;
-        (outcome.updated, outcome.old) = (count(counts.updated.len()), count(counts.old));
+        (outcome.updated, outcome.old) = (int(counts.updated.len()), int(counts.old));
         self.report.skipped.clone_from(&counts.skipped);
         for happening in happenings {
             let text = match happening {

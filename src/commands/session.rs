@@ -368,9 +368,12 @@ impl Session {
         let Source::Live(live) = &self.source else { return Vec::new() };
         let mut admissions = Vec::new();
         for Trial { daemon_set_uid, hash, namespace, pod } in trials(snapshot) {
-            if let Ok(refusal) = live.try_pod(&namespace, &pod).await {
-                admissions.push(Admission { daemon_set_uid, hash, refusal });
-            }
+            let refusal = match live.would_admit(&namespace, &pod).await {
+                Ok(Asked::Yes) => None,
+                Ok(Asked::No(message)) => Some(message),
+                Ok(Asked::Unknown(_)) | Err(_) => continue,
+            };
+            admissions.push(Admission { daemon_set_uid, hash, refusal });
         }
         // They are about pods that nobody creates.
         live.take_warnings();

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::Facts;
-use crate::facts::revisions::{Revision, name_of};
+use crate::facts::revisions::{Doubt, Revision, name_of};
 use crate::model::daemon_set::PodTemplate;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
@@ -66,11 +66,12 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
         let name = name_of(daemon_set).short();
         Some(Command::kubectl(&["ds", verb]).namespace(&metadata.namespace).flag(flag, value).name(name))
     };
-    let fix = if revision.is_current {
+    let is_usable = !matches!(facts.revisions.doubt(before), Some(Doubt::RolledBack | Doubt::Failing(_)));
+    let fix = if revision.is_current && is_usable {
         let advice = "to give these nodes their pods back, roll back".to_owned();
         Fix { advice, command: Some(name_of(daemon_set).undo(before.number())) }
     } else {
-        // To roll back would take back what later revisions have changed.
+        // To roll back would take back what later revisions have changed, or roll out a revision that does not work.
         let advice = "to give these nodes their pods back, revert what the revision changed".to_owned();
         let numbers = format!("{}..{}", before.number(), revision.number());
         Fix { advice, command: command("history", "--diff", numbers) }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::group::count_codes;
 use super::verdict::daemon_set_context::Subject;
 use crate::model::daemon_set::DaemonSetStatus;
+use crate::model::int_or_percent::int;
 use crate::report::coverage::{Counts, CountsByRow, StatusCheck, StatusDifference};
+use crate::report::node_map::by_value;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::NodePods;
 
@@ -21,6 +23,7 @@ pub(crate) struct Tally {
     /// Nodes whose first pod the controller counts as available, even if it is stuck terminating.
     pub(crate) available_to_controller: usize,
     pub(crate) updated: usize,
+    pub(crate) updated_available: usize,
     pub(crate) outdated: usize,
     /// Nodes whose first pod the controller counts as updated, even if it is terminating.
     pub(crate) updated_to_controller: usize,
@@ -62,6 +65,7 @@ impl Tally {
         self.updated_to_controller += usize::from(updated);
         let pods = subject.by_revision(&node.pods);
         self.updated += usize::from(pods.updated.is_some());
+        self.updated_available += usize::from(pods.updated_is_available);
         self.outdated += usize::from(pods.old.is_some_and(|old| subject.is_updated(old) == Some(false)));
     }
 
@@ -74,6 +78,7 @@ impl Tally {
             available: Some(self.available),
             missing: Some(self.eligible - self.current),
             updated: revisions_known.then_some(self.updated),
+            updated_available: revisions_known.then_some(self.updated_available),
             outdated: revisions_known.then_some(self.outdated),
             misscheduled: Some(self.misscheduled),
             ..self.counts_without_pods()
@@ -116,16 +121,15 @@ pub(crate) fn counts_of_status(status: &DaemonSetStatus) -> Counts {
 
 /// Compares the counters of a status with a tally of all nodes; `updated_known` is whether the current revision is known.
 pub(crate) fn check_status(status: &DaemonSetStatus, tally: &Tally, updated_known: bool) -> StatusCheck {
-    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    let (eligible, available) = (number(tally.eligible), number(tally.available_to_controller));
+    let (eligible, available) = (int(tally.eligible), int(tally.available_to_controller));
     let counters = [
         ("desiredNumberScheduled", status.desired_number_scheduled, eligible),
-        ("currentNumberScheduled", status.current_number_scheduled, number(tally.current)),
-        ("numberMisscheduled", status.number_misscheduled, number(tally.misscheduled)),
-        ("numberReady", status.number_ready, number(tally.ready)),
+        ("currentNumberScheduled", status.current_number_scheduled, int(tally.current)),
+        ("numberMisscheduled", status.number_misscheduled, int(tally.misscheduled)),
+        ("numberReady", status.number_ready, int(tally.ready)),
         ("numberAvailable", status.number_available, available),
         ("numberUnavailable", status.number_unavailable, eligible - available),
-        ("updatedNumberScheduled", status.updated_number_scheduled, number(tally.updated_to_controller)),
+        ("updatedNumberScheduled", status.updated_number_scheduled, int(tally.updated_to_controller)),
     ];
     let differences: Vec<StatusDifference> = counters
         .into_iter()
@@ -144,19 +148,12 @@ pub(crate) fn unchecked_status(status: &DaemonSetStatus) -> StatusCheck {
 
 /// Returns a row per value; nodes without the label come last.
 pub(crate) fn rows_by_value(by: BTreeMap<Option<&str>, Tally>, pods_known: bool) -> Vec<CountsByRow> {
-    let mut rows: Vec<CountsByRow> = by
-        .into_iter()
-        .map(|(value, tally)| CountsByRow {
-            value: value.map(str::to_owned),
-            counts: if pods_known { tally.counts() } else { tally.counts_without_pods() },
-            troubles: count_codes(tally.troubles),
-        })
-        .collect();
-    // `None` sorts before every value.
-    if rows.first().is_some_and(|row| row.value.is_none()) {
-        rows.rotate_left(1);
-    }
-    rows
+    let row = |(value, tally): (Option<String>, Tally)| CountsByRow {
+        value,
+        counts: if pods_known { tally.counts() } else { tally.counts_without_pods() },
+        troubles: count_codes(tally.troubles),
+    };
+    by_value(by).map(row).collect()
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::Incomplete;
+use crate::report::node_map::by_value;
 use crate::report::reason::ReasonCode;
 use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, Preview, WhatIfReport};
 use crate::scheduling::daemon_pods;
@@ -163,19 +164,12 @@ pub fn what_if(
         }
         report.not_eligible = not_eligible.into_report();
     }
-    report.by = by.map(|label| ChangesBy { label: label.to_owned(), rows: by_value(rows) });
+    let rows = by_value(rows).map(|(value, row)| ChangesByRow { value, ..row }).collect();
+    report.by = by.map(|label| ChangesBy { label: label.to_owned(), rows });
     report.loses = loses.into_report();
     report.does_not_fit = does_not_fit.into_report();
     report.does_not_start = does_not_start.into_report();
     report
-}
-
-/// Returns the rows by value, that of nodes without the label last.
-fn by_value(rows: BTreeMap<Option<&str>, ChangesByRow>) -> Vec<ChangesByRow> {
-    let mut rows: Vec<ChangesByRow> =
-        rows.into_iter().map(|(value, row)| ChangesByRow { value: value.map(str::to_owned), ..row }).collect();
-    rows.sort_by_key(|row| row.value.is_none());
-    rows
 }
 
 /// Not all pods of a node were read.

@@ -123,7 +123,8 @@ impl<'a> Facts<'a> {
     /// Returns whether a pod counts as updated; `None` if the revisions are not known.
     pub fn is_updated(&self, pod: &Pod) -> Option<bool> {
         let updated = self.counts_as_updated(pod);
-        let not_created_yet = || !self.daemon_set.is_observed() && self.knows(Kind::ControllerRevisions);
+        let not_observed = || !self.daemon_set.is_observed() && self.knows(Kind::ControllerRevisions);
+        let not_created_yet = || not_observed() || self.awaits_revision();
         // Without the current hash, the template generation of a pod can only show that it is updated.
         (updated || self.current.is_some() || not_created_yet()).then_some(updated)
     }

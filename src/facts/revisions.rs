@@ -51,7 +51,7 @@ pub struct Revision<'a> {
 const LASTING: i64 = 600;
 
 /// For how many seconds a container may run without being ready.
-const STARTUP: i64 = 300;
+const MOST_UNREADY: i64 = 300;
 
 /// What speaks against a revision as the one to return to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,9 +194,9 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// Returns the revision to return to: the one that is [proven](Self::proven); if no pod proves one, the newest other one
-    /// that nothing [speaks against](Self::doubt), or else the newest one. None that was rolled back from is, although its pods
-    /// may still be available on some nodes.
+    /// Returns the revision to return to: the one whose pods are available on most nodes, and on more than they fail on; if
+    /// there is none, the newest other one that nothing [speaks against](Self::doubt), or else the newest one. None that was
+    /// rolled back from is, although its pods may still be available on some nodes.
     pub fn target(&self) -> Option<(&Revision<'a>, &Template)> {
         let doubted = || self.others().map(|(revision, template)| (self.doubt(revision), (revision, template)));
         let kept = || doubted().filter(|(doubt, _)| *doubt != Some(Doubt::RolledBack));
@@ -240,10 +240,10 @@ impl<'a> Revisions<'a> {
         !next.is_same_template(revision) && (existed || self.all[at + 1..].iter().any(returns))
     }
 
-    /// Returns the revision whose pods are available on most nodes, and on more than they fail on, other than the current one: it
-    /// works, unlike one that nothing may ever have run. Of those alike it is the newest.
+    /// Returns the [revision to return to](Self::target) if its pods show that it works: they are available on more nodes than
+    /// they fail on.
     pub fn proven(&self) -> Option<(&Revision<'a>, &Template)> {
-        most_available(self.others())
+        self.target().filter(|(revision, _)| revision.is_proven())
     }
 
     /// Returns the revision whose pods are available on most nodes, other than one that fails.
@@ -284,12 +284,11 @@ impl<'a> Revisions<'a> {
 
 /// Returns whether a container of a pod fails. Those on a node that is down stay as they were reported last.
 fn fails(pod: &Pod, now: Timestamp) -> bool {
-    let is_late = |began: Option<Timestamp>| began.is_some_and(|began| now.duration_since(began).as_secs() > STARTUP);
+    let is_late =
+        |began: Option<Timestamp>| began.is_some_and(|began| now.duration_since(began).as_secs() > MOST_UNREADY);
     let is_failing = |status: &&ContainerStatus| {
         let state = &status.state;
-        let is_stuck = |waiting: &ContainerStateWaiting| {
-            !matches!(waiting.reason.as_str(), "" | "ContainerCreating" | "PodInitializing")
-        };
+        let is_stuck = |waiting: &ContainerStateWaiting| !waiting.reason.is_empty() && !status.is_being_created();
         let ended = state.terminated.as_ref().is_some_and(|terminated| terminated.exit_code != 0);
         let is_unready = state.running.as_ref().is_some_and(|running| is_late(running.started_at.get()));
         !status.ready

@@ -126,6 +126,11 @@ impl<'de> Deserialize<'de> for IntOrPercent {
     }
 }
 
+/// Returns a count as the API's integers have it.
+pub fn int(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::IntOrPercent::{self, Int, Percent};

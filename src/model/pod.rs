@@ -312,3 +312,10 @@ impl Container {
         self.restart_policy.as_deref() == Some("Always")
     }
 }
+impl ContainerStatus {
+    /// Returns whether the container is being created, for the first time or after its node has rebooted.
+    pub fn is_being_created(&self) -> bool {
+        let waiting = self.state.waiting.as_ref();
+        waiting.is_some_and(|waiting| matches!(waiting.reason.as_str(), "ContainerCreating" | "PodInitializing"))
+    }
+}

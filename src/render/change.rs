@@ -12,7 +12,7 @@ use super::view::View;
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
-use crate::report::plan::{ChangePlan, PlanKind, PodLeft, Warning, WarningCode};
+use crate::report::plan::{ChangePlan, PlanKind, PodOnNode, Warning, WarningCode};
 
 /// Writes the plan.
 ///
@@ -63,7 +63,7 @@ fn from(plan: &ChangePlan) -> String {
 }
 
 /// Writes which pods keep their template.
-fn left(pods: &[PodLeft], view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn left(pods: &[PodOnNode], view: &View, out: &mut dyn Write) -> io::Result<()> {
     if pods.is_empty() {
         return Ok(());
     }

@@ -149,7 +149,7 @@ fn notice(text: &str, view: &View) -> Vec<String> {
 /// Returns the bar, and the numbers beside it.
 fn bar(rollout: &RolloutStatus, view: &View) -> String {
     let counts = &rollout.counts;
-    let (Some(desired), Some(available)) = (counts.desired, counts.available) else { return String::new() };
+    let (Some(desired), Some(available)) = (counts.eligible, counts.available) else { return String::new() };
     let done = counts.updated_available.unwrap_or(0);
     let starting = counts.updated.unwrap_or(0).saturating_sub(done);
     let width = (view.width / 4).min(MAX_BAR);

@@ -55,8 +55,8 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, 
         Column::text("NAMESPACE", |row: &&RolloutStatus| view.show(&row.namespace)),
         Column::text("NAME", |row: &&RolloutStatus| view.show(&row.name)).shrinkable(),
         Column::text("STATUS", |row: &&RolloutStatus| styled(row.verdict)(row.verdict.name().to_owned())),
-        Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.desired)).droppable(1),
-        Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.desired)),
+        Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.eligible)).droppable(1),
+        Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.eligible)),
         Column::fitted("PROBLEM", problems),
     ];
     table::write(&columns, &sorted, view, out)
@@ -79,13 +79,14 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let causes = rollout.causes.iter().filter(is_shown);
     words.extend(causes.take(2).map(|cause| format!("{} {}", cause.nodes.len(), cause.code)));
     if rollout.verdict == Verdict::Paused {
-        words.push(format!("{} on an older revision", count(rollout.counts.outdated.unwrap_or(0), "node")));
+        let old = rollout.outdated.iter().map(|outdated| outdated.nodes.len()).sum();
+        words.push(format!("{} on an older revision", count(old, "node")));
     }
     words.extend(rollout.hold.as_ref().map(held_in_short));
     if matches!(rollout.verdict, Verdict::Complete | Verdict::Unknown) {
         words.extend(rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)));
         let is_complete = rollout.verdict == Verdict::Complete;
-        words.extend((is_complete && rollout.counts.desired == Some(0)).then(|| "no eligible node".to_owned()));
+        words.extend((is_complete && rollout.counts.eligible == Some(0)).then(|| "no eligible node".to_owned()));
     }
     if rollout.verdict == Verdict::Complete && rollout.is_degraded() {
         words.iter_mut().take(1).for_each(|first| first.insert_str(0, "degraded: "));
@@ -190,7 +191,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
 pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
     let name = format!("{}/{}", rollout.namespace, rollout.name);
     let counts = &rollout.counts;
-    let desired = counts.desired.unwrap_or(0);
+    let desired = counts.eligible.unwrap_or(0);
     let updated = format!("{} of {} updated", or_unknown(counts.updated), count(desired, "node"));
     let unavailable = desired.saturating_sub(counts.available.unwrap_or(desired));
     let not_available = match unavailable {

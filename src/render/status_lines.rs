@@ -10,8 +10,9 @@ use super::status::headline;
 use super::text::some_of;
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
+use crate::report::coverage::Counts;
 use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{BlockedBy, RolloutCounts, RolloutStatus, RolloutStatusReport, Verdict};
+use crate::report::rollout_status::{BlockedBy, RolloutStatus, RolloutStatusReport, Verdict};
 
 /// After how many seconds without a change a line shows that the rollout is still followed.
 const HEARTBEAT: i64 = 60;
@@ -30,7 +31,7 @@ pub(crate) struct StatusLines {
 struct Shown {
     began: Timestamp,
     written: Timestamp,
-    state: (Verdict, Option<BlockedBy>, RolloutCounts),
+    state: (Verdict, Option<BlockedBy>, [Option<usize>; 5]),
     failing: BTreeSet<(ReasonCode, String)>,
 }
 
@@ -55,7 +56,8 @@ impl StatusLines {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let key = (rollout.namespace.clone(), rollout.name.clone());
-        let state = (rollout.verdict, rollout.blocked_by, rollout.counts.clone());
+        let Counts { eligible, updated, updated_available, available, outdated, .. } = rollout.counts;
+        let state = (rollout.verdict, rollout.blocked_by, [eligible, updated, updated_available, available, outdated]);
         let causes = rollout.causes.iter().filter(|cause| !cause.passing);
         let failing: BTreeSet<(ReasonCode, String)> =
             causes.clone().flat_map(|cause| cause.nodes.iter().map(|node| (cause.code, node.clone()))).collect();

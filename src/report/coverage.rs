@@ -205,6 +205,9 @@ pub struct Counts {
     /// Eligible nodes with a pod of the current revision that is not being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<usize>,
+    /// Eligible nodes with an available pod of the current revision that is not being deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated_available: Option<usize>,
     /// Eligible nodes with a pod of an older revision that is not being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<usize>,

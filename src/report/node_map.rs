@@ -94,6 +94,13 @@ impl MapState {
     ];
 }
 
+/// Returns what belongs to each value of a label; what belongs to nodes without the label comes last.
+pub(crate) fn by_value<T>(mut values: BTreeMap<Option<&str>, T>) -> impl Iterator<Item = (Option<String>, T)> {
+    // `None` sorts before every value.
+    let without = values.remove_entry(&None);
+    values.into_iter().chain(without).map(|(value, of_value)| (value.map(str::to_owned), of_value))
+}
+
 impl NodeMap {
     /// Groups nodes by their value of a label.
     pub(crate) fn grouped<'a>(
@@ -103,14 +110,8 @@ impl NodeMap {
     ) -> Self {
         let mut groups: BTreeMap<Option<&str>, Vec<MapNode>> = BTreeMap::new();
         nodes.for_each(|(value, node)| groups.entry(value).or_default().push(node));
-        // `None` sorts before every value.
-        let without = groups.remove_entry(&None);
-        let groups = groups.into_iter().chain(without);
-        NodeMap {
-            is_coverage,
-            label: label.to_owned(),
-            groups: groups.map(|(value, nodes)| NodeMapGroup { value: value.map(str::to_owned), nodes }).collect(),
-        }
+        let groups = by_value(groups).map(|(value, nodes)| NodeMapGroup { value, nodes }).collect();
+        NodeMap { is_coverage, label: label.to_owned(), groups }
     }
 }
 

@@ -52,7 +52,7 @@ pub struct ChangePlan {
     /// What could not be read, so that the effect or the warnings are incomplete.
     pub incomplete: Vec<Incomplete>,
     /// The pods that keep another revision until they are deleted; only under OnDelete.
-    pub pods_left: Vec<PodLeft>,
+    pub pods_left: Vec<PodOnNode>,
     /// The outcome.
     pub outcome: ChangeOutcome,
     /// The DaemonSet as it became, or with `--dry-run` would become, without its managed fields; absent if the change was not
@@ -152,7 +152,7 @@ pub struct Pace {
 }
 
 /// A pod, and the node that it is on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodOnNode {
@@ -160,6 +160,9 @@ pub struct PodOnNode {
     pub node: String,
     /// The name of the pod.
     pub pod: String,
+    /// The number of the other revision that it keeps; absent if it keeps none, or if that is no longer retained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
 }
 
 /// Something to know before the change.
@@ -245,20 +248,6 @@ pub enum WarningCode {
     OtherRun,
     /// A revision has removed most of the nodes within the last day, and they stay removed.
     NodesRemoved,
-}
-
-/// A pod that keeps another revision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct PodLeft {
-    /// The node.
-    pub node: String,
-    /// The name of the pod.
-    pub pod: String,
-    /// The number of its revision; absent if it is no longer retained.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<i64>,
 }
 
 /// The outcome of a change.

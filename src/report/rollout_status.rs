@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::coverage::{Incomplete, RemovedNodes, StatusDifference, Trouble};
+use super::coverage::{Counts, Incomplete, RemovedNodes, StatusDifference, Trouble};
 use super::fix::Fix;
 use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode, named_values};
@@ -111,8 +111,8 @@ pub struct RolloutStatus {
     /// The nodes that a revision has removed within the last day; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_nodes: Option<RemovedNodes>,
-    /// Numbers of nodes.
-    pub counts: RolloutCounts,
+    /// Node counts.
+    pub counts: Counts,
     /// How many nodes may be replaced at a time, and what uses that up; absent if nothing is replaced: under OnDelete, or
     /// if the verdict is Deleting or Unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,7 +169,7 @@ impl RolloutStatus {
     /// Returns whether nodes need attention, whatever the rollout does: `list` calls a DaemonSet Degraded whose rollout is
     /// complete then. That it has no eligible node is a status of its own.
     pub fn is_degraded(&self) -> bool {
-        let lacks_nodes = self.counts.desired == Some(0);
+        let lacks_nodes = self.counts.eligible == Some(0);
         !self.causes.is_empty()
             || !self.other_troubles.is_empty()
             || (!self.concerns.is_empty() && !lacks_nodes)
@@ -228,28 +228,6 @@ pub struct RequestedRevision {
     /// Whether it is the revision of the live template; absent if revisions could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<bool>,
-}
-
-/// Numbers of nodes. A number that could not be read is absent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct RolloutCounts {
-    /// Nodes that should run a pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub desired: Option<usize>,
-    /// Eligible nodes with a pod of the current revision that is not being deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub updated: Option<usize>,
-    /// Eligible nodes with an available pod of the current revision that is not being deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub updated_available: Option<usize>,
-    /// Eligible nodes with an available pod, of any revision.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub available: Option<usize>,
-    /// Nodes with a pod of an older revision that is not being deleted, eligible or not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub outdated: Option<usize>,
 }
 
 /// How many nodes may be replaced at a time, and what uses that up.

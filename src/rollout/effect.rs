@@ -8,6 +8,7 @@ use super::status::verdict_of;
 use crate::facts::Facts;
 use crate::facts::revisions::Revision;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::int_or_percent::int;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::report::plan::{Effect, Pace, PodOnNode};
@@ -106,7 +107,7 @@ struct ControllerView<'f, 'a> {
 impl<'a> ControllerView<'_, 'a> {
     fn effect(&self, after: &DaemonSet) -> Effect {
         let (before, nodes) = (self.facts.daemon_set, &self.facts.node_pods);
-        let desired = count(nodes.iter().filter(|node| node.should_run()).count());
+        let desired = int(nodes.iter().filter(|node| node.should_run()).count());
         let is_updated = |pod: &Pod| daemon_pods::is_updated(before, Some(self.hash), pod);
         let live = |node: &NodePods<'a>| {
             let live = node.pods.iter().filter(|pod| !pod.metadata.is_terminating());
@@ -126,8 +127,8 @@ impl<'a> ControllerView<'_, 'a> {
             desired,
             nodes_gained: Vec::new(),
             nodes_lost: Vec::new(),
-            outdated: Some(count(outdated)),
-            not_replaced: Some(count(not_replaced)),
+            outdated: Some(int(outdated)),
+            not_replaced: Some(int(not_replaced)),
             before: self.pace(before, desired),
             after: self.pace(after, desired),
             surge_pods_deleted: self.surge_pods_deleted(before, after),
@@ -144,7 +145,7 @@ impl<'a> ControllerView<'_, 'a> {
         // As long as the controller fails to create pods, it does not get to the rolling update.
         let is_missing = |node: &NodePods<'_>| node.pods.is_empty() && node.should_run();
         if self.creation_is_refused && self.facts.node_pods.iter().any(is_missing) {
-            let in_use = Some(count(step.used_by.len()));
+            let in_use = Some(int(step.used_by.len()));
             return Some(Pace { in_use, replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         }
         // What is deleted on a node that is not eligible is not replaced.
@@ -153,9 +154,9 @@ impl<'a> ControllerView<'_, 'a> {
         let is_replaced = |pod: &&&Pod| daemon_pods::target_node(pod).is_some_and(|node| eligible.contains(node));
         let regardless = if step.surges { step.create.len() } else { step.delete.iter().filter(is_replaced).count() };
         Some(Pace {
-            in_use: Some(count(step.used_by.len())),
-            replaced_now: Some(count(regardless + step.replaced_now)),
-            replaced_regardless: Some(count(regardless)),
+            in_use: Some(int(step.used_by.len())),
+            replaced_now: Some(int(regardless + step.replaced_now)),
+            replaced_regardless: Some(int(regardless)),
             ..pace
         })
     }
@@ -172,11 +173,13 @@ impl<'a> ControllerView<'_, 'a> {
             upkeep.delete.into_iter().map(|pod| (daemon_pods::target_node(pod), &pod.metadata.name))
         };
         let anyway: BTreeSet<_> = deleted(before).collect();
-        let mut pods: Vec<PodOnNode> = deleted(after)
-            .filter(|pod| !anyway.contains(pod))
-            .map(|(node, pod)| PodOnNode { node: node.unwrap_or_default().to_owned(), pod: pod.clone() })
-            .collect();
-        pods.sort_by(|one, other| (&one.node, &one.pod).cmp(&(&other.node, &other.pod)));
+        let of = |(node, pod): (Option<&str>, &String)| PodOnNode {
+            node: node.unwrap_or_default().to_owned(),
+            pod: pod.clone(),
+            revision: None,
+        };
+        let mut pods: Vec<PodOnNode> = deleted(after).filter(|pod| !anyway.contains(pod)).map(of).collect();
+        pods.sort();
         pods
     }
 }
@@ -228,7 +231,7 @@ fn revisions_deleted(facts: &Facts<'_>, after: &DaemonSet) -> Option<Vec<i64>> {
     }
     revisions.current()?;
     let old: Vec<&Revision<'_>> = revisions.all.iter().filter(|revision| !revision.is_current).collect();
-    let surplus = usize::try_from(count(old.len()) - limit).unwrap_or(0);
+    let surplus = usize::try_from(int(old.len()) - limit).unwrap_or(0);
     // `getNodesToDaemonPods` with `includeDeletedTerminal`.
     let on_nodes = facts
         .index
@@ -239,10 +242,6 @@ fn revisions_deleted(facts: &Facts<'_>, after: &DaemonSet) -> Option<Vec<i64>> {
     let live: BTreeSet<&str> = on_nodes.map(Pod::revision_hash).filter(|hash| !hash.is_empty()).collect();
     let unused = old.into_iter().rev().filter(|revision| !live.contains(revision.object.hash()));
     Some(unused.take(surplus).map(Revision::number).collect())
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::model::template::Template;
 use crate::plan::{Plan, Step};
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
-use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Effect, PlanKind, PodLeft, Warning, WarningCode};
+use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Effect, PlanKind, PodOnNode, Warning, WarningCode};
 use crate::scheduling::daemon_pods;
 
 /// A plan, and the report of it.
@@ -195,13 +195,13 @@ fn unread(before: &Facts<'_>) -> Vec<Incomplete> {
 
 /// Returns the pods that keep their template until they are deleted, by node: under OnDelete all but those that have
 /// `template` already.
-fn left_on_delete(before: &Facts<'_>, template: Option<&Template>) -> Vec<PodLeft> {
+fn left_on_delete(before: &Facts<'_>, template: Option<&Template>) -> Vec<PodOnNode> {
     let (daemon_set, revisions) = (before.daemon_set, &before.revisions);
     if daemon_set.spec.update_strategy != UpdateStrategy::OnDelete {
         return Vec::new();
     }
     let claimed = before.index.snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed());
-    let mut left: Vec<PodLeft> = claimed
+    let mut left: Vec<PodOnNode> = claimed
         .filter_map(|pod| {
             let revision = revisions.of_pod(pod);
             let has_it = |revision: &Revision<'_>| {
@@ -209,14 +209,14 @@ fn left_on_delete(before: &Facts<'_>, template: Option<&Template>) -> Vec<PodLef
                 of_pod.zip(template).is_some_and(|(of_pod, wanted)| of_pod.same_meaning(wanted))
             };
             let stays = !pod.metadata.is_terminating() && !revision.is_some_and(has_it);
-            stays.then(|| PodLeft {
+            stays.then(|| PodOnNode {
                 node: daemon_pods::target_node(pod).unwrap_or_default().to_owned(),
                 pod: pod.metadata.name.clone(),
                 revision: revision.map(Revision::number),
             })
         })
         .collect();
-    left.sort_by(|one, other| (&one.node, &one.pod).cmp(&(&other.node, &other.pod)));
+    left.sort();
     left
 }
 

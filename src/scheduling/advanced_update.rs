@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::daemon_pods::{self, NodePods};
 use super::rolling_update::{Candidate, UpdateLimits, UpdateStep, UpdatedPods, limits};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate};
+use crate::model::int_or_percent::int;
 use crate::model::pod::Pod;
 
 /// Decides which pods the rolling update of an Advanced DaemonSet replaces next; it must not be paused.
@@ -21,7 +22,7 @@ pub fn rolling_update<'a>(
     now: Timestamp,
 ) -> UpdateStep<'a> {
     let desired = nodes.iter().filter(|node| node.should_run()).count();
-    let UpdateLimits { max_unavailable, max_surge } = limits(daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
+    let UpdateLimits { max_unavailable, max_surge } = limits(daemon_set, int(desired));
     let available = |pod: &Pod| daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now);
     let surges = max_surge > 0;
     let mut step =
@@ -42,7 +43,7 @@ pub fn rolling_update<'a>(
             (UpdatedPods::Both { .. }, true) => step.used_by.push(node),
         }
     }
-    let used = i64::try_from(step.used_by.len()).unwrap_or(i64::MAX);
+    let used = int(step.used_by.len());
     step.replaced_now = usize::try_from(step.allowed - used).unwrap_or(0).min(step.candidates.len());
     step
 }

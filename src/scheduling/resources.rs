@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::amounts::{Exact, add, exact, greatest, is_hugepages, is_pod_level};
+use crate::model::int_or_percent::int;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec};
 use crate::model::quantity::Quantity;
@@ -101,7 +102,7 @@ impl Insufficient {
 pub fn fits(requests: &Amounts, node: &Node, usage: &NodeUsage) -> Vec<Insufficient> {
     let mut insufficient = Vec::new();
     let allowed = node.status.allocatable.get("pods").map_or(0, Quantity::value);
-    let pods = i64::try_from(usage.pods).unwrap_or(i64::MAX);
+    let pods = int(usage.pods);
     if pods >= allowed {
         insufficient.push(Insufficient { resource: "pods".to_owned(), requested: 1, used: pods, allocatable: allowed });
     }

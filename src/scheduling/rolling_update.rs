@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::daemon_pods::{self, NodePods};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::int_or_percent::int;
 use crate::model::pod::Pod;
 
 /// How fast a rolling update may go.
@@ -116,7 +117,7 @@ pub fn rolling_update<'a>(
 ) -> Result<UpdateStep<'a>, NodeNotFound<'a>> {
     let desired = nodes.iter().filter(|node| node.should_run()).count();
     let visited = nodes.iter().filter(|node| node.should_run() || !node.pods.is_empty());
-    let desired = i64::try_from(desired).unwrap_or(i64::MAX);
+    let desired = int(desired);
     let UpdateLimits { max_unavailable, max_surge } = limits(daemon_set, desired);
     let available = |pod: &Pod| daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now);
     let mut step = UpdateStep { surges: max_surge > 0, ..UpdateStep::default() };
@@ -164,7 +165,7 @@ pub fn rolling_update<'a>(
         let spare = usize::try_from(available_nodes - desired).unwrap_or(0);
         step.not_eligible_deleted_now = spare.min(step.not_eligible.len());
     }
-    let used = i64::try_from(step.used_by.len()).unwrap_or(i64::MAX);
+    let used = int(step.used_by.len());
     step.replaced_now = usize::try_from(step.allowed - used).unwrap_or(0).min(step.candidates.len());
     Ok(step)
 }

@@ -10,6 +10,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::{Apply, Manifest};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::server_side_apply;
+use crate::plan::FIELD_MANAGER;
 
 /// Whether something is so, as far as the server could be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,10 +88,12 @@ impl Live {
 
     /// Asks whether the server would admit a pod.
     pub(crate) async fn would_admit(&self, namespace: &str, pod: &Value) -> Result<Asked, ClusterError> {
-        let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", list::escape(namespace));
+        let pods = format!("/api/v1/namespaces/{}/pods", list::escape(namespace));
+        let path = format!("{pods}?fieldManager={FIELD_MANAGER}&dryRun=All");
         let change = change(Method::POST, JSON, pod)?;
         match self.transport.change::<Value>("create pods", &path, change).await {
-            Ok(_) => Ok(Asked::Yes),
+            Ok(created) if created["kind"] == "Pod" => Ok(Asked::Yes),
+            Ok(_) => Ok(Asked::Unknown("the answer is not a pod".to_owned())),
             Err(ClusterError::Api { message, .. }) if is_refusal(&message) => Ok(Asked::No(message)),
             Err(ClusterError::Api { message, .. }) => Ok(Asked::Unknown(message)),
             Err(error) => Err(error),
@@ -124,8 +127,9 @@ impl Live {
 const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 
-/// Tells whether admission or validation refused a pod. That the user may not create pods says nothing about the
-/// DaemonSet controller.
+/// Tells whether admission or validation refused a pod, and not what comes before them. That the user may not create pods
+/// (`forbiddenMessage`, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.37) says nothing
+/// about the DaemonSet controller.
 fn is_refusal(message: &str) -> bool {
     let is_about_the_pod = message.starts_with("pods \"") || message.starts_with("Pod \"");
     // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.

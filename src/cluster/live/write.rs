@@ -54,26 +54,6 @@ impl Live {
         self.transport.change(step.request(), &path, change).await
     }
 
-    /// Returns the message with which the server refuses a pod in a dry run, or `None` if it would create the pod.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server does not get to the pod itself: it cannot be reached, or the user may not create pods.
-    pub(crate) async fn try_pod(&self, namespace: &str, pod: &Value) -> Result<Option<String>, ClusterError> {
-        let path =
-            format!("/api/v1/namespaces/{}/pods?fieldManager={FIELD_MANAGER}&dryRun=All", list::escape(namespace));
-        let change = Change { retries: false, ..change(Method::POST, JSON, pod)? };
-        match self.transport.change::<Value>("create pods", &path, change).await {
-            Ok(created) if created["kind"] == "Pod" => Ok(None),
-            Ok(_) => {
-                let problem = "it is not a pod".to_owned();
-                Err(ClusterError::Answer { request: "create pods".to_owned(), problem })
-            }
-            Err(ClusterError::Api { code, message, .. }) if is_refusal(code, &message) => Ok(Some(message)),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Reads a pod again; `None` if none of its name exists.
     ///
     /// # Errors
@@ -182,19 +162,6 @@ impl Live {
             return Err(broken("it is another object".to_owned()));
         }
         Ok(Some(daemon_set))
-    }
-}
-
-/// Tells whether a message is an answer of admission or validation, and not of what comes before them: the authorizer
-/// (`forbiddenMessage`, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go), a webhook without dry runs, or
-/// a server that is busy or broken.
-fn is_refusal(code: u16, message: &str) -> bool {
-    match code {
-        400 => !message.contains("does not support dry run"),
-        403 => !message.contains(" cannot create resource "),
-        422 => true,
-        500 => message.contains("failed calling webhook"),
-        _ => false,
     }
 }
 

@@ -71,7 +71,7 @@ pub fn none_started(pod: &Pod) -> bool {
 pub fn all_started(pod: &Pod) -> bool {
     walk(pod).all(|(role, _, status)| match role {
         Role::Init => status.is_some_and(is_done),
-        _ => status.is_some_and(|status| has_started(status) && !is_being_created(status)),
+        _ => status.is_some_and(|status| has_started(status) && !status.is_being_created()),
     })
 }
 
@@ -80,12 +80,6 @@ fn has_started(status: &ContainerStatus) -> bool {
         || status.state.terminated.is_some()
         || status.last_state.terminated.is_some()
         || status.restart_count > 0
-}
-
-/// Returns whether a container is being created, for the first time or after its node has rebooted.
-fn is_being_created(status: &ContainerStatus) -> bool {
-    let waiting = status.state.waiting.as_ref();
-    waiting.is_some_and(|waiting| matches!(waiting.reason.as_str(), "ContainerCreating" | "PodInitializing"))
 }
 
 fn is_done(status: &ContainerStatus) -> bool {
@@ -232,7 +226,7 @@ fn current_termination<'a>(
     status: &'a ContainerStatus,
 ) -> Option<&'a ContainerStateTerminated> {
     if let Some(waiting) = &status.state.waiting {
-        let waits_for_restart = status.restart_count > 0 && waiting.message.is_empty() && !is_being_created(status);
+        let waits_for_restart = status.restart_count > 0 && waiting.message.is_empty() && !status.is_being_created();
         let back_off = waiting.reason == "CrashLoopBackOff" || waits_for_restart;
         return status.last_state.terminated.as_ref().filter(|_| back_off);
     }
@@ -331,8 +325,8 @@ fn init_blocked(subject: &Subject, pod: &Pod) -> Option<Finding> {
         Role::Sidecar => !status.is_some_and(|status| status.started == Some(true) || status.ready),
     })?;
     let status = status?;
-    let waiting = status.state.waiting.as_ref().map_or("", |waiting| waiting.reason.as_str());
-    if !started && matches!(waiting, "" | "PodInitializing" | "ContainerCreating") {
+    let waits_for_a_reason = status.state.waiting.as_ref().is_some_and(|waiting| !waiting.reason.is_empty());
+    if !started && (!waits_for_a_reason || status.is_being_created()) {
         return None;
     }
     let mut message = Sentence::from(format!("{} {} has not completed", role.noun(), container.name));

@@ -235,7 +235,8 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
     (state, bound_pod::findings(subject, Some(node), pod))
 }
 
-/// After how many seconds starting containers count as a problem: the default `progressDeadlineSeconds` of Deployments.
+/// After how many seconds starting containers count as a problem, and a stage without progress ends by default: the default
+/// `progressDeadlineSeconds` of Deployments.
 pub(crate) const PROGRESS_DEADLINE: i64 = 600;
 
 /// Finds what is wrong with other pods beside one that is available.

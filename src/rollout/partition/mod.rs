@@ -23,15 +23,12 @@ use jiff::{SignedDuration, Timestamp};
 use super::status::situation::{RolloutNode, Situation};
 use crate::facts::index::Index;
 use crate::model::hold::StageFlags;
-use crate::model::int_or_percent::IntOrPercent;
+use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::report::partition::SKIP_LABEL;
 use crate::scheduling::daemon_pods::target_node;
-
-/// How long nothing may progress, if nothing else was asked for.
-pub(crate) const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 /// One stage: which nodes may be updated, how many at a time, and what has to hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,12 +126,12 @@ impl StageGates {
 
 /// Returns how many nodes may be without an available pod; as the controller has it, at least one.
 fn allowed(max_unavailable: IntOrPercent, desired: usize) -> usize {
-    usize::try_from(max_unavailable.scaled_up(i64::try_from(desired).unwrap_or(i64::MAX))).unwrap_or(0).max(1)
+    usize::try_from(max_unavailable.scaled_up(int(desired))).unwrap_or(0).max(1)
 }
 
 /// Returns how many pods stay on older revisions.
 pub(crate) fn kept(keep: IntOrPercent, desired: usize) -> usize {
-    usize::try_from(keep.scaled_down(i64::try_from(desired).unwrap_or(i64::MAX))).unwrap_or(0).min(desired)
+    usize::try_from(keep.scaled_down(int(desired))).unwrap_or(0).min(desired)
 }
 
 /// Returns whether the pod of a node is never replaced, because of a label of the node.

@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::order::order;
 use super::template::{NewTemplate, not_applied, template};
-use super::{Outage, PROGRESS_DEADLINE, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
+use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
-use crate::coverage::strategy;
+use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, live_strategy};
-use crate::model::int_or_percent::IntOrPercent;
+use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::selector::LabelSelector;
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, PrepullJob};
@@ -70,7 +70,7 @@ impl StageRequest {
         let gates = StageGates {
             max_restarts: Some(0),
             soak: SignedDuration::ZERO,
-            progress_deadline: PROGRESS_DEADLINE,
+            progress_deadline: SignedDuration::from_secs(PROGRESS_DEADLINE),
             verifies: false,
         };
         StageRequest {
@@ -307,7 +307,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
     // Pods that have the template before it is written were not replaced by anyone.
     let present = situation.eligible().filter(|_| template.is_some()).filter_map(|node| node.updated);
     let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
-    let not_counted = count(excused.len());
+    let not_counted = int(excused.len());
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
         hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
@@ -341,22 +341,23 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
             .map(|job| report::Prepull { images: images(job), job: job.manifest.clone() }),
         not_applied: not_applied(daemon_set, &request.template),
         partition: keep.to_string(),
-        desired: count(desired),
+        desired: int(desired),
         nodes_gained,
         nodes_lost,
-        keep: count(kept(keep, desired)),
-        old: count(old),
-        update: count(if is_advanced { needed } else { nodes.len() }),
+        keep: int(kept(keep, desired)),
+        old: int(old),
+        update: int(if is_advanced { needed } else { nodes.len() }),
         nodes: if is_advanced { Vec::new() } else { nodes },
         not_ready: if is_advanced { Vec::new() } else { not_ready },
         skipped: if is_advanced { Vec::new() } else { skipped },
         evicts: request.evict,
         rolls_back: request.is_undo(),
-        max_unavailable: count(allowed_now),
+        max_unavailable: int(allowed_now),
         not_counted,
-        unavailable: count(
-            situation.eligible().filter(|node| !node.updated_is_available && !node.old_is_available).count(),
-        ),
+        unavailable: int(situation
+            .eligible()
+            .filter(|node| !node.updated_is_available && !node.old_is_available)
+            .count()),
         gates: report::Gates {
             min_ready_seconds: daemon_set.spec.min_ready_seconds,
             max_restarts: gates.max_restarts,
@@ -369,8 +370,8 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         warnings,
         incomplete,
         outcome: PartitionOutcome {
-            updated: count(situation.eligible().filter(|node| node.updated.is_some()).count()),
-            old: count(old),
+            updated: int(situation.eligible().filter(|node| node.updated.is_some()).count()),
+            old: int(old),
             ..PartitionOutcome::default()
         },
     };
@@ -386,18 +387,12 @@ fn images(job: &PrepullJob) -> Vec<String> {
     images
 }
 
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
 /// Returns the number of pods that stay on older revisions, as the annotation has it.
 fn keep(amount: Amount, desired: usize) -> IntOrPercent {
     match amount {
         Amount::Keep(keep) => keep,
         Amount::Update(IntOrPercent::Percent(percent)) => IntOrPercent::Percent((100 - percent).clamp(0, 100)),
-        Amount::Update(IntOrPercent::Int(number)) => {
-            IntOrPercent::Int((i64::try_from(desired).unwrap_or(i64::MAX) - number).max(0))
-        }
+        Amount::Update(IntOrPercent::Int(number)) => IntOrPercent::Int((int(desired) - number).max(0)),
     }
 }
 

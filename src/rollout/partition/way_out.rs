@@ -1,9 +1,9 @@
 //! How to continue after a stage has ended, and how to go back.
 
-use super::PROGRESS_DEADLINE;
 use super::instruction::gates_hold;
 use super::plan::{Amount, StageRequest};
 use super::template::NewTemplate;
+use crate::coverage::PROGRESS_DEADLINE;
 use crate::model::hold::{GATES_ANNOTATION, Hold, StageFlags};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::report::fix::{Command, Fix};
@@ -109,7 +109,7 @@ impl<'a> Continued<'a> {
             ("--max-unavailable", flags.max_unavailable.map(|amount| amount.to_string())),
             ("--max-restarts", restarts),
             ("--soak", seconds(flags.soak_seconds, 0)),
-            ("--progress-deadline", seconds(flags.progress_deadline_seconds, PROGRESS_DEADLINE.as_secs())),
+            ("--progress-deadline", seconds(flags.progress_deadline_seconds, PROGRESS_DEADLINE)),
         ];
         let add = |command: Command, (flag, value): (&str, Option<String>)| match value {
             Some(value) => command.flag(flag, value),

@@ -7,6 +7,7 @@ use super::situation::{RolloutNode, Situation};
 use crate::coverage::creation_refusal;
 use crate::coverage::group::count_codes;
 use crate::model::daemon_set::UpdateStrategy;
+use crate::model::int_or_percent::int;
 use crate::report::coverage::Trouble;
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Budget, BudgetField, BudgetUse, Cause};
@@ -113,7 +114,7 @@ pub(super) fn replaced_at_once(situation: &Situation<'_>, step: &NextStep<'_>) -
     };
     let unavailable =
         situation.nodes.iter().filter(is_old).filter(|node| !update.retained.contains(&node.name)).count();
-    let budget = limits(situation.daemon_set, i64::try_from(desired).unwrap_or(i64::MAX));
+    let budget = limits(situation.daemon_set, int(desired));
     let allowed = update.allowed.max(budget.max_unavailable);
-    (i64::try_from(unavailable).unwrap_or(i64::MAX) > allowed).then_some(unavailable)
+    (int(unavailable) > allowed).then_some(unavailable)
 }

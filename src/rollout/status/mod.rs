@@ -33,8 +33,8 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{
-    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutCounts, RolloutStatus,
-    RolloutStatusReport, Suspect, SuspectKind, Verdict,
+    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport, Suspect,
+    SuspectKind, Verdict,
 };
 use crate::report::strategy::Strategy;
 use next_step::NextStep;
@@ -122,7 +122,7 @@ fn status<'a>(
             RequestedRevision { number, current }
         }),
         removed_nodes: situation.coverage.removed_nodes.clone(),
-        counts: counts(&situation, is_known),
+        counts: situation.coverage.counts.clone(),
         budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),
         concerns: situation.coverage.concerns.clone(),
         creation_refused: situation.creation_is_refused(),
@@ -174,25 +174,6 @@ fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<Rol
         replaces,
         changes,
     })
-}
-
-fn counts(situation: &Situation<'_>, is_known: bool) -> RolloutCounts {
-    if !is_known {
-        let counts = &situation.coverage.counts;
-        return RolloutCounts {
-            desired: counts.eligible,
-            updated: counts.updated,
-            available: counts.available,
-            ..RolloutCounts::default()
-        };
-    }
-    RolloutCounts {
-        desired: Some(situation.eligible().count()),
-        updated: Some(situation.eligible().filter(|node| node.updated.is_some()).count()),
-        updated_available: Some(situation.eligible().filter(|node| node.updated_is_available).count()),
-        available: Some(situation.eligible().filter(|node| node.updated_is_available || node.old_is_available).count()),
-        outdated: Some(situation.nodes.iter().filter(|node| node.old.is_some()).count()),
-    }
 }
 
 /// Returns the nodes whose pod the controller counts as updated by its template generation, although its hash is that of

@@ -16,9 +16,11 @@ fn spec_x() -> ChangePath {
 
 /// Shows one change, and returns its lines.
 fn shown(change: Change, view: &View) -> Vec<String> {
-    let mut out = Vec::new();
-    changes::write(&[change], view, &mut out).unwrap();
-    strip_str(&String::from_utf8(out).unwrap()).to_string().split_terminator('\n').map(str::to_owned).collect()
+    strip_str(&view.text(|page| changes::write(&[change], page)))
+        .to_string()
+        .split_terminator('\n')
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Reads the value back from the lines, where nothing but the value itself says what it is.

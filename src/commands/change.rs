@@ -149,7 +149,7 @@ pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut
             let object = change.apply(step, io, out).await?;
             change.note_applied(ChangeStage::TriedOut, &object);
             if settings.output.is_none() {
-                render::change::made_by_server(&change.report, &change.view(io), out)?;
+                write!(out, "{}", change.view(io).text(|page| render::change::made_by_server(&change.report, page)))?;
             }
             change.print_result(&object, io, out)?;
             Ok(Exit::Success)
@@ -280,10 +280,10 @@ impl Change<'_> {
     fn show(&self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
         let view = self.view(io);
         if self.settings.output.is_none() {
-            render::change::plan(&self.report, &view, out)?;
+            write!(out, "{}", view.text(|page| render::change::plan(&self.report, page)))?;
             out.flush()?;
         }
-        Ok(render::change::warnings(&self.report, &view, io.err)?)
+        Ok(write!(io.err, "{}", view.text(|page| render::change::warnings(&self.report, page)))?)
     }
 
     /// Applies the step, and returns the object as it became.
@@ -318,7 +318,8 @@ impl Change<'_> {
             error = refusal::not_held(error, &self.report.daemon_set, None);
         }
         if !changes.is_empty() {
-            render::change::concurrent_edit(&title, &changes, &self.view(io), io.err)?;
+            let text = self.view(io).text(|page| render::change::concurrent_edit(&title, &changes, page));
+            write!(io.err, "{text}")?;
         }
         self.report.outcome.changed_by_others = changes;
         self.report.outcome.stage = if is_kept && is_dry_run { ChangeStage::Refused } else { stage };
@@ -390,7 +391,7 @@ impl Change<'_> {
 
     fn print_not_needed(&self, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
         match self.settings.output {
-            None => render::change::not_needed(&self.report, &self.view(io), out),
+            None => write!(out, "{}", self.view(io).text(|page| render::change::not_needed(&self.report, page))),
             Some(output) => self.print_as(output, Some(&self.before.daemon_set.object), io, out),
         }
     }
@@ -425,7 +426,7 @@ impl Change<'_> {
         let Some(patience) = self.settings.patience.filter(|_| is_observed) else {
             self.print_result(object, io, out)?;
             if self.settings.output.is_none() {
-                render::change::revert(&self.report, &self.view(io), out)?;
+                write!(out, "{}", self.view(io).text(|page| render::change::revert(&self.report, page)))?;
             }
             out.flush()?;
             return Ok(Exit::Success);
@@ -460,10 +461,10 @@ impl Change<'_> {
             }),
         };
         if is_text && error.is_none() {
-            render::change::outcome(&self.report, &self.view(io), out)?;
+            write!(out, "{}", self.view(io).text(|page| render::change::outcome(&self.report, page)))?;
         } else if is_text {
             writeln!(out)?;
-            render::change::revert(&self.report, &self.view(io), out)?;
+            write!(out, "{}", self.view(io).text(|page| render::change::revert(&self.report, page)))?;
         } else {
             self.print_result(object, io, out)?;
         }

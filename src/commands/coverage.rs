@@ -1,7 +1,7 @@
 //! `coverage`: why does this node have no pod?
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io::Write;
 
 use clap::Args;
 
@@ -24,7 +24,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
-use crate::render::view::View;
+use crate::render::page::Page;
 use crate::report::coverage::{Counts, CoverageReport, NodeState};
 use crate::report::fix::{Command, Fix};
 use crate::report::node_map::ZONE;
@@ -267,10 +267,14 @@ async fn run_coverage(
     let counts: Vec<Counts> = report.daemon_sets.iter().map(|daemon_set| daemon_set.counts.clone()).collect();
     filter.apply(&mut report);
     if !output::print_data(output, &mut report, &view, out)? {
-        match output {
-            Some(Output::Name) => render::coverage::names(&report, node.as_deref(), out)?,
-            _ => Shown { wide, node: node.as_deref(), explains, nodes, is_broken_down }.write(&report, &view, out)?,
-        }
+        let text = match output {
+            Some(Output::Name) => view.text(|page| render::coverage::names(&report, node.as_deref(), page)),
+            _ => {
+                let shown = Shown { wide, node: node.as_deref(), explains, nodes, is_broken_down };
+                view.text(|page| shown.write(&report, page))
+            }
+        };
+        out.write_all(text.as_bytes())?;
         if counts.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
         } else if report.daemon_sets.is_empty() && !counts.is_empty() {
@@ -294,18 +298,18 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    fn write(&self, report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    fn write(&self, report: &CoverageReport, page: &mut Page<'_>) {
         match self.node {
-            Some(_) if self.explains => render::explanation::explanation(report, self.wide, view, out),
-            Some(node) => render::node::table(report, node, self.wide, view, out),
-            None if self.nodes => render::nodes::table(report, self.wide, view, out),
+            Some(_) if self.explains => render::explanation::explanation(report, self.wide, page),
+            Some(node) => render::node::table(report, node, self.wide, page),
+            None if self.nodes => render::nodes::table(report, self.wide, page),
             None if report.daemon_sets.len() > 1 && !self.wide && !self.is_broken_down => {
-                render::overview::overview(report, view, out)
+                render::overview::overview(report, page)
             }
-            None => render::coverage::groups(report, self.wide, view, out),
-        }?;
+            None => render::coverage::groups(report, self.wide, page),
+        }
         let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
-        render::node_map::maps(maps, view, out)
+        render::node_map::maps(maps, page);
     }
 }
 

@@ -103,5 +103,5 @@ fn list(
         Column::text(heading, |(name, _): &(&str, String)| (*name).to_owned()),
         Column::prose("MEANING", |(_, meaning): &(&str, String)| meaning.clone()),
     ];
-    table::write(&columns, &rows, view, out)
+    out.write_all(view.text(|page| table::write(&columns, &rows, page)).as_bytes())
 }

@@ -235,14 +235,13 @@ async fn answer(
     };
     let (left, right) = (labeled(&from.0, from.1), labeled(&to.0, to.1));
     let mut report = diff(&revisions, from, to);
-    let differ = match unified {
-        _ if output::print_data(output.as_ref(), &mut report, &view, out)? => !report.changes.is_empty(),
-        true if unified::write(&left, &right, CONTEXT, &view, out)? => true,
-        is_unified => {
-            render::history::diff(&report, &view, out)?;
-            !is_unified && !report.changes.is_empty()
-        }
-    };
+    if output::print_data(output.as_ref(), &mut report, &view, out)? {
+        return Ok(if exit_code && !report.changes.is_empty() { Exit::Error } else { Exit::Success });
+    }
+    let lines = if unified { unified::diff(&left, &right, CONTEXT, &view) } else { None };
+    let differ = lines.is_some() || (!unified && !report.changes.is_empty());
+    let text = lines.unwrap_or_else(|| view.text(|page| render::history::diff(&report, page)));
+    out.write_all(text.as_bytes())?;
     Ok(if exit_code && differ { Exit::Error } else { Exit::Success })
 }
 
@@ -272,13 +271,13 @@ fn print_table(reports: &[HistoryReport], shown: Shown<'_>, view: &View, out: &m
     }
     let wide = output == Some(&Output::Wide);
     let view = if wide { view.unlimited() } else { *view };
-    let result = match (output, reports) {
-        (_, []) => Ok(()),
-        (Some(Output::Name), _) => reports.iter().try_for_each(|report| render::history::names(report, out)),
-        (_, [report]) if is_named => render::history::one(report, wide, &view, out),
-        (_, reports) => render::history::several(reports, with_namespace, wide, &view, out),
-    };
-    Ok(result?)
+    let text = view.text(|page| match (output, reports) {
+        (_, []) => {}
+        (Some(Output::Name), _) => reports.iter().for_each(|report| render::history::names(report, page)),
+        (_, [report]) if is_named => render::history::one(report, wide, page),
+        (_, reports) => render::history::several(reports, with_namespace, wide, page),
+    });
+    Ok(out.write_all(text.as_bytes())?)
 }
 
 /// Returns the revisions of the one DaemonSet that was found.

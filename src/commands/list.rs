@@ -143,10 +143,11 @@ pub async fn run(
     let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
     choice.apply(&mut report);
     if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-        match output {
-            Some(Output::Name) => render::list::names(&report, out)?,
-            _ => render::list::table(&report, choice.shown, &view, out)?,
-        }
+        let text = view.text(|page| match output {
+            Some(Output::Name) => render::list::names(&report, page),
+            _ => render::list::table(&report, choice.shown, page),
+        });
+        out.write_all(text.as_bytes())?;
         if snapshot.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
         } else if report.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
@@ -213,14 +214,14 @@ async fn follow(
         }
         match &mut display {
             Display::Screen(screen) => screen.draw(io, |view, rows| {
-                let mut text = Vec::new();
-                // Writing to a vector does not fail.
-                let _ = render::list::table(&report, choice.shown, view, &mut text);
-                let text = String::from_utf8_lossy(&text);
+                let text = view.text(|page| render::list::table(&report, choice.shown, page));
                 let shown = notices.iter().cloned().chain(text.lines().map(str::to_owned));
                 rollout_screen::clip(shown.collect(), rows)
             })?,
-            Display::Lines => lines.update(of_list(&report), now, view, out)?,
+            Display::Lines => {
+                write!(out, "{}", view.text(|page| lines.update(of_list(&report), now, page)))?;
+                out.flush()?;
+            }
             Display::Json => {
                 // Ages change all the time: only what happened counts.
                 if lines.note(&of_list(&report)) {
@@ -239,7 +240,7 @@ async fn follow(
         screen.clear(io)?;
     }
     if matches!(display, Display::Screen(_) | Display::None) {
-        render::list::table(&report, choice.shown, view, out)?;
+        write!(out, "{}", view.text(|page| render::list::table(&report, choice.shown, page)))?;
     }
     out.flush()?;
     Err(interrupted().into())

@@ -272,7 +272,8 @@ fn print_error(error: &CommandError, view: &View, io: &mut Io<'_>) -> Exit {
     }
     let prefix = if error.stands_alone { "" } else { "error: " };
     // Where even standard error is closed there is nobody left to tell.
-    let _ = render::error::write(&format!("{prefix}{error}"), &error.hints, view, io.err);
+    let text = view.text(|page| render::error::write(&format!("{prefix}{error}"), &error.hints, page));
+    let _ = io.err.write_all(text.as_bytes());
     error.exit
 }
 

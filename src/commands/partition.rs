@@ -151,15 +151,16 @@ impl Order<'_> {
         report.warnings.splice(0..0, doubts.iter().cloned());
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
-                render::partition::plan(&report, view, out)?;
+                write!(out, "{}", view.text(|page| render::partition::plan(&report, page)))?;
+                out.flush()?;
             }
-            Ok(render::partition::warnings(&report, view, io.err)?)
+            Ok(write!(io.err, "{}", view.text(|page| render::partition::warnings(&report, page)))?)
         };
         show(out, io).map_err(not_shown)?;
         if dry_run {
             match is_text {
                 true if plan.steps.is_empty() => {}
-                true => render::partition::dry_run(&report, view, out)?,
+                true => write!(out, "{}", view.text(|page| render::partition::dry_run(&report, page)))?,
                 false => output::print_json(&mut report, view, out)?,
             }
             return Ok(Exit::Success);
@@ -205,14 +206,14 @@ impl Order<'_> {
             run.report.outcome.way_out = way_out(&run.report, request, back_to);
         }
         if is_text {
-            render::partition::outcome(&run.report, view, &mut out)?;
+            write!(out, "{}", view.text(|page| render::partition::outcome(&run.report, page)))?;
         } else {
             output::print_json(&mut run.report, view, &mut out)?;
         }
         out.flush()?;
         if out.failure.is_some() {
             // What was done must not go unnoticed.
-            render::partition::summary(&run.report, view, io.err)?;
+            write!(io.err, "{}", view.text(|page| render::partition::summary(&run.report, page)))?;
         }
         io.interrupt.changes_are_reported();
         let exit = ended?;

@@ -71,7 +71,8 @@ impl Run<'_> {
             }
             if !changes.is_empty() {
                 self.progress.clear(io)?;
-                render::change::concurrent_edit(&title, &changes, self.view, io.err)?;
+                let text = self.view.text(|page| render::change::concurrent_edit(&title, &changes, page));
+                write!(io.err, "{text}")?;
             }
             Err(error.into())
         })

@@ -158,9 +158,12 @@ pub async fn run(
     let mut report = rollout_status_with_map(&snapshot, to_revision, map.is_shown.then_some(&map.label));
     Accept::mark(&accept, &mut report);
     if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-        render::status::status(&report, is_named, &view, out)?;
-        let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
-        render::node_map::maps(maps, &view, out)?;
+        let text = view.text(|page| {
+            render::status::status(&report, is_named, page);
+            let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
+            render::node_map::maps(maps, page);
+        });
+        out.write_all(text.as_bytes())?;
     }
     session.check_unknown_names(&snapshot)?;
     Ok(answer(&report, &session)?)

@@ -188,7 +188,10 @@ pub(super) async fn run(
             Display::Lines | Display::Json | Display::None => warn_once(&notices, &mut warned, io)?,
         }
         match display {
-            Display::Lines => lines.update(&report, &view, out)?,
+            Display::Lines => {
+                write!(out, "{}", view.text(|page| lines.update(&report, page)))?;
+                out.flush()?;
+            }
             Display::Json => {
                 // Ages change all the time: only what happened counts.
                 let state: Vec<_> =
@@ -254,20 +257,23 @@ pub(super) async fn run(
         screen.clear(io)?;
     }
     if output != Some(Output::Json) {
-        match (&end, report.daemon_sets.as_slice()) {
-            // The last lines were the answer.
-            (End::Done, _) if matches!(display, Display::Lines) => {}
-            // Its status may not be up to date yet, which does not matter.
-            (End::Done, [rollout]) => follow_summary::done(rollout, report.now, &view, out)?,
-            _ => render::status::status(&report, is_named, &view, out)?,
-        }
-        if map.is_shown {
-            let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
-            render::node_map::maps(maps, &view, out)?;
-        }
-        for rollout in &report.daemon_sets {
-            follow_summary::summary(&events.summary(rollout), &view, out)?;
-        }
+        let text = view.text(|page| {
+            match (&end, report.daemon_sets.as_slice()) {
+                // The last lines were the answer.
+                (End::Done, _) if matches!(display, Display::Lines) => {}
+                // Its status may not be up to date yet, which does not matter.
+                (End::Done, [rollout]) => follow_summary::done(rollout, report.now, page),
+                _ => render::status::status(&report, is_named, page),
+            }
+            if map.is_shown {
+                let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
+                render::node_map::maps(maps, page);
+            }
+            for rollout in &report.daemon_sets {
+                follow_summary::summary(&events.summary(rollout), page);
+            }
+        });
+        out.write_all(text.as_bytes())?;
     } else if matches!(display, Display::None) {
         output::print_json_line(&mut report, &view, out)?;
     }

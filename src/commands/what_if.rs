@@ -185,7 +185,7 @@ fn print(
             if index > 0 {
                 writeln!(out)?;
             }
-            render::what_if::what_if(report, shown, view, out)?;
+            write!(out, "{}", view.text(|page| render::what_if::what_if(report, shown, page)))?;
         }
         if reports.len() > 1 {
             writeln!(out, "\nEach DaemonSet is previewed by itself: the pods of the others are not counted.")?;

@@ -1,25 +1,16 @@
 //! A change of a DaemonSet: the plan, its warnings and its outcome.
-
-use std::io::{self, Write};
-
 use super::changes;
-use super::coverage::what_to_do;
 use super::effect;
 use super::list::age;
+use super::page::Page;
 use super::style;
-use super::text::{columns, hanging, paragraph, wrap};
-use super::view::View;
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::{ChangePlan, PlanKind, PodOnNode, Warning, WarningCode};
 
 /// Writes the plan.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn plan(plan: &ChangePlan, page: &mut Page<'_>) {
     let name = plan.daemon_set.title();
     let text = match plan.kind {
         PlanKind::UndoPlan => {
@@ -31,20 +22,20 @@ pub fn plan(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<(
         PlanKind::PausePlan => format!("{name} will be paused"),
         PlanKind::ResumePlan => format!("{name} will be resumed"),
     };
-    paragraph(&text, style::answer, view, out)?;
+    page.paragraph(&text, style::answer);
     if let Some(effect) = &plan.effect {
-        effect::nodes(&effect.nodes_gained, &effect.nodes_lost, view, out)?;
+        effect::nodes(&effect.nodes_gained, &effect.nodes_lost, page);
     }
     if let Some(why) = &plan.why {
-        paragraph(why, style::context, view, out)?;
+        page.paragraph(why, style::context);
     }
-    writeln!(out)?;
-    changes::write(&plan.changes, view, out)?;
+    writeln!(page);
+    changes::write(&plan.changes, page);
     if let Some(effect) = &plan.effect {
-        effect::write(effect, plan.kind, &plan.changes, view, out)?;
+        effect::write(effect, plan.kind, &plan.changes, page);
     }
-    writeln!(out)?;
-    left(&plan.pods_left, view, out)
+    writeln!(page);
+    left(&plan.pods_left, page)
 }
 
 fn rolled_out(plan: &ChangePlan) -> String {
@@ -63,9 +54,10 @@ fn from(plan: &ChangePlan) -> String {
 }
 
 /// Writes which pods keep their template.
-fn left(pods: &[PodOnNode], view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn left(pods: &[PodOnNode], page: &mut Page<'_>) {
+    let view = page.view;
     if pods.is_empty() {
-        return Ok(());
+        return;
     }
     let mut nodes: Vec<String> = pods.iter().map(|pod| pod.node.clone()).filter(|node| !node.is_empty()).collect();
     nodes.dedup();
@@ -74,73 +66,46 @@ fn left(pods: &[PodOnNode], view: &View, out: &mut dyn Write) -> io::Result<()> 
         pods => format!("{pods} pods keep their template until they are deleted: "),
     };
     let nodes = view.names(&nodes, start.len());
-    writeln!(out, "{}", style::moving(format!("{start}{nodes}")))?;
-    writeln!(out)
+    writeln!(page, "{}", style::moving(format!("{start}{nodes}")));
+    writeln!(page)
 }
 
 /// Writes the warnings, and what could not be read.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn warnings(plan: &ChangePlan, view: &View, err: &mut dyn Write) -> io::Result<()> {
-    write_warnings(&plan.warnings, &plan.incomplete, view, err)
+pub fn warnings(plan: &ChangePlan, page: &mut Page<'_>) {
+    write_warnings(&plan.warnings, &plan.incomplete, page)
 }
 
 /// Writes warnings, and what could not be read.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(super) fn write_warnings(
-    warnings: &[Warning],
-    incomplete: &[Incomplete],
-    view: &View,
-    err: &mut dyn Write,
-) -> io::Result<()> {
+pub(super) fn write_warnings(warnings: &[Warning], incomplete: &[Incomplete], page: &mut Page<'_>) {
     let warnings = warnings.iter().map(|warning| (&warning.message, warning.fix.as_ref()));
     for (message, fix) in warnings.chain(incomplete.iter().map(|incomplete| (&incomplete.message, None))) {
         let text = format!("warning: {message}");
-        hanging(["", "  "], &text, style::plain, view, err)?;
-        fix.map_or(Ok(()), |fix| what_to_do(fix, "  ", view, err))?;
+        page.hanging(["", "  "], &text, style::plain);
+        fix.into_iter().for_each(|fix| page.what_to_do(fix, "  "));
     }
-    Ok(())
 }
 
 /// Writes what the server changed on top of the plan.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn made_by_server(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn made_by_server(plan: &ChangePlan, page: &mut Page<'_>) {
     if plan.outcome.made_by_server.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "the server also changed:")?;
-    writeln!(out)?;
-    changes::write(&plan.outcome.made_by_server, view, out)?;
-    writeln!(out)
+    writeln!(page, "the server also changed:");
+    writeln!(page);
+    changes::write(&plan.outcome.made_by_server, page);
+    writeln!(page)
 }
 
 /// Writes what others have changed in a DaemonSet since it was read.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn concurrent_edit(title: &str, changes: &[Change], view: &View, err: &mut dyn Write) -> io::Result<()> {
-    writeln!(err, "changes to {} since it was read:", view.show(title))?;
-    let mut lines = Vec::new();
-    changes::write(changes, view, &mut lines)?;
+pub fn concurrent_edit(title: &str, changes: &[Change], page: &mut Page<'_>) {
+    writeln!(page, "changes to {} since it was read:", page.view.show(title));
+    let lines = page.view.text(|page| changes::write(changes, page));
     // Standard error has no color.
-    write!(err, "{}", anstream::adapter::strip_str(&String::from_utf8_lossy(&lines)))
+    write!(page, "{}", anstream::adapter::strip_str(&lines));
 }
 
 /// Writes that there is nothing to do.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn not_needed(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn not_needed(plan: &ChangePlan, page: &mut Page<'_>) {
     let name = plan.daemon_set.full();
     let text = match (plan.kind, &plan.why) {
         (PlanKind::SetPlan, _) => format!("{name} already has these values; nothing was changed"),
@@ -150,34 +115,32 @@ pub fn not_needed(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Re
             format!("{name} already has the template{revision}; nothing was changed")
         }
     };
-    paragraph(&text, style::plain, view, out)
+    page.paragraph(&text, style::plain)
 }
 
 /// Writes the outcome, after the sentence that the change was made, and suggests the next commands.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn outcome(plan: &ChangePlan, page: &mut Page<'_>) {
     let outcome = &plan.outcome;
     if outcome.changed_again {
-        writeln!(out)?;
-        return writeln!(out, "{}", style::moving("the DaemonSet was changed again in the meantime"));
+        writeln!(page);
+        return writeln!(page, "{}", style::moving("the DaemonSet was changed again in the meantime"));
     }
     if !plan.kind.changes_template() {
-        writeln!(out)?;
-        made_by_server(plan, view, out)?;
-        return revert(plan, view, out);
+        writeln!(page);
+        made_by_server(plan, page);
+        return revert(plan, page);
     }
     let number = outcome.revision.unwrap_or_default();
     match plan.to_revision {
-        Some(target) if outcome.is_target && target == number => writeln!(out, "; revision {target} is current again")?,
-        Some(target) if outcome.is_target => writeln!(out, "; revision {target} is now revision {number}")?,
-        Some(target) => writeln!(out, "; the template of revision {target} is now revision {number}")?,
-        None => writeln!(out, "; the template is now revision {number}")?,
+        Some(target) if outcome.is_target && target == number => {
+            writeln!(page, "; revision {target} is current again")
+        }
+        Some(target) if outcome.is_target => writeln!(page, "; revision {target} is now revision {number}"),
+        Some(target) => writeln!(page, "; the template of revision {target} is now revision {number}"),
+        None => writeln!(page, "; the template is now revision {number}"),
     }
     if !plan.outcome.made_by_server.is_empty() {
-        made_by_server(plan, view, out)?;
+        made_by_server(plan, page);
     }
     let name = plan.daemon_set.short();
     let on = |arguments: &[&str]| Command::kubectl(arguments).namespace(&plan.daemon_set.namespace);
@@ -186,19 +149,19 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
             // A command that brings back what was just rolled back would be pasted by mistake.
             Some(from) if outcome.can_return => {
                 let text = format!("revision {from} is retained; `undo` returns to it only with --to-revision {from}");
-                writeln!(out, "{}", style::context(text))?;
+                writeln!(page, "{}", style::context(text));
             }
             Some(from) => {
                 let text = format!("revision {from} is no longer retained (spec.revisionHistoryLimit)");
-                writeln!(out, "{}", style::moving(text))?;
+                writeln!(page, "{}", style::moving(text));
             }
             None => {}
         }
     }
     if let Some(pod) = plan.pods_left.first() {
-        hint(&Fix::new("to restart one", on(&["delete", "pod"]).name(&pod.pod)), view, out)?;
+        page.hint(&Fix::new("to restart one", on(&["delete", "pod"]).name(&pod.pod)));
         if !plan.daemon_set.is_advanced() {
-            hint(&Fix::new("one by one", on(&["ds", "partition"]).name(&name).name("0")), view, out)?;
+            page.hint(&Fix::new("one by one", on(&["ds", "partition"]).name(&name).name("0")));
         }
     }
     let waits = |warning: &Warning| warning.code == WarningCode::OnDelete;
@@ -207,32 +170,10 @@ pub fn outcome(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Resul
     } else {
         on(&["ds", "history"]).name(name)
     };
-    hint(&Fix::new("to watch", watch), view, out)
+    page.hint(&Fix::new("to watch", watch))
 }
 
 /// Writes the command that restores what was before the change.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn revert(plan: &ChangePlan, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    plan.revert.as_ref().map_or(Ok(()), |fix| hint(fix, view, out))
-}
-
-/// Writes a command with what it is for.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(super) fn hint(fix: &Fix, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    const COLUMN: usize = 15;
-    let (advice, command) = view.suggest(fix);
-    let (advice, command) = (format!("{advice}:"), command.unwrap_or_default());
-    if columns(&advice) <= COLUMN || columns(&advice) + 1 + columns(&command) <= view.wrap_width() {
-        return writeln!(out, "{} {command}", style::context(format!("{advice:<COLUMN$}")));
-    }
-    for line in wrap(&advice, view.wrap_width()) {
-        writeln!(out, "{}", style::context(line))?;
-    }
-    writeln!(out, "    {command}")
+pub fn revert(plan: &ChangePlan, page: &mut Page<'_>) {
+    plan.revert.iter().for_each(|fix| page.hint(fix));
 }

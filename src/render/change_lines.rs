@@ -1,13 +1,11 @@
 //! Reports that are followed in pipes and logs: a line per change, each with its time.
-
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use jiff::Timestamp;
 
 use super::list;
+use super::page::Page;
 use super::text::count;
-use super::view::View;
 use crate::report::age::seconds_between;
 use crate::report::list::ListReport;
 
@@ -34,17 +32,8 @@ impl ChangeLines {
     }
 
     /// Writes a line for each sentence that has changed, or one if none has for a while.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output cannot be written.
-    pub(crate) fn update(
-        &mut self,
-        sentences: Sentences,
-        now: Timestamp,
-        view: &View,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    pub(crate) fn update(&mut self, sentences: Sentences, now: Timestamp, page: &mut Page<'_>) {
+        let view = page.view;
         let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let mut lines: Vec<String> = Vec::new();
         let changed = sentences.iter().filter(|(title, sentence)| self.shown.get(*title) != Some(sentence));
@@ -58,13 +47,12 @@ impl ChangeLines {
             lines.push(if is_first { format!("following {known}") } else { format!("no change: {known}") });
         }
         for line in &lines {
-            writeln!(out, "{time} {}", view.show(line))?;
+            writeln!(page, "{time} {}", view.show(line));
         }
         if !lines.is_empty() {
             self.written = Some(now);
         }
         self.shown = sentences;
-        out.flush()
     }
 }
 
@@ -101,9 +89,7 @@ mod tests {
             let sentences: Sentences =
                 sentences.iter().map(|(title, text)| ((*title).to_owned(), (*text).to_owned())).collect();
             let now = jiff::Timestamp::from_second(1_790_000_000 + seconds).unwrap();
-            let mut out = Vec::new();
-            lines.update(sentences, now, &View::new(None, false), &mut out).unwrap();
-            String::from_utf8(out).unwrap()
+            View::new(None, false).text(|page| lines.update(sentences, now, page))
         };
         let first = at(0, &[("a/b", "well"), ("a/c", "well")]);
         assert_eq!(first, "2026-09-21T14:13:20Z a/b: well\n2026-09-21T14:13:20Z a/c: well\n");

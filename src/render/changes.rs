@@ -1,10 +1,8 @@
 //! Changes between two pod templates: one line each, or a block below the path.
-
-use std::io::{self, Write};
-
 use serde_json::Value;
 
 use super::line_diff::{Mark, hunks};
+use super::page::Page;
 use super::style;
 use super::text::{columns, cut};
 use super::unified::line;
@@ -27,14 +25,11 @@ const CONTEXT: usize = 2;
 /// Writes changes with their marks, paths and values. A value that does not fit on the line of its path is written below it,
 /// and never truncated, unless it is JSON in an annotation, which tools write for themselves, and the output is a terminal.
 /// JSON is not quoted once more.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn write(changes: &[Change], view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(changes: &[Change], page: &mut Page<'_>) {
+    let view = page.view;
     let rows: Vec<Row> = changes.iter().map(|change| Row::new(change, view)).collect();
     let widths = Widths::of(&rows, view);
-    rows.iter().try_for_each(|row| row.write(&widths, view, out))
+    rows.iter().for_each(|row| row.write(&widths, page))
 }
 
 /// A change as it is shown.
@@ -91,17 +86,17 @@ impl Row {
         row
     }
 
-    fn write(&self, widths: &Widths, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    fn write(&self, widths: &Widths, page: &mut Page<'_>) {
         let mark = match self.op {
             Op::Add => style::well("+"),
             Op::Remove => style::trouble("-"),
             Op::Replace => style::moving("~"),
         };
-        write!(out, "{mark} {}", self.path)?;
+        write!(page, "{mark} {}", self.path);
         match &self.shape {
-            Shape::Short(values) => self.write_short(values, widths, view, out),
+            Shape::Short(values) => self.write_short(values, widths, page),
             Shape::Long(values) => {
-                writeln!(out)?;
+                writeln!(page);
                 let marks = match self.op {
                     Op::Add => [Mark::To, Mark::To],
                     Op::Remove | Op::Replace => [Mark::From, Mark::To],
@@ -113,33 +108,28 @@ impl Row {
                     }
                     values => values.iter().map(|value| vec![(false, value.clone())]).collect(),
                 };
-                marks
-                    .iter()
-                    .zip(&pieces)
-                    .try_for_each(|(mark, pieces)| writeln!(out, "{}", line(*mark, INDENT, pieces)))
+                marks.iter().zip(&pieces).for_each(|(mark, pieces)| writeln!(page, "{}", line(*mark, INDENT, pieces)))
             }
             Shape::Block(mark, block) => {
-                writeln!(out, "{}", block.head.map(|head| format!("{GAP}{head}")).unwrap_or_default())?;
-                block
-                    .lines
-                    .iter()
-                    .try_for_each(|text| writeln!(out, "{}", line(*mark, INDENT, &[(false, text.clone())])))
+                writeln!(page, "{}", block.head.map(|head| format!("{GAP}{head}")).unwrap_or_default());
+                block.lines.iter().for_each(|text| writeln!(page, "{}", line(*mark, INDENT, &[(false, text.clone())])))
             }
             Shape::Difference(from, to) => {
                 let head = from.head.filter(|_| from.head == to.head);
-                writeln!(out, "{}", head.map(|head| format!("{GAP}{head}")).unwrap_or_default())?;
+                writeln!(page, "{}", head.map(|head| format!("{GAP}{head}")).unwrap_or_default());
                 for (mark, block) in [(Mark::From, from), (Mark::To, to)] {
                     if let Some(head) = block.head.filter(|_| from.head != to.head) {
-                        writeln!(out, "{}", line(mark, GAP, &[(false, head.to_owned())]))?;
+                        writeln!(page, "{}", line(mark, GAP, &[(false, head.to_owned())]));
                     }
                 }
-                write_difference(from, to, out)
+                write_difference(from, to, page)
             }
         }
     }
 
     /// Writes values on the line of the path, aligned in columns as far as they fit.
-    fn write_short(&self, values: &[String], widths: &Widths, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    fn write_short(&self, values: &[String], widths: &Widths, page: &mut Page<'_>) {
+        let view = page.view;
         let taken: usize = values.iter().map(|value| GAP.len() + columns(value)).sum();
         let arrow = if values.len() > 1 { GAP.len() + columns(view.arrow()) } else { 0 };
         let mut room = view.width.saturating_sub(2 + columns(&self.path) + taken + arrow);
@@ -148,15 +138,15 @@ impl Row {
             room -= missing;
             " ".repeat(missing)
         };
-        write!(out, "{}{GAP}", pad(&self.path, widths.path))?;
+        write!(page, "{}{GAP}", pad(&self.path, widths.path));
         match (self.op, values) {
             (Op::Replace, [from, to]) => {
                 let padding = pad(from, widths.from);
                 let (from, to) = (style::trouble(from), style::well(to));
-                writeln!(out, "{from}{padding}{GAP}{}{GAP}{to}", view.arrow())
+                writeln!(page, "{from}{padding}{GAP}{}{GAP}{to}", view.arrow())
             }
-            (Op::Remove, values) => writeln!(out, "{}", style::trouble(values.join(GAP))),
-            (_, values) => writeln!(out, "{}", style::well(values.join(GAP))),
+            (Op::Remove, values) => writeln!(page, "{}", style::trouble(values.join(GAP))),
+            (_, values) => writeln!(page, "{}", style::well(values.join(GAP))),
         }
     }
 }
@@ -166,20 +156,19 @@ fn owned(pieces: &[word_diff::Piece<'_>]) -> Vec<(bool, String)> {
 }
 
 /// Writes the lines that differ, with a hunk header if lines before them are left out.
-fn write_difference(from: &Block, to: &Block, out: &mut dyn Write) -> io::Result<()> {
+fn write_difference(from: &Block, to: &Block, page: &mut Page<'_>) {
     let lines = |block: &Block| block.lines.clone();
     let (from, to) = (lines(from), lines(to));
     let (from, to): (Vec<&str>, Vec<&str>) =
         (from.iter().map(String::as_str).collect(), to.iter().map(String::as_str).collect());
     for hunk in hunks(&from, &to, CONTEXT) {
         if hunk.start > 0 {
-            writeln!(out, "{GAP}{}", style::context(hunk.place))?;
+            writeln!(page, "{GAP}{}", style::context(hunk.place));
         }
         for (mark, pieces) in hunk.lines {
-            writeln!(out, "{}", line(mark, INDENT, &pieces))?;
+            writeln!(page, "{}", line(mark, INDENT, &pieces));
         }
     }
-    Ok(())
 }
 
 /// How wide the columns are.
@@ -313,9 +302,7 @@ mod tests {
     }
 
     fn shown(changes: &[Change], view: &View) -> String {
-        let mut out = Vec::new();
-        write(changes, view, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        view.text(|page| write(changes, page))
     }
 
     /// Returns the output without styles.

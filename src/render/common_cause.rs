@@ -1,11 +1,7 @@
 //! What failing nodes have in common, and what to do about it.
-
-use std::io::{self, Write};
-
-use super::coverage::what_to_do;
+use super::page::Page;
 use super::style;
-use super::text::{count, hanging, paragraph};
-use super::view::View;
+use super::text::count;
 use crate::report::common_cause::{CommonCause, Feature, FeatureValue, Split};
 
 /// Returns the likely cause, and how it splits the nodes.
@@ -37,22 +33,17 @@ pub fn sentence(cause: &CommonCause) -> String {
 }
 
 /// Writes the likely causes, and what to do.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn causes(causes: &[CommonCause], view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn causes(causes: &[CommonCause], page: &mut Page<'_>) {
     for cause in causes {
-        paragraph(&format!("Likely cause: {}", sentence(cause)), style::answer, view, out)?;
+        page.paragraph(&format!("Likely cause: {}", sentence(cause)), style::answer);
         if let Some(revision) = cause.revision.as_ref().filter(|revision| !revision.changes.is_empty()) {
             let text = format!("changed: {}", revision.changes.join(", "));
-            hanging(["  "; 2], &text, style::plain, view, out)?;
+            page.hanging(["  "; 2], &text, style::plain);
         }
         for fix in &cause.fixes {
-            what_to_do(fix, "  ", view, out)?;
+            page.what_to_do(fix, "  ");
         }
     }
-    Ok(())
 }
 
 fn named(FeatureValue { feature, value }: &FeatureValue) -> String {

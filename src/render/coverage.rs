@@ -1,19 +1,15 @@
 //! Coverage by groups of nodes: a summary, then a group for each cause.
-
-use std::io::{self, Write};
-
 use jiff::Timestamp;
 
 use super::common_cause;
+use super::page::Page;
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, hanging, paragraph, some_of, wrap, wrap_fix};
-use super::view::View;
+use super::text::{count, some_of, wrap};
 use crate::report::coverage::{
     CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, StatusDifference, Trouble,
 };
-use crate::report::fix::Fix;
 
 /// The columns that a group's reason code and number of nodes take up, with the space after them.
 const CODE_WIDTH: usize = 28;
@@ -21,65 +17,54 @@ const COUNT_WIDTH: usize = 9;
 
 /// Writes the coverage of each DaemonSet; a healthy one takes one line. Unless it is `wide`, nodes that are not
 /// eligible are only counted while others are.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn groups(report: &CoverageReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn groups(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     let is_alone = report.daemon_sets.len() == 1;
     let (fine, troubled): (Vec<_>, Vec<_>) =
         report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, is_alone));
     let in_trouble = report.daemon_sets.iter().filter(|daemon_set| daemon_set.needs_attention()).count();
     if let (1.., total @ 2..) = (in_trouble, report.daemon_sets.len()) {
         let verb = if in_trouble == 1 { "needs" } else { "need" };
-        writeln!(out, "{}\n", style::answer(format!("{in_trouble} of {total} DaemonSets {verb} attention")))?;
+        writeln!(page, "{}\n", style::answer(format!("{in_trouble} of {total} DaemonSets {verb} attention")));
     }
     for (index, daemon_set) in troubled.iter().enumerate() {
         if index > 0 {
-            writeln!(out)?;
+            writeln!(page);
         }
-        daemon_set_groups(daemon_set, (is_alone, wide), report.now, view, out)?;
+        daemon_set_groups(daemon_set, (is_alone, wide), report.now, page);
     }
     if !troubled.is_empty() && !fine.is_empty() {
-        writeln!(out)?;
+        writeln!(page);
     }
     for daemon_set in fine {
         let is_fine = daemon_set.counts.all_available() == Some(true) && daemon_set.counts.eligible != Some(0);
-        sentence(daemon_set, if is_fine { style::well } else { style::moving }, view, out)?;
+        sentence(daemon_set, if is_fine { style::well } else { style::moving }, page);
     }
-    incomplete(&report.incomplete, view, out)
+    incomplete(&report.incomplete, page)
 }
 
 /// Writes the names of the DaemonSets, as `-o name` does; with one node, of those that have to do with it.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn names(report: &CoverageReport, node: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+pub fn names(report: &CoverageReport, node: Option<&str>, page: &mut Page<'_>) {
     let concerns = |daemon_set: &&DaemonSetCoverage| {
         node.is_none_or(|node| {
             daemon_set.nodes.iter().any(|row| row.name == node && (row.should_run || !row.pods.is_empty()))
         })
     };
-    report.daemon_sets.iter().filter(concerns).try_for_each(|daemon_set| {
-        writeln!(out, "daemonset.apps/{}", crate::encode::sanitize::sanitize(&daemon_set.name))
-    })
+    report
+        .daemon_sets
+        .iter()
+        .filter(concerns)
+        .for_each(|daemon_set| writeln!(page, "daemonset.apps/{}", crate::encode::sanitize::sanitize(&daemon_set.name)))
 }
 
 /// Writes what could not be read, and what is therefore unknown.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn incomplete(incomplete: &[Incomplete], view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn incomplete(incomplete: &[Incomplete], page: &mut Page<'_>) {
     if incomplete.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out)?;
+    writeln!(page);
     for gap in incomplete {
-        paragraph(&format!("partial answer: {}", gap.message), style::moving, view, out)?;
+        page.paragraph(&format!("partial answer: {}", gap.message), style::moving);
     }
-    Ok(())
 }
 
 /// Returns whether one line is enough.
@@ -94,27 +79,18 @@ fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
 }
 
 /// Writes the summary, wrapped at the terminal width.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn sentence(
-    daemon_set: &DaemonSetCoverage,
-    styled: fn(String) -> String,
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let lines = wrap(&headline(daemon_set, view), view.wrap_width());
-    lines.into_iter().enumerate().try_for_each(|(index, line)| {
-        let indent = if index == 0 { "" } else { "  " };
-        writeln!(out, "{indent}{}", styled(line))
-    })
+pub fn sentence(daemon_set: &DaemonSetCoverage, styled: fn(String) -> String, page: &mut Page<'_>) {
+    let mut indent = "";
+    for line in wrap(&page.view.show(&headline(daemon_set)), page.view.wrap_width()) {
+        writeln!(page, "{indent}{}", styled(line));
+        indent = "  ";
+    }
 }
 
 /// Returns the summary.
-fn headline(daemon_set: &DaemonSetCoverage, view: &View) -> String {
+fn headline(daemon_set: &DaemonSetCoverage) -> String {
     let counts = &daemon_set.counts;
-    let name = view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
+    let name = format!("{}/{}", daemon_set.namespace, daemon_set.name);
     if counts.from_status {
         let numbers = [
             (counts.current, "current"),
@@ -180,112 +156,70 @@ fn daemon_set_groups(
     daemon_set: &DaemonSetCoverage,
     (is_alone, wide): (bool, bool),
     now: Timestamp,
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+    page: &mut Page<'_>,
+) {
     if let Some(removed) = &daemon_set.removed_nodes {
-        removed_nodes::write(removed, now, view, out)?;
+        removed_nodes::write(removed, now, page);
     }
-    sentence(daemon_set, style::answer, view, out)?;
-    common_cause::causes(&daemon_set.common_causes, view, out)?;
+    sentence(daemon_set, style::answer, page);
+    common_cause::causes(&daemon_set.common_causes, page);
     for concern in &daemon_set.concerns {
-        advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "", view, out)?;
+        page.advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "");
     }
     if !daemon_set.groups.is_empty() {
-        writeln!(out)?;
-        writeln!(out, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES")?;
+        writeln!(page);
+        writeln!(page, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES");
         for group in &daemon_set.groups {
             // What is wrong with the whole DaemonSet was explained above.
             let is_explained =
                 daemon_set.concerns.iter().any(|known| known.code == group.code && known.message == group.message);
             match is_explained {
-                true => head(group, style::trouble, view, out)?,
+                true => head(group, style::trouble, page),
                 false => {
-                    head(group, style::trouble, view, out)?;
+                    head(group, style::trouble, page);
                     let said = daemon_set.common_causes.iter().flat_map(|cause| &cause.fixes);
-                    advice(&group.message, Some(&group.fix.unless_in(said)), "    ", view, out)?;
+                    page.advice(&group.message, Some(&group.fix.unless_in(said)), "    ");
                 }
             }
         }
     }
     if let Some(by) = &daemon_set.by {
-        writeln!(out)?;
-        counts_by(by, view, out)?;
+        writeln!(page);
+        counts_by(by, page);
     }
     if wide || daemon_set.counts.eligible == Some(0) {
-        not_eligible(daemon_set, is_alone, view, out)?;
+        not_eligible(daemon_set, is_alone, page);
     } else {
-        not_eligible_summary(daemon_set, view, out)?;
+        not_eligible_summary(daemon_set, page);
     }
-    status(daemon_set, view, out)
+    status(daemon_set, page)
 }
 
 /// Writes groups of nodes, each with its message and optionally its fix.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn rows_of(
-    groups: &[ReasonGroup],
-    says_what_to_do: bool,
-    code_style: fn(String) -> String,
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    groups.iter().try_for_each(|group| {
-        head(group, code_style, view, out)?;
-        advice(&group.message, says_what_to_do.then_some(&group.fix), "    ", view, out)
+pub fn rows_of(groups: &[ReasonGroup], says_what_to_do: bool, code_style: fn(String) -> String, page: &mut Page<'_>) {
+    groups.iter().for_each(|group| {
+        head(group, code_style, page);
+        page.advice(&group.message, says_what_to_do.then_some(&group.fix), "    ")
     })
 }
 
 /// Writes a group's code, its number of nodes, and the first of them.
-fn head(group: &ReasonGroup, code_style: fn(String) -> String, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn head(group: &ReasonGroup, code_style: fn(String) -> String, page: &mut Page<'_>) {
+    let view = page.view;
     let code = code_style(format!("{:<CODE_WIDTH$}", group.code.name()));
     const BEFORE: usize = CODE_WIDTH + COUNT_WIDTH;
     let mut which = view.names(&group.nodes, BEFORE);
     if which.ends_with(" more") {
         which = format!("{} (--nodes)", view.names(&group.nodes, BEFORE + " (--nodes)".len()));
     }
-    writeln!(out, "{code}{:>5}    {}", group.count, view.show(&which))
-}
-
-/// Writes a message, and the fix below it.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(super) fn advice(
-    message: &str,
-    fix: Option<&Fix>,
-    indent: &str,
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    hanging([indent; 2], message, style::plain, view, out)?;
-    fix.map_or(Ok(()), |fix| what_to_do(fix, indent, view, out))
-}
-
-/// Writes a fix after an arrow.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn what_to_do(fix: &Fix, indent: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let width = view.wrap_width().saturating_sub(columns(indent));
-    let arrow = view.arrow();
-    let hanging = " ".repeat(columns(arrow));
-    for (index, line) in wrap_fix(fix, view, width.saturating_sub(columns(arrow) + 1)).iter().enumerate() {
-        let lead = if index == 0 { arrow } else { &hanging };
-        writeln!(out, "{indent}{lead} {line}")?;
-    }
-    Ok(())
+    writeln!(page, "{code}{:>5}    {}", group.count, view.show(&which))
 }
 
 /// Writes how many other nodes are not eligible, and the codes.
-fn not_eligible_summary(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn not_eligible_summary(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
     let number = daemon_set.counts.not_eligible.unwrap_or_default();
     if number == 0 || daemon_set.not_eligible_groups.is_empty() {
-        return Ok(());
+        return;
     }
     let without_pod: usize = daemon_set.not_eligible_groups.iter().map(|group| group.count).sum();
     let with_pod = match number.saturating_sub(without_pod) {
@@ -295,15 +229,15 @@ fn not_eligible_summary(daemon_set: &DaemonSetCoverage, view: &View, out: &mut d
     let codes = troubles(&codes(&daemon_set.not_eligible_groups), usize::MAX);
     let verb = if number == 1 { "is" } else { "are" };
     let text = format!("{} {verb} not eligible: {codes}{with_pod} (-o wide shows why)", count(number, "node"));
-    writeln!(out)?;
-    paragraph(&text, style::context, view, out)
+    writeln!(page);
+    page.paragraph(&text, style::context)
 }
 
 /// Writes why the other nodes are not eligible, with fixes only for a DaemonSet that is alone.
-fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, page: &mut Page<'_>) {
     let groups = &daemon_set.not_eligible_groups;
     if groups.is_empty() {
-        return Ok(());
+        return;
     }
     let without_pod: usize = groups.iter().map(|group| group.count).sum();
     let number = daemon_set.counts.not_eligible.unwrap_or(without_pod);
@@ -312,17 +246,17 @@ fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, view: &View, out
         0 => String::new(),
         others => format!("; {without_pod} without a pod and {others} with one, see above"),
     };
-    writeln!(out, "\n{} {verb} not eligible{with_pod}:", count(number, "node"))?;
+    writeln!(page, "\n{} {verb} not eligible{with_pod}:", count(number, "node"));
     // To change the nodes is no advice if the template has excluded them.
-    rows_of(groups, is_alone && daemon_set.removed_nodes.is_none(), style::context, view, out)
+    rows_of(groups, is_alone && daemon_set.removed_nodes.is_none(), style::context, page)
 }
 
-fn status(daemon_set: &DaemonSetCoverage, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn status(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
     if daemon_set.status.agrees != Some(false) {
-        return Ok(());
+        return;
     }
-    writeln!(out)?;
-    paragraph(&stale_status(&daemon_set.status.differences), style::moving, view, out)
+    writeln!(page);
+    page.paragraph(&stale_status(&daemon_set.status.differences), style::moving)
 }
 
 /// Lists the counters of a status that differ from what was counted.
@@ -334,9 +268,10 @@ pub fn stale_status(differences: &[StatusDifference]) -> String {
     format!("status is stale: {}", differences.join("; "))
 }
 
-fn counts_by(by: &CountsBy, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn counts_by(by: &CountsBy, page: &mut Page<'_>) {
+    let view = page.view;
     let value = |row: &CountsByRow| row.value.as_ref().map_or("(no such label)".to_owned(), |value| view.show(value));
-    writeln!(out, "by {}:", view.show(&by.label))?;
+    writeln!(page, "by {}:", view.show(&by.label));
     let columns = [
         Column::text("VALUE", value),
         Column::number("ELIGIBLE", |row: &CountsByRow| row.counts.eligible),
@@ -344,7 +279,7 @@ fn counts_by(by: &CountsBy, view: &View, out: &mut dyn Write) -> io::Result<()> 
         Column::number("NOT-ELIGIBLE", |row: &CountsByRow| row.counts.not_eligible),
         Column::fitted("PROBLEM", |row: &CountsByRow, width| troubles(&row.troubles, width)),
     ];
-    table::write(&columns, &by.rows, view, out)
+    table::write(&columns, &by.rows, page)
 }
 
 /// Writes as many reason codes as fit into `width` columns, at least one, each with its number of nodes.

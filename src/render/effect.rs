@@ -1,42 +1,27 @@
 //! What a change of a DaemonSet's spec means for a cluster, in sentences.
 
-use std::io::{self, Write};
-
+use super::page::Page;
 use super::style;
-use super::text::{count, paragraph, some_of};
-use super::view::View;
+use super::text::{count, some_of};
 use crate::report::age::format_age;
 use crate::report::change::{Change, ChangePath};
 use crate::report::plan::{Effect, Pace, PlanKind};
 
 /// Writes the effect of changes: how many pods a new template replaces, the pace of a rolling update if they concern it, and
 /// the revisions that are deleted.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(super) fn write(
-    effect: &Effect,
-    kind: PlanKind,
-    changes: &[Change],
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub(super) fn write(effect: &Effect, kind: PlanKind, changes: &[Change], page: &mut Page<'_>) {
     let limit = ChangePath::default().field("spec").field("revisionHistoryLimit");
     let changes_pace = changes.iter().any(|change| change.path != limit);
     let sentences = match kind.changes_template() {
         true => [replaced(effect), None, None],
         false => [changes_pace.then(|| pace(effect)), duration(effect), revisions(effect)],
     };
-    sentences.iter().flatten().try_for_each(|sentence| paragraph(sentence, style::plain, view, out))
+    sentences.iter().flatten().for_each(|sentence| page.paragraph(sentence, style::plain))
 }
 
 /// Writes which nodes get or lose a pod, which the controller does at once whatever the update strategy is.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(super) fn nodes(gained: &[String], lost: &[String], view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn nodes(gained: &[String], lost: &[String], page: &mut Page<'_>) {
+    let view = page.view;
     let line = |verb: [&str; 2], what: &str, nodes: &[String]| {
         let verb = if nodes.len() == 1 { verb[0] } else { verb[1] };
         let lead = format!("{} {verb} {what} immediately: ", count(nodes.len(), "node"));
@@ -44,12 +29,11 @@ pub(super) fn nodes(gained: &[String], lost: &[String], view: &View, out: &mut d
     };
     if !lost.is_empty() {
         let what = if lost.len() == 1 { "its pod" } else { "their pods" };
-        writeln!(out, "{}", style::trouble(view.show(&line(["loses", "lose"], what, lost))))?;
+        writeln!(page, "{}", style::trouble(view.show(&line(["loses", "lose"], what, lost))));
     }
     if !gained.is_empty() {
-        writeln!(out, "{}", style::answer(view.show(&line(["gets", "get"], "a pod", gained))))?;
+        writeln!(page, "{}", style::answer(view.show(&line(["gets", "get"], "a pod", gained))));
     }
-    Ok(())
 }
 
 /// Says how many pods a new template replaces, and how many at a time; nothing under OnDelete.

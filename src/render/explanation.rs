@@ -1,13 +1,10 @@
 //! The full explanation of a node: rules, resources and pods.
-
-use std::io::{self, Write};
-
 use jiff::Timestamp;
 
-use super::coverage::{incomplete, what_to_do};
+use super::coverage::incomplete;
+use super::page::Page;
 use super::style;
-use super::text::{columns, count, hanging, paragraph, wrap};
-use super::view::View;
+use super::text::{columns, count, wrap};
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
 use crate::report::reason::Reason;
@@ -20,48 +17,43 @@ const HEADING_WIDTH: usize = 14;
 
 /// Writes the explanations: the answer, what to do, and then what was checked. Checks that had nothing to check are
 /// shown if `wide` is set.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn explanation(report: &CoverageReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     let nodes = report.daemon_sets.iter().flat_map(|daemon_set| &daemon_set.nodes);
     for (index, node) in nodes.enumerate() {
         if index > 0 {
-            writeln!(out)?;
+            writeln!(page);
         }
-        let mut page = Page { now: report.now, wide, view, out: &mut *out };
+        let mut story = Story { now: report.now, wide, page: &mut *page };
         match &node.explanation {
-            Some(explanation) => page.node(node, explanation)?,
+            Some(explanation) => story.node(node, explanation),
             // The node is gone, or could not be read: its pods alone are known.
-            None => page.pods_without_node(node)?,
+            None => story.pods_without_node(node),
         }
     }
-    incomplete(&report.incomplete, view, out)
+    incomplete(&report.incomplete, page)
 }
 
-/// The page that an explanation is written on.
-struct Page<'a> {
+/// The explanation of a node, as it is written on a page.
+struct Story<'a, 'v> {
     now: Timestamp,
     wide: bool,
-    view: &'a View,
-    out: &'a mut dyn Write,
+    page: &'a mut Page<'v>,
 }
 
-impl Page<'_> {
-    fn node(&mut self, node: &NodeCoverage, explanation: &Explanation) -> io::Result<()> {
-        paragraph(&explanation.summary, style::answer, self.view, self.out)?;
+impl Story<'_, '_> {
+    fn node(&mut self, node: &NodeCoverage, explanation: &Explanation) {
+        self.page.paragraph(&explanation.summary, style::answer);
         if let Some(reason) = node.reasons.first() {
-            what_to_do(&reason.fix, "", self.view, self.out)?;
+            self.page.what_to_do(&reason.fix, "");
         }
         let eligible = if node.should_run { style::well("yes") } else { style::trouble("no") };
-        writeln!(self.out, "\n{:<HEADING_WIDTH$}{eligible}", "Eligible:")?;
-        self.checks(&explanation.eligibility)?;
+        writeln!(self.page, "\n{:<HEADING_WIDTH$}{eligible}", "Eligible:");
+        self.checks(&explanation.eligibility);
         if !explanation.scheduling.is_empty() {
             let fits = explanation.scheduling.iter().all(|check| check.passed != Some(false));
             let fits = if fits { style::well("fits") } else { style::trouble("does not fit") };
-            writeln!(self.out, "{:<HEADING_WIDTH$}{fits}", "Scheduling:")?;
-            self.checks(&explanation.scheduling)?;
+            writeln!(self.page, "{:<HEADING_WIDTH$}{fits}", "Scheduling:");
+            self.checks(&explanation.scheduling);
         }
         if let Some(verdict) = &explanation.scheduler_says {
             let agrees = match verdict.agrees {
@@ -69,53 +61,52 @@ impl Page<'_> {
                 Some(false) => ", differs from the recomputed result",
                 None => "",
             };
-            self.lines("Scheduler:", &format!("{} ({}{agrees})", verdict.message, self.ago(verdict.at)))?;
+            self.lines("Scheduler:", &format!("{} ({}{agrees})", verdict.message, self.ago(verdict.at)));
         }
         for pod in &explanation.pods {
-            self.pod(pod, explanation.scheduler_says.is_some())?;
+            self.pod(pod, explanation.scheduler_says.is_some());
         }
-        self.events("Events of the DaemonSet:", explanation.events.iter().collect())?;
+        self.events("Events of the DaemonSet:", explanation.events.iter().collect());
         if !explanation.near_misses.is_empty() {
-            writeln!(self.out, "Almost eligible:")?;
-            explanation.near_misses.iter().try_for_each(|sentence| self.indented(sentence))?;
+            writeln!(self.page, "Almost eligible:");
+            explanation.near_misses.iter().for_each(|sentence| self.indented(sentence));
         }
         self.reasons("Other reasons:", node.reasons.get(1..).unwrap_or_default())
     }
 
-    fn pods_without_node(&mut self, node: &NodeCoverage) -> io::Result<()> {
+    fn pods_without_node(&mut self, node: &NodeCoverage) {
         let what = if node.eligibility_unknown { "could not be read" } else { "no longer exists" };
         let pods = count(node.pods.len(), "pod");
-        let sentence = format!("node {} {what}; {pods} left on it", self.view.show(&node.name));
-        writeln!(self.out, "{}", style::answer(sentence))?;
+        let sentence = format!("node {} {what}; {pods} left on it", self.page.view.show(&node.name));
+        writeln!(self.page, "{}", style::answer(sentence));
         self.reasons("Reasons:", &node.reasons)
     }
 
-    fn checks(&mut self, checks: &[Check]) -> io::Result<()> {
+    fn checks(&mut self, checks: &[Check]) {
         for check in checks.iter().filter(|check| self.wide || !check.trivial) {
             let (mark, styled): (&str, fn(String) -> String) = match check.passed {
                 Some(true) => ("ok", style::well),
                 Some(false) => ("no", style::trouble),
                 None => ("?", style::moving),
             };
-            let rule = self.view.show(&check.rule);
+            let rule = self.page.view.show(&check.rule);
             let padding = " ".repeat((RULE_WIDTH - 6).saturating_sub(columns(&rule)).max(1));
-            let mut detail = self.view.show(&check.detail);
+            let mut detail = self.page.view.show(&check.detail);
             if check.code.is_some() && check.passed == Some(false) {
-                detail = format!("{detail} {}", self.view.back_arrow());
+                detail = format!("{detail} {}", self.page.view.back_arrow());
             }
-            let mut lines = wrap(&detail, self.view.wrap_width().saturating_sub(RULE_WIDTH)).into_iter();
+            let mut lines = wrap(&detail, self.page.view.wrap_width().saturating_sub(RULE_WIDTH)).into_iter();
             let first = lines.next().unwrap_or_default();
-            writeln!(self.out, "  {}{rule}{padding}{first}", styled(format!("{mark:<4}")))?;
+            writeln!(self.page, "  {}{rule}{padding}{first}", styled(format!("{mark:<4}")));
             for line in lines {
-                writeln!(self.out, "{:RULE_WIDTH$}{line}", "")?;
+                writeln!(self.page, "{:RULE_WIDTH$}{line}", "");
             }
         }
-        Ok(())
     }
 
     /// Writes a pod, without the events of the scheduler if its message is shown already.
-    fn pod(&mut self, pod: &PodStory, scheduler_is_shown: bool) -> io::Result<()> {
-        self.lines("Pod:", &format!("{}: {}", pod.name, pod.phase))?;
+    fn pod(&mut self, pod: &PodStory, scheduler_is_shown: bool) {
+        self.lines("Pod:", &format!("{}: {}", pod.name, pod.phase));
         for container in &pod.containers {
             let ready = if container.ready { "ready" } else { "not ready" };
             let restarts = match container.restarts {
@@ -126,62 +117,59 @@ impl Page<'_> {
             let last =
                 if container.last_end.is_empty() { String::new() } else { format!("; before: {}", container.last_end) };
             let text = format!("{} {}: {}, {ready}{restarts}{last}", container.role, container.name, container.state);
-            self.indented(&text)?;
+            self.indented(&text);
         }
         for gate in &pod.readiness_gates {
-            self.indented(&format!("readiness gate {gate}"))?;
+            self.indented(&format!("readiness gate {gate}"));
         }
         for condition in &pod.conditions {
-            self.indented(&format!("condition {condition}"))?;
+            self.indented(&format!("condition {condition}"));
         }
         for finalizer in &pod.finalizers {
-            self.indented(&format!("finalizer {finalizer}"))?;
+            self.indented(&format!("finalizer {finalizer}"));
         }
         let is_shown = |event: &&EventLine| scheduler_is_shown && !self.wide && event.reason == "FailedScheduling";
         let events: Vec<&EventLine> = pod.events.iter().filter(|event| !is_shown(event)).collect();
         self.events("Events of the pod:", events)
     }
 
-    fn events(&mut self, heading: &str, events: Vec<&EventLine>) -> io::Result<()> {
+    fn events(&mut self, heading: &str, events: Vec<&EventLine>) {
         if events.is_empty() {
-            return Ok(());
+            return;
         }
-        writeln!(self.out, "{heading}")?;
+        writeln!(self.page, "{heading}");
         for event in events {
             let times = if event.count > 1 { format!(" (x{})", event.count) } else { String::new() };
             let ago = self.ago(event.at);
-            self.indented(&format!("{ago}{times} {}: {}", event.reason, event.message))?;
+            self.indented(&format!("{ago}{times} {}: {}", event.reason, event.message));
         }
-        Ok(())
     }
 
     fn ago(&self, at: Option<Timestamp>) -> String {
         at.map_or_else(|| "some time ago".to_owned(), |at| format!("{} ago", format_age(seconds_between(at, self.now))))
     }
 
-    fn reasons(&mut self, heading: &str, reasons: &[Reason]) -> io::Result<()> {
+    fn reasons(&mut self, heading: &str, reasons: &[Reason]) {
         if reasons.is_empty() {
-            return Ok(());
+            return;
         }
-        writeln!(self.out, "{heading}")?;
+        writeln!(self.page, "{heading}");
         for reason in reasons {
-            self.indented(&format!("{}: {}", reason.code, reason.message))?;
-            what_to_do(&reason.fix, "  ", self.view, self.out)?;
+            self.indented(&format!("{}: {}", reason.code, reason.message));
+            self.page.what_to_do(&reason.fix, "  ");
         }
-        Ok(())
     }
 
     /// Writes a heading with text after it.
-    fn lines(&mut self, heading: &str, text: &str) -> io::Result<()> {
+    fn lines(&mut self, heading: &str, text: &str) {
         let mut lead = heading;
-        for line in wrap(&self.view.show(text), self.view.wrap_width().saturating_sub(HEADING_WIDTH)) {
-            writeln!(self.out, "{lead:<HEADING_WIDTH$}{line}")?;
+        for line in wrap(&self.page.view.show(text), self.page.view.wrap_width().saturating_sub(HEADING_WIDTH)) {
+            writeln!(self.page, "{lead:<HEADING_WIDTH$}{line}");
             lead = "";
         }
-        Ok(())
     }
 
-    fn indented(&mut self, text: &str) -> io::Result<()> {
-        hanging(["  ", "    "], text, style::plain, self.view, self.out)
+    fn indented(&mut self, text: &str) {
+        self.page.hanging(["  ", "    "], text, style::plain)
     }
 }

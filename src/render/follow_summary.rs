@@ -1,36 +1,27 @@
 //! The summary of a rollout that was followed.
-
-use std::io::{self, Write};
-
 use jiff::Timestamp;
 
+use super::page::Page;
 use super::removed_nodes;
 use super::status::{headline, styled};
 use super::style;
-use super::text::{count, hanging, paragraph, some_of};
+use super::text::{count, some_of};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::node_event::{FailedNodes, FollowSummary};
 use crate::report::rollout_status::RolloutStatus;
 
 /// Writes that a rollout is done.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(crate) fn done(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn done(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     if let Some(removed) = &rollout.removed_nodes {
-        removed_nodes::write(removed, now, view, out)?;
+        removed_nodes::write(removed, now, page);
     }
-    paragraph(&headline(rollout, now), styled(rollout.verdict), view, out)
+    page.paragraph(&headline(rollout, now), styled(rollout.verdict))
 }
 
 /// Writes what happened to a rollout while it was followed; nothing if nothing happened.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(crate) fn summary(summary: &FollowSummary, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn summary(summary: &FollowSummary, page: &mut Page<'_>) {
+    let view = page.view;
     let mut lines = Vec::new();
     if summary.updated > 0 {
         let slowest: Vec<String> =
@@ -47,7 +38,7 @@ pub(crate) fn summary(summary: &FollowSummary, view: &View, out: &mut dyn Write)
         lines.push(format!("{number}: {}", some_of(&nodes, view.width.saturating_sub(24))));
     }
     lines.extend(summary.failed.iter().map(|failed| format!("failed: {}", failure(failed, view))));
-    lines.iter().try_for_each(|line| hanging(["  ", "    "], line, style::plain, view, out))
+    lines.iter().for_each(|line| page.hanging(["  ", "    "], line, style::plain))
 }
 
 fn failure(failed: &FailedNodes, view: &View) -> String {

@@ -1,13 +1,11 @@
 //! Revisions, newest first, and differences between two templates.
-
-use std::io::{self, Write};
-
 use super::changes;
 use super::coverage::incomplete;
 use super::list::age;
+use super::page::Page;
 use super::style;
 use super::table::{self, Column, TIED};
-use super::text::{count, cut, paragraph};
+use super::text::{count, cut};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::coverage::Incomplete;
@@ -26,41 +24,28 @@ struct Row<'a> {
 }
 
 /// Writes the summary of one DaemonSet, and a row per revision.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn one(report: &HistoryReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    paragraph(&answer(report), style::answer, view, out)?;
+pub fn one(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
+    page.paragraph(&answer(report), style::answer);
     if !report.revisions.is_empty() {
-        writeln!(out)?;
-        table(Vec::new(), std::slice::from_ref(report), wide, view, out)?;
+        writeln!(page);
+        table(Vec::new(), std::slice::from_ref(report), wide, page);
     }
     for note in &report.notes {
-        paragraph(note, style::moving, view, out)?;
+        page.paragraph(note, style::moving);
     }
     for skipped in &report.skipped {
         let text = format!("not counted: {} ({})", skipped.name, skipped.reason);
-        paragraph(&text, style::context, view, out)?;
+        page.paragraph(&text, style::context);
     }
-    incomplete(&report.incomplete, view, out)
+    incomplete(&report.incomplete, page)
 }
 
 /// The minimum width of a terminal for one table of several DaemonSets.
 const LEAST_WIDTH_FOR_ONE_TABLE: usize = 120;
 
 /// Writes a row per revision of several DaemonSets; on a narrow terminal, a table for each of them.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn several(
-    reports: &[HistoryReport],
-    with_namespace: bool,
-    wide: bool,
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub fn several(reports: &[HistoryReport], with_namespace: bool, wide: bool, page: &mut Page<'_>) {
+    let view = page.view;
     let mut columns = Vec::new();
     if with_namespace {
         columns.push(Column::text("NAMESPACE", |row: &Row<'_>| view.show(&row.report.daemon_set.namespace)));
@@ -68,20 +53,20 @@ pub fn several(
     columns.push(Column::text("NAME", |row: &Row<'_>| view.show(&row.report.daemon_set.short())));
     if reports.iter().all(|report| report.revisions.is_empty()) {
         for report in reports {
-            writeln!(out, "{}", view.show(&answer(report)))?;
+            writeln!(page, "{}", view.show(&answer(report)));
         }
     } else if !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ONE_TABLE) {
         for (index, report) in reports.iter().enumerate() {
             if index > 0 {
-                writeln!(out)?;
+                writeln!(page);
             }
-            paragraph(&answer(report), style::answer, view, out)?;
+            page.paragraph(&answer(report), style::answer);
             if !report.revisions.is_empty() {
-                table(Vec::new(), std::slice::from_ref(report), wide, view, out)?;
+                table(Vec::new(), std::slice::from_ref(report), wide, page);
             }
         }
     } else {
-        table(columns, reports, wide, view, out)?;
+        table(columns, reports, wide, page);
     }
     let mut said: Vec<&Incomplete> = Vec::new();
     for gap in reports.iter().flat_map(|report| &report.incomplete) {
@@ -89,7 +74,7 @@ pub fn several(
             said.push(gap);
         }
     }
-    incomplete(&said.into_iter().cloned().collect::<Vec<_>>(), view, out)
+    incomplete(&said.into_iter().cloned().collect::<Vec<_>>(), page)
 }
 
 fn answer(report: &HistoryReport) -> String {
@@ -117,13 +102,8 @@ fn answer(report: &HistoryReport) -> String {
     format!("{text}, on {} of {}{others}", pods(current), count(all, "pod"))
 }
 
-fn table<'a>(
-    before: Vec<Column<'a, Row<'a>>>,
-    reports: &'a [HistoryReport],
-    wide: bool,
-    view: &'a View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn table<'a, 'v: 'a>(before: Vec<Column<'a, Row<'a>>>, reports: &'a [HistoryReport], wide: bool, page: &mut Page<'v>) {
+    let view = page.view;
     let rows: Vec<Row<'_>> = reports
         .iter()
         .flat_map(|report| report.revisions.iter().map(move |revision| Row { report, revision }))
@@ -165,7 +145,7 @@ fn table<'a>(
             _ => changed,
         }
     }));
-    table::write(&columns, &rows, view, out)
+    table::write(&columns, &rows, page)
 }
 
 fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {
@@ -182,30 +162,22 @@ fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {
 }
 
 /// Writes the names of the revisions, as `kubectl get controllerrevisions -o name` does.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn names(report: &HistoryReport, out: &mut dyn Write) -> io::Result<()> {
-    let mut rows = report.revisions.iter();
-    rows.try_for_each(|row| writeln!(out, "controllerrevision.apps/{}", sanitize(&row.name)))
+pub fn names(report: &HistoryReport, page: &mut Page<'_>) {
+    report.revisions.iter().for_each(|row| writeln!(page, "controllerrevision.apps/{}", sanitize(&row.name)))
 }
 
 /// Writes the differences between two templates.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn diff(report: &RevisionDiff, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn diff(report: &RevisionDiff, page: &mut Page<'_>) {
+    let view = page.view;
     let RevisionDiff { daemon_set, from, to, changes, .. } = report;
     let name = daemon_set.title();
     let sides = format!("{name}: {} compared with {}", label(to), label(from));
     if changes.is_empty() {
-        return writeln!(out, "{}", style::answer(view.show(&format!("{sides}: no differences in meaning"))));
+        return writeln!(page, "{}", style::answer(view.show(&format!("{sides}: no differences in meaning"))));
     }
-    writeln!(out, "{}", style::answer(view.show(&sides)))?;
-    writeln!(out)?;
-    changes::write(changes, view, out)
+    writeln!(page, "{}", style::answer(view.show(&sides)));
+    writeln!(page);
+    changes::write(changes, page)
 }
 
 /// Returns a template's name for messages, such as `revision 3 (current)`.

@@ -1,17 +1,16 @@
 //! The list of DaemonSets.
-
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use jiff::Timestamp;
 
 use super::coverage::{incomplete, troubles};
 use super::overview::named;
+use super::page::Page;
 use super::removed_nodes::in_short;
 use super::status::held_in_short;
 use super::style;
 use super::table::{self, Column, Heading};
-use super::text::{count, paragraph};
+use super::text::count;
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::age::{format_age, seconds_between};
@@ -37,11 +36,8 @@ pub struct Shown {
 }
 
 /// Writes a summary, and a row per DaemonSet. On a terminal, only the first few healthy ones are shown.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn table(report: &ListReport, shown: Shown, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn table(report: &ListReport, shown: Shown, page: &mut Page<'_>) {
+    let view = page.view;
     let is_healthy = |row: &&ListRow| row.status == FleetStatus::Healthy;
     let others = report.daemon_sets.iter().filter(|row| !is_healthy(row)).count();
     let is_cut = view.limit.is_some() && !shown.all && !shown.wide;
@@ -56,16 +52,16 @@ pub fn table(report: &ListReport, shown: Shown, view: &View, out: &mut dyn Write
         })
         .collect();
     if shown.heading == Heading::Shown && !report.daemon_sets.is_empty() {
-        paragraph(&summary(report), style::answer, view, out)?;
-        writeln!(out)?;
+        page.paragraph(&summary(report), style::answer);
+        writeln!(page);
     }
     if !rows.is_empty() {
-        table::write_with(shown.heading, &columns(report, shown, view), &rows, view, out)?;
+        table::write_with(shown.heading, &columns(report, shown, view), &rows, page);
     }
     let hidden = report.daemon_sets.len() - rows.len();
     if hidden > 0 {
         let text = format!("{} not shown (--all)", count(hidden, "healthy DaemonSet"));
-        writeln!(out, "{}", style::context(text))?;
+        writeln!(page, "{}", style::context(text));
     }
     let stale: Vec<String> = report
         .daemon_sets
@@ -74,9 +70,9 @@ pub fn table(report: &ListReport, shown: Shown, view: &View, out: &mut dyn Write
         .map(|row| format!("{}/{}", row.namespace, row.name))
         .collect();
     if shown.heading == Heading::Shown {
-        named("have a stale status", &stale, view, out)?;
+        named("have a stale status", &stale, page);
     }
-    incomplete(&report.incomplete, view, out)
+    incomplete(&report.incomplete, page)
 }
 
 /// Counts the DaemonSets by status.
@@ -192,12 +188,8 @@ fn number(number: Option<usize>) -> String {
 }
 
 /// Writes the names, as `kubectl get ds -o name` does.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn names(report: &ListReport, out: &mut dyn Write) -> io::Result<()> {
-    report.daemon_sets.iter().try_for_each(|row| writeln!(out, "daemonset.apps/{}", sanitize(&row.name)))
+pub fn names(report: &ListReport, page: &mut Page<'_>) {
+    report.daemon_sets.iter().for_each(|row| writeln!(page, "daemonset.apps/{}", sanitize(&row.name)))
 }
 
 /// Formats an age as kubectl does.

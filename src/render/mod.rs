@@ -1,7 +1,7 @@
 //! Reports as tables and text.
 //!
-//! A renderer writes styled text for a [`view::View`]; `anstream` strips the styles if
-//! color is off. Every string from a cluster goes through [`sanitize`](crate::encode::sanitize::sanitize).
+//! A renderer writes styled text on a [`page::Page`], which is laid out for a [`view::View`]; `anstream` strips the styles
+//! if color is off. Every string from a cluster goes through [`sanitize`](crate::encode::sanitize::sanitize).
 
 pub(crate) mod change;
 #[cfg(feature = "live")]
@@ -21,6 +21,7 @@ pub(crate) mod node;
 pub(crate) mod node_map;
 pub(crate) mod nodes;
 pub(crate) mod overview;
+pub mod page;
 pub(crate) mod partition;
 pub(crate) mod progress;
 #[cfg(feature = "live")]

@@ -1,24 +1,18 @@
 //! The DaemonSets of one node.
-
-use std::io::{self, Write};
-
 use super::coverage::incomplete;
 use super::nodes;
+use super::page::Page;
 use super::style;
 use super::table::{self, Column};
-use super::text::{count, paragraph, wrap_fix};
-use super::view::View;
+use super::text::count;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview, NodeState};
 use crate::report::fix::{Command, Fix};
 
 /// Writes the state of each DaemonSet on a node: unhealthy ones first.
 ///
 /// Those that are not eligible there are only counted, unless `all` is set.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>) {
+    let view = page.view;
     let mut rows: Vec<(&DaemonSetCoverage, &NodeCoverage)> = report
         .daemon_sets
         .iter()
@@ -28,7 +22,7 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
     let has_business = |row: &NodeCoverage| row.should_run || !row.pods.is_empty();
     rows.sort_by_key(|(_, row)| (!has_business(row), is_fine(row)));
     let Some(NodeOverview { exists, should_run, available: running, namespace, .. }) = &report.node else {
-        return Ok(());
+        return;
     };
     let (name, should_run) = (view.show(node), count(*should_run, "DaemonSet"));
     let place = namespace.as_ref().map(|namespace| view.show(&format!(" in namespace {namespace}")));
@@ -45,18 +39,18 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
         let (pods, have) = (count(rows.len(), "DaemonSet"), if rows.len() == 1 { "has" } else { "have" });
         format!("node {name} does not exist; {pods}{place} still {have} pods there")
     };
-    paragraph(&headline, style::answer, view, out)?;
+    page.paragraph(&headline, style::answer);
     if !place.is_empty() {
-        writeln!(out, "{}", style::context("Other namespaces were not checked (-A checks all)"))?;
+        writeln!(page, "{}", style::context("Other namespaces were not checked (-A checks all)"));
     }
-    condition(report, view, out)?;
+    condition(report, page);
     let others = rows.iter().filter(|(_, row)| !has_business(row)).count();
     if !all {
         rows.truncate(rows.len() - others);
     }
     if !rows.is_empty() {
-        writeln!(out)?;
-        decisions(&rows, view, out)?;
+        writeln!(page);
+        decisions(&rows, page);
     }
     if !all && others > 0 {
         let rest = if others == 1 {
@@ -65,36 +59,30 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, view: &View, out: &
             "that are not eligible here (-o wide shows them)"
         };
         let others = format!("+{others} more {rest}");
-        writeln!(out, "{}", style::context(others))?;
+        writeln!(page, "{}", style::context(others));
     }
     if let Some((first, _)) = rows.first() {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&first.namespace).flag("--node", node);
-        writeln!(out)?;
-        wrap_fix(&Fix::new("To explain the first one in full", coverage.name(&first.name)), view, view.wrap_width())
-            .into_iter()
-            .try_for_each(|line| writeln!(out, "{}", style::context(line)))?;
+        writeln!(page);
+        page.remark(&Fix::new("To explain the first one in full", coverage.name(&first.name)), style::context);
     }
-    incomplete(&report.incomplete, view, out)
+    incomplete(&report.incomplete, page)
 }
 
 /// Writes what is wrong with a node itself.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(super) fn condition(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    let Some(NodeOverview { not_ready, unschedulable, taints, .. }) = &report.node else { return Ok(()) };
+pub(super) fn condition(report: &CoverageReport, page: &mut Page<'_>) {
+    let Some(NodeOverview { not_ready, unschedulable, taints, .. }) = &report.node else { return };
     if not_ready.is_none() && !unschedulable {
-        return Ok(());
+        return;
     }
     let cordoned = unschedulable.then(|| "the node is cordoned".to_owned());
     let taints = (!taints.is_empty()).then(|| format!("taints: {}", taints.join(", ")));
     let parts: Vec<String> = not_ready.clone().into_iter().chain(cordoned).chain(taints).collect();
-    paragraph(&parts.join("; "), style::moving, view, out)?;
-    Ok(())
+    page.paragraph(&parts.join("; "), style::moving);
 }
 
-fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], page: &mut Page<'_>) {
+    let view = page.view;
     let name = |daemon_set: &DaemonSetCoverage| view.show(&format!("{}/{}", daemon_set.namespace, daemon_set.name));
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let mut layout = vec![
@@ -108,5 +96,5 @@ fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], view: &View, out: &mu
     if rows.iter().all(|(_, row)| row.should_run) {
         layout.remove(1);
     }
-    table::write(&layout, rows, view, out)
+    table::write(&layout, rows, page)
 }

@@ -1,8 +1,7 @@
 //! A map of nodes, grouped by a label: a glyph per node, or per several nodes in large clusters.
-
 use std::cmp::Reverse;
-use std::io::{self, Write};
 
+use super::page::Page;
 use super::style;
 use super::text::{columns, count, cut};
 use super::view::View;
@@ -22,31 +21,27 @@ const SCALES: [usize; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, L
 const LARGEST_SCALE: usize = 5_000;
 
 /// Writes the maps of DaemonSets, a glyph per node: each with its namespace and name, which are shown if there are several.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub(crate) fn maps<'a>(
     daemon_sets: impl ExactSizeIterator<Item = (&'a str, &'a str, Option<&'a NodeMap>)>,
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+    page: &mut Page<'_>,
+) {
+    let view = page.view;
     let is_alone = daemon_sets.len() == 1;
     for (namespace, name, map) in daemon_sets {
         let Some(map) = map else { continue };
-        writeln!(out)?;
+        writeln!(page);
         if !is_alone {
-            writeln!(out, "{}", view.show(&format!("{namespace}/{name}")))?;
+            writeln!(page, "{}", view.show(&format!("{namespace}/{name}")));
         }
-        write(map, view, out)?;
+        write(map, page);
     }
-    Ok(())
 }
 
-fn write(map: &NodeMap, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn write(map: &NodeMap, page: &mut Page<'_>) {
+    let view = page.view;
     let heading = format!("{} nodes of all eligible ones, by {}:", fine(map), map.label);
-    writeln!(out, "{}", style::context(view.show(&heading)))?;
-    lines(map, view, None).iter().try_for_each(|line| writeln!(out, "{line}"))
+    writeln!(page, "{}", style::context(view.show(&heading)));
+    lines(map, view, None).iter().for_each(|line| writeln!(page, "{line}"))
 }
 
 /// Returns what the nodes of a map should be.

@@ -1,20 +1,15 @@
 //! Coverage with a row per node.
-
-use std::io::{self, Write};
-
 use super::coverage::{incomplete, sentence};
 use super::list::age;
+use super::page::Page;
 use super::style;
 use super::table::{self, Column};
 use super::view::View;
 use crate::report::coverage::{CoverageReport, NodeCoverage, NodeState, PodSummary};
 
 /// Writes a row per node for each DaemonSet.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn table(report: &CoverageReport, wide: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn table(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
+    let view = page.view;
     let mut columns = vec![
         Column::text("NODE", |node: &&NodeCoverage| view.show(&node.name)),
         Column::text("STATE", |node: &&NodeCoverage| state(node.state)),
@@ -33,17 +28,17 @@ pub fn table(report: &CoverageReport, wide: bool, view: &View, out: &mut dyn Wri
     columns.push(Column::sentence("WHAT", |node: &&NodeCoverage| what(node, view)).droppable(1));
     for (index, daemon_set) in report.daemon_sets.iter().enumerate() {
         if index > 0 {
-            writeln!(out)?;
+            writeln!(page);
         }
-        sentence(daemon_set, style::answer, view, out)?;
+        sentence(daemon_set, style::answer, page);
         let mut rows: Vec<&NodeCoverage> = daemon_set.nodes.iter().collect();
         // Those in trouble first, those that are not eligible last; else by name.
         rows.sort_by_key(|node| (node.state == NodeState::NotEligible, node.reasons.is_empty()));
         if !rows.is_empty() {
-            table::write(&columns, &rows, view, out)?;
+            table::write(&columns, &rows, page);
         }
     }
-    incomplete(&report.incomplete, view, out)
+    incomplete(&report.incomplete, page)
 }
 
 /// Colors a state by its severity.

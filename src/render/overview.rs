@@ -1,13 +1,11 @@
 //! Coverage of several DaemonSets: what is wrong, by reason, on one screen.
-
-use std::io::{self, Write};
-
 use super::common_cause::sentence;
 use super::coverage::incomplete;
+use super::page::Page;
 use super::removed_nodes::sentence as sentence_of_removed;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, paragraph, some_of, wrap, wrap_fix};
+use super::text::{columns, count, some_of, wrap};
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
 use crate::report::fix::{Command, Fix};
@@ -19,56 +17,51 @@ const MOST_REASONS: usize = 12;
 const MOST_CAUSES: usize = 2;
 
 /// Writes how many pods are not available, and a row per reason.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn overview(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    paragraph(&summary(report), style::answer, view, out)?;
-    removed(report, view, out)?;
-    likely_causes(report, view, out)?;
+pub fn overview(report: &CoverageReport, page: &mut Page<'_>) {
+    let view = page.view;
+    page.paragraph(&summary(report), style::answer);
+    removed(report, page);
+    likely_causes(report, page);
     if !report.reasons.is_empty() {
-        writeln!(out)?;
+        writeln!(page);
         let most = if view.limit.is_some() { MOST_REASONS } else { usize::MAX };
         let rows = &report.reasons[..report.reasons.len().min(most)];
-        table::write(&layout(view), rows, view, out)?;
+        table::write(&layout(view), rows, page);
         let hidden = report.reasons.len() - rows.len();
         if hidden > 0 {
-            writeln!(out, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more reason"))))?;
+            writeln!(page, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more reason"))));
         }
     }
-    named("have no eligible node", &names(report, DaemonSetCoverage::has_no_eligible_node), view, out)?;
+    named("have no eligible node", &names(report, DaemonSetCoverage::has_no_eligible_node), page);
     let without_selected = names(report, DaemonSetCoverage::has_none_selected);
-    named("have no eligible node among the selected ones", &without_selected, view, out)?;
+    named("have no eligible node among the selected ones", &without_selected, page);
     let stale = names(report, |daemon_set| daemon_set.status.agrees == Some(false));
-    named("have a stale status", &stale, view, out)?;
+    named("have a stale status", &stale, page);
     let unavailable =
         |one: &&DaemonSetCoverage| one.counts.eligible.unwrap_or(0).saturating_sub(one.counts.available.unwrap_or(0));
     let in_trouble = report.daemon_sets.iter().filter(|daemon_set| daemon_set.needs_attention());
     // Of those alike the first.
     if let Some(worst) = in_trouble.rev().max_by_key(unavailable) {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&worst.namespace).name(&worst.name);
-        wrap_fix(&Fix::new("For details, start with the worst (-o wide shows all)", coverage), view, view.wrap_width())
-            .into_iter()
-            .try_for_each(|line| writeln!(out, "{}", style::context(line)))?;
+        page.remark(&Fix::new("For details, start with the worst (-o wide shows all)", coverage), style::context);
     }
-    incomplete(&report.incomplete, view, out)
+    incomplete(&report.incomplete, page)
 }
 
 /// Writes which DaemonSets have lost nodes to a revision.
-fn removed(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn removed(report: &CoverageReport, page: &mut Page<'_>) {
     for daemon_set in &report.daemon_sets {
         let Some(removed) = &daemon_set.removed_nodes else { continue };
         let text =
             format!("{}/{}: {}", daemon_set.namespace, daemon_set.name, sentence_of_removed(removed, report.now));
         let styled = if removed.needs_attention() { style::trouble } else { style::plain };
-        paragraph(&text, styled, view, out)?;
+        page.paragraph(&text, styled);
     }
-    Ok(())
 }
 
 /// Writes for each DaemonSet what its failing nodes have in common.
-fn likely_causes(report: &CoverageReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn likely_causes(report: &CoverageReport, page: &mut Page<'_>) {
+    let view = page.view;
     let causes: Vec<String> = report
         .daemon_sets
         .iter()
@@ -79,13 +72,12 @@ fn likely_causes(report: &CoverageReport, view: &View, out: &mut dyn Write) -> i
         .collect();
     let most = if view.limit.is_some() { MOST_CAUSES } else { usize::MAX };
     for cause in causes.iter().take(most) {
-        paragraph(cause, style::plain, view, out)?;
+        page.paragraph(cause, style::plain);
     }
     let hidden = causes.len().saturating_sub(most);
     if hidden > 0 {
-        writeln!(out, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more likely cause"))))?;
+        writeln!(page, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more likely cause"))));
     }
-    Ok(())
 }
 
 fn summary(report: &CoverageReport) -> String {
@@ -137,16 +129,13 @@ fn names(report: &CoverageReport, is: impl Fn(&DaemonSetCoverage) -> bool) -> Ve
 }
 
 /// Writes on one line how many DaemonSets something holds for, and the names of as many as fit.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(super) fn named(what: &str, names: &[String], view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn named(what: &str, names: &[String], page: &mut Page<'_>) {
+    let view = page.view;
     if names.is_empty() {
-        return Ok(());
+        return;
     }
     let what = if names.len() == 1 { what.replacen("have", "has", 1) } else { what.to_owned() };
     let lead = format!("{} {what}: ", count(names.len(), "DaemonSet"));
     let text = format!("{lead}{}", view.names(names, lead.len()));
-    wrap(&view.show(&text), view.wrap_width()).iter().try_for_each(|line| writeln!(out, "{line}"))
+    wrap(&view.show(&text), view.wrap_width()).iter().for_each(|line| writeln!(page, "{line}"))
 }

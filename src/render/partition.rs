@@ -1,24 +1,17 @@
 //! A stage of a partition: the plan, and how it ended.
-
-use std::io::{self, Write};
-
-use super::change::hint;
 use super::changes;
 use super::effect;
+use super::page::Page;
 use super::style;
-use super::text::{count, paragraph, some_of};
-use super::view::View;
+use super::text::{count, some_of};
 use crate::report::age::format_age;
 use crate::report::fix::{Command, Fix};
 use crate::report::partition::{Gate, PartitionReport, PartitionStage, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
 
 /// Writes the plan.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
+    let view = page.view;
     let name = report.daemon_set.title();
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let kept = report.old - report.update;
@@ -47,23 +40,18 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
             format!("{name}: {what}{kept}")
         }
     };
-    paragraph(&head, style::answer, view, out)?;
-    effect::nodes(&report.nodes_gained, &report.nodes_lost, view, out)?;
+    page.paragraph(&head, style::answer);
+    effect::nodes(&report.nodes_gained, &report.nodes_lost, page);
     if !report.changes.is_empty() {
-        writeln!(out)?;
-        changes::write(&report.changes, view, out)?;
-        writeln!(out)?;
+        writeln!(page);
+        changes::write(&report.changes, page);
+        writeln!(page);
     }
     if !report.not_applied.is_empty() {
-        paragraph(
-            "only the template of the manifest is applied; these differences are ignored:",
-            style::plain,
-            view,
-            out,
-        )?;
-        writeln!(out)?;
-        changes::write(&report.not_applied, view, out)?;
-        writeln!(out)?;
+        page.paragraph("only the template of the manifest is applied; these differences are ignored:", style::plain);
+        writeln!(page);
+        changes::write(&report.not_applied, page);
+        writeln!(page);
     }
     if !report.nodes.is_empty() {
         let allowed = report.max_unavailable;
@@ -82,30 +70,29 @@ pub(crate) fn plan(report: &PartitionReport, view: &View, out: &mut dyn Write) -
             if allowed == 1 { "node" } else { "nodes" },
             some_of(&report.nodes, (view.width * 2).saturating_sub(70))
         );
-        paragraph(&text, style::plain, view, out)?;
+        page.paragraph(&text, style::plain);
         if report.evicts {
             let text = "pods are evicted, so that a PodDisruptionBudget may delay the stage";
-            paragraph(text, style::plain, view, out)?;
+            page.paragraph(text, style::plain);
         }
         if let Some(prepull) = &report.prepull {
             let text = format!("before any change, a Job on each of them pulls {}", prepull.images.join(", "));
-            paragraph(&text, style::plain, view, out)?;
+            page.paragraph(&text, style::plain);
         }
-        paragraph(&gates(report), style::plain, view, out)?;
+        page.paragraph(&gates(report), style::plain);
     }
     if !report.not_ready.is_empty() {
         let text = format!("skipped because the node is not ready: {}", some_of(&report.not_ready, view.width));
-        paragraph(&text, style::moving, view, out)?;
+        page.paragraph(&text, style::moving);
     }
     if !report.skipped.is_empty() {
         let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
-        paragraph(&text, style::moving, view, out)?;
+        page.paragraph(&text, style::moving);
     }
     if report.restores_strategy && !report.changes.is_empty() {
         let text = format!("at the end, the update strategy becomes {} again", report.original_strategy);
-        paragraph(&text, style::plain, view, out)?;
+        page.paragraph(&text, style::plain);
     }
-    out.flush()
 }
 
 fn gates(report: &PartitionReport) -> String {
@@ -132,14 +119,10 @@ fn gates(report: &PartitionReport) -> String {
 }
 
 /// Writes the sentence that a plan was only shown.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(crate) fn dry_run(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out)?;
+pub(crate) fn dry_run(report: &PartitionReport, page: &mut Page<'_>) {
+    writeln!(page);
     let done = if report.rolls_back { "rolled back" } else { "partitioned" };
-    writeln!(out, "{} {done} (dry run)", view.show(&report.daemon_set.full()))
+    writeln!(page, "{} {done} (dry run)", page.view.show(&report.daemon_set.full()))
 }
 
 fn count_of(number: i64) -> String {
@@ -147,20 +130,12 @@ fn count_of(number: i64) -> String {
 }
 
 /// Writes the warnings, and what could not be read.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(crate) fn warnings(report: &PartitionReport, view: &View, err: &mut dyn Write) -> io::Result<()> {
-    super::change::write_warnings(&report.warnings, &report.incomplete, view, err)
+pub(crate) fn warnings(report: &PartitionReport, page: &mut Page<'_>) {
+    super::change::write_warnings(&report.warnings, &report.incomplete, page)
 }
 
 /// Writes how the stage ended, in a sentence; nothing if it was not begun.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(crate) fn summary(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
     let name = report.daemon_set.title();
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let outcome = &report.outcome;
@@ -170,7 +145,7 @@ pub(crate) fn summary(report: &PartitionReport, view: &View, out: &mut dyn Write
         outcome.old
     );
     match outcome.stage {
-        PartitionStage::Planned | PartitionStage::Unknown => Ok(()),
+        PartitionStage::Planned | PartitionStage::Unknown => {}
         PartitionStage::Finished => {
             // The strategy of an Advanced DaemonSet was never suspended.
             let restored = match !report.daemon_set.is_advanced() {
@@ -178,10 +153,10 @@ pub(crate) fn summary(report: &PartitionReport, view: &View, out: &mut dyn Write
                 false => String::new(),
             };
             let text = format!("{name}: {done}{restored}");
-            paragraph(&text, style::well, view, out)
+            page.paragraph(&text, style::well)
         }
-        PartitionStage::Complete => paragraph(&format!("{name}: {done}"), style::well, view, out),
-        PartitionStage::Begun => paragraph(&format!("{name}: {done}"), style::moving, view, out),
+        PartitionStage::Complete => page.paragraph(&format!("{name}: {done}"), style::well),
+        PartitionStage::Begun => page.paragraph(&format!("{name}: {done}"), style::moving),
         PartitionStage::Stopped => {
             // The pods of an Advanced DaemonSet are replaced by its controller.
             let replaced = match !report.daemon_set.is_advanced() {
@@ -190,22 +165,19 @@ pub(crate) fn summary(report: &PartitionReport, view: &View, out: &mut dyn Write
                 false => String::new(),
             };
             let text = format!("{name}: stopped{replaced}; {done}");
-            paragraph(&text, style::trouble, view, out)
+            page.paragraph(&text, style::trouble)
         }
     }
 }
 
 /// Writes how the stage ended, and the commands that may follow.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
+    let view = page.view;
     let outcome = &report.outcome;
     if matches!(outcome.stage, PartitionStage::Planned | PartitionStage::Unknown) {
-        return Ok(());
+        return;
     }
-    summary(report, view, out)?;
+    summary(report, page);
     for failure in outcome.failures.iter().take(5) {
         let place = match (&failure.pod, &failure.node) {
             (Some(pod), Some(node)) => format!("pod {pod} on {node}: "),
@@ -213,11 +185,11 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
             (_, None) => String::new(),
         };
         let code = failure.reason.map(|code| format!("{code}: ")).unwrap_or_default();
-        paragraph(&format!("{place}{code}{}", failure.message), style::plain, view, out)?;
+        page.paragraph(&format!("{place}{code}{}", failure.message), style::plain);
     }
     let others = outcome.failures.len().saturating_sub(5);
     if others > 0 {
-        writeln!(out, "and {} more", count(others, "node"))?;
+        writeln!(page, "and {} more", count(others, "node"));
     }
     if let Some((failure, pod)) = outcome.failures.first().and_then(|it| Some((it, it.pod.as_ref()?))) {
         let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
@@ -227,25 +199,25 @@ pub(crate) fn outcome(report: &PartitionReport, view: &View, out: &mut dyn Write
             true => command.switch("--previous"),
             false => command,
         };
-        hint(&Fix::new("logs", command), view, out)?;
+        page.hint(&Fix::new("logs", command));
     }
     if !outcome.leaked.is_empty() {
         let text = format!(
             "also updated, because their pods were created during this run: {}",
             some_of(&outcome.leaked, view.width)
         );
-        paragraph(&text, style::moving, view, out)?;
+        page.paragraph(&text, style::moving);
     }
     if outcome.stage == PartitionStage::Finished || report.is_stopped_by_prepull() {
-        return Ok(());
+        return;
     }
     if let Some(node) = report.skipped.first() {
         let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
-        paragraph(&text, style::moving, view, out)?;
+        page.paragraph(&text, style::moving);
         let label = Command::kubectl(&["label", "node"]).name(node).name(format!("{SKIP_LABEL}-"));
-        hint(&Fix::new("to update it", label), view, out)?;
+        page.hint(&Fix::new("to update it", label));
     }
-    outcome.way_out.iter().try_for_each(|fix| hint(fix, view, out))
+    outcome.way_out.iter().for_each(|fix| page.hint(fix))
 }
 
 /// Returns how far a stage is, in a line.

@@ -4,7 +4,6 @@
 //! would have to answer. The cursor rests below the last line, so that whatever ends the process leaves nothing to
 //! restore, and what is printed next comes below. A line never reaches the last column, unless it is a command, which the
 //! terminal wraps so that it can be copied, and the region never the last row, so that nothing scrolls.
-
 use std::fmt::Write as _;
 use std::io::{self, Write};
 

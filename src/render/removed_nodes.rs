@@ -1,27 +1,22 @@
 //! Nodes that a revision has removed.
-
-use std::io::{self, Write};
-
 use jiff::Timestamp;
 
-use super::coverage::what_to_do;
+use super::page::Page;
 use super::style;
-use super::text::{paragraph, some_of};
-use super::view::View;
+use super::text::some_of;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::RemovedNodes;
 
 /// Writes which revision has removed nodes, which ones, and what gives them their pods back.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub(super) fn write(removed: &RemovedNodes, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(removed: &RemovedNodes, now: Timestamp, page: &mut Page<'_>) {
+    let view = page.view;
     let styled = if removed.needs_attention() { style::trouble } else { style::moving };
-    paragraph(&sentence(removed, now), styled, view, out)?;
+    page.paragraph(&sentence(removed, now), styled);
     let lead = "  removed: ";
-    writeln!(out, "{lead}{}", view.show(&some_of(&removed.nodes, view.width.saturating_sub(lead.len()))))?;
-    if removed.accepted { Ok(()) } else { what_to_do(&removed.fix, "", view, out) }
+    writeln!(page, "{lead}{}", view.show(&some_of(&removed.nodes, view.width.saturating_sub(lead.len()))));
+    if !removed.accepted {
+        page.what_to_do(&removed.fix, "");
+    }
 }
 
 /// Returns which revision has removed how many nodes, when, and by what.

@@ -1,7 +1,4 @@
 //! The screen of a rollout that is followed: as much as fits into some rows, the most important first.
-
-use std::io;
-
 use jiff::Timestamp;
 
 use super::node_map;
@@ -43,19 +40,11 @@ pub fn lines(moment: &Moment<'_>, view: &View, rows: usize) -> Vec<Line> {
         [one] => one_rollout(one, moment, view, rows),
         several => {
             let mut lines: Vec<String> = moment.notices.iter().flat_map(|text| notice(text, view)).collect();
-            let table = written(|out| overview(several, moment.report.now, view, out));
-            lines.extend(table);
+            let table = view.text(|page| overview(several, moment.report.now, page));
+            lines.extend(table.lines().map(str::to_owned));
             clip(lines, rows)
         }
     }
-}
-
-/// Returns the lines that are written.
-fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Vec<String> {
-    let mut text = Vec::new();
-    // Writing to a vector does not fail.
-    let _ = write(&mut text);
-    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
 }
 
 /// Cuts lines to some rows, and says so.

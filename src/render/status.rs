@@ -1,14 +1,12 @@
 //! How far rollouts are: one DaemonSet on a screen of its own, several as a table.
-
-use std::io::{self, Write};
-
 use jiff::Timestamp;
 
-use super::coverage::{advice, incomplete, stale_status, what_to_do};
+use super::coverage::{incomplete, stale_status};
+use super::page::Page;
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, hanging, paragraph, some_of, wrap, wrap_fix};
+use super::text::{columns, count, some_of, wrap};
 use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::RemovedNodes;
@@ -22,20 +20,17 @@ use crate::report::strategy::Strategy;
 const BEFORE_NAMES: usize = 24 + 5 + 3 + 6 + 3;
 
 /// Writes the one DaemonSet of a report in full, or a row for each of several.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn status(report: &RolloutStatusReport, is_named: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn status(report: &RolloutStatusReport, is_named: bool, page: &mut Page<'_>) {
     match report.daemon_sets.as_slice() {
         [] => {}
-        [one] if is_named => detail(one, report.now, view, out)?,
-        several => overview(several, report.now, view, out)?,
+        [one] if is_named => detail(one, report.now, page),
+        several => overview(several, report.now, page),
     }
-    incomplete(&report.incomplete, view, out)
+    incomplete(&report.incomplete, page)
 }
 
-pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, page: &mut Page<'_>) {
+    let view = page.view;
     let mut verdicts: Vec<(Verdict, usize)> = Vec::new();
     let mut sorted: Vec<&RolloutStatus> = rollouts.iter().collect();
     sorted.sort_by_key(|rollout| rollout.verdict);
@@ -47,8 +42,8 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, 
     }
     let numbers: Vec<String> =
         verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))).collect();
-    paragraph(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), style::answer, view, out)?;
-    writeln!(out)?;
+    page.paragraph(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), style::answer);
+    writeln!(page);
     let problems = |row: &&RolloutStatus, width: usize| some_of(&problems(row, now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
     let columns = [
@@ -59,7 +54,7 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, view: &View, 
         Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.eligible)),
         Column::fitted("PROBLEM", problems),
     ];
-    table::write(&columns, &sorted, view, out)
+    table::write(&columns, &sorted, page)
 }
 
 fn or_unknown(number: Option<usize>) -> String {
@@ -115,48 +110,49 @@ pub(super) fn styled(verdict: Verdict) -> fn(String) -> String {
     }
 }
 
-fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
+    let view = page.view;
     if let Some(requested) = rollout.requested.filter(|requested| requested.current.is_none()) {
         let text = format!("cannot tell whether revision {} is the current revision", requested.number);
-        writeln!(out, "{}", style::moving(text))?;
+        writeln!(page, "{}", style::moving(text));
     }
     if let Some(requested) = rollout.requested.filter(|requested| requested.current == Some(false)) {
         let live = rollout.revision.as_ref().map(|live| format!("; revision {} is", live.number)).unwrap_or_default();
         let text = format!("revision {} is not the current revision{live}", requested.number);
-        writeln!(out, "{}", style::trouble(text))?;
+        writeln!(page, "{}", style::trouble(text));
     }
     if let Some(removed) = &rollout.removed_nodes {
-        removed_nodes::write(removed, now, view, out)?;
+        removed_nodes::write(removed, now, page);
         if removed.needs_attention() {
             let accept = Command::kubectl(&["ds", "status", "--accept", "fewer-nodes"]);
             let name =
                 if rollout.api_version == "apps/v1" { rollout.name.clone() } else { format!("ads/{}", rollout.name) };
             let command = Some(accept.namespace(&rollout.namespace).name(name));
-            what_to_do(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "", view, out)?;
+            page.what_to_do(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "");
         }
     }
     let is_well = rollout.verdict == Verdict::Complete
         && !rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
-    paragraph(&headline(rollout, now), if is_well { style::well } else { style::answer }, view, out)?;
+    page.paragraph(&headline(rollout, now), if is_well { style::well } else { style::answer });
     if let Some(hold) = &rollout.hold {
-        paragraph(&held(hold, now), style::plain, view, out)?;
+        page.paragraph(&held(hold, now), style::plain);
     }
     let is_settled =
         matches!(rollout.verdict, Verdict::Complete | Verdict::Degraded | Verdict::Deleting | Verdict::Unknown);
     if let Some(text) = change(rollout, now).filter(|_| !is_settled) {
-        paragraph(&text, style::plain, view, out)?;
+        page.paragraph(&text, style::plain);
     }
     for (index, concern) in rollout.concerns.iter().enumerate().filter(|_| rollout.verdict != Verdict::Deleting) {
         // The headline has the first one.
         match rollout.verdict == Verdict::NotObserved && index == 0 {
-            true => what_to_do(&concern.fix, "", view, out)?,
+            true => page.what_to_do(&concern.fix, ""),
             false => {
                 let message = format!("{}: {}", concern.code, concern.message);
-                advice(&message, Some(&concern.fix), "", view, out)?;
+                page.advice(&message, Some(&concern.fix), "");
             }
         }
     }
-    causes(rollout, now, view, out)?;
+    causes(rollout, now, page);
     let mut texts: Vec<String> = Vec::new();
     texts.extend(rollout.suspect.as_ref().and_then(|suspect| suspicion(rollout, suspect)));
     texts.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
@@ -169,22 +165,20 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Wr
     // The headline has them if nothing else is known.
     remarks.extend(other_troubles(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
     if !remarks.is_empty() {
-        writeln!(out)?;
-        let mut lines = remarks.iter().flat_map(|remark| wrap_fix(remark, view, view.wrap_width()));
-        lines.try_for_each(|line| writeln!(out, "{line}"))?;
+        writeln!(page);
+        remarks.iter().for_each(|remark| page.remark(remark, style::plain));
     }
     if remarks.is_empty() && !rollout.way_out.is_empty() {
-        writeln!(out)?;
+        writeln!(page);
     }
-    way_out(&rollout.way_out, view, out)?;
+    way_out(&rollout.way_out, page);
     // The controller does not update the status in these cases.
     let is_expected = matches!(rollout.verdict, Verdict::Deleting | Verdict::NotObserved);
     if !rollout.status_differences.is_empty() && !is_expected {
         let text = stale_status(&rollout.status_differences);
-        writeln!(out)?;
-        paragraph(&text, style::moving, view, out)?;
+        writeln!(page);
+        page.paragraph(&text, style::moving);
     }
-    Ok(())
 }
 
 /// Returns the answer, with the numbers that matter.
@@ -341,24 +335,24 @@ fn eta(Eta { seconds, at_least, at_most }: Eta) -> String {
     }
 }
 
-fn causes(rollout: &RolloutStatus, now: Timestamp, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
+    let view = page.view;
     if rollout.causes.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "\n{:<24}{:>5}   {:>6}   WHERE", "REASON", "NODES", "FOR")?;
+    writeln!(page, "\n{:<24}{:>5}   {:>6}   WHERE", "REASON", "NODES", "FOR");
     for cause in &rollout.causes {
         let code = format!("{:<24}", cause.code.name());
         let code = if cause.passing { style::moving(code) } else { style::trouble(code) };
         let since = cause.since.map_or_else(|| "?".to_owned(), |since| ago(since, now));
         let which = view.names(&cause.nodes, BEFORE_NAMES);
-        writeln!(out, "{code}{:>5}   {since:>6}   {}", cause.nodes.len(), view.show(&which))?;
+        writeln!(page, "{code}{:>5}   {since:>6}   {}", cause.nodes.len(), view.show(&which));
         let message = format!("{}{}", cause.message, compared(rollout, cause));
-        hanging(["    "; 2], &message, style::plain, view, out)?;
+        page.hanging(["    "; 2], &message, style::plain);
         if !cause.passing || !cause.code.takes_time() {
-            what_to_do(&cause.fix.unless_in(&rollout.way_out), "    ", view, out)?;
+            page.what_to_do(&cause.fix.unless_in(&rollout.way_out), "    ");
         }
     }
-    Ok(())
 }
 
 /// Returns how the failing nodes relate to the rollout.
@@ -499,7 +493,8 @@ fn outdated(rollout: &RolloutStatus, view: &View) -> Option<String> {
     Some(lists.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }
 
-fn way_out(fixes: &[Fix], view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn way_out(fixes: &[Fix], page: &mut Page<'_>) {
+    let view = page.view;
     let lines: Vec<(String, Option<String>)> = fixes
         .iter()
         .map(|fix| {
@@ -514,11 +509,10 @@ fn way_out(fixes: &[Fix], view: &View, out: &mut dyn Write) -> io::Result<()> {
         let command = command.unwrap_or_default();
         if is_one_line {
             let gap = " ".repeat(widest - columns(&advice) + 2);
-            writeln!(out, "  {advice}{gap}{command}")?;
+            writeln!(page, "  {advice}{gap}{command}");
         } else {
-            wrap(&advice, view.wrap_width().saturating_sub(2)).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
-            writeln!(out, "    {command}")?;
+            wrap(&advice, view.wrap_width().saturating_sub(2)).iter().for_each(|line| writeln!(page, "  {line}"));
+            writeln!(page, "    {command}");
         }
     }
-    Ok(())
 }

@@ -1,14 +1,12 @@
 //! Rollouts as they go, for pipes and logs: a line per change, each with its time.
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
 
 use jiff::Timestamp;
 
+use super::page::Page;
 use super::removed_nodes::in_short;
 use super::status::headline;
 use super::text::some_of;
-use super::view::View;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::Counts;
 use crate::report::reason::ReasonCode;
@@ -37,24 +35,14 @@ struct Shown {
 
 impl StatusLines {
     /// Writes a line for each rollout that has changed, and for each reason for which more nodes fail.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output cannot be written.
-    pub(crate) fn update(&mut self, report: &RolloutStatusReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn update(&mut self, report: &RolloutStatusReport, page: &mut Page<'_>) {
         for rollout in &report.daemon_sets {
-            self.update_one(rollout, report.now, view, out)?;
+            self.update_one(rollout, report.now, page);
         }
-        out.flush()
     }
 
-    fn update_one(
-        &mut self,
-        rollout: &RolloutStatus,
-        now: Timestamp,
-        view: &View,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn update_one(&mut self, rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
+        let view = page.view;
         let key = (rollout.namespace.clone(), rollout.name.clone());
         let Counts { eligible, updated, updated_available, available, outdated, .. } = rollout.counts;
         let state = (rollout.verdict, rollout.blocked_by, [eligible, updated, updated_available, available, outdated]);
@@ -74,7 +62,7 @@ impl StatusLines {
             };
             let removed = rollout.removed_nodes.as_ref().map(|removed| format!("; {}", in_short(removed)));
             let text = format!("{}{took}{}", headline(rollout, now), removed.unwrap_or_default());
-            writeln!(out, "{time} {}", view.show(&text))?;
+            writeln!(page, "{time} {}", view.show(&text));
         }
         for cause in causes {
             let is_new =
@@ -89,11 +77,10 @@ impl StatusLines {
                     some_of(&nodes, NAMES),
                     cause.message
                 );
-                writeln!(out, "{time} {}", view.show(&text))?;
+                writeln!(page, "{time} {}", view.show(&text));
             }
         }
         let written = if is_due { now } else { shown.map_or(now, |shown| shown.written) };
         self.rollouts.insert(key, Shown { began, written, state, failing });
-        Ok(())
     }
 }

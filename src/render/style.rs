@@ -1,5 +1,4 @@
 //! The meaning of colors. They only repeat what the text says.
-
 use std::fmt::Display;
 
 use owo_colors::OwoColorize;

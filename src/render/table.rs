@@ -2,14 +2,11 @@
 //!
 //! comfy-table aligns and pads text without styles. This module drops the least important columns on a narrow terminal, truncates a cell
 //! before it is styled, and wraps prose without breaking non-breaking spaces.
-
-use std::io::{self, Write};
-
 use anstream::adapter::strip_str;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
+use super::page::Page;
 use super::text::{columns, cut, wrap};
-use super::view::View;
 
 /// The space between two columns.
 const GAP: u16 = 3;
@@ -115,26 +112,13 @@ pub enum Heading {
 }
 
 /// Writes a table with its heading.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], view: &View, out: &mut dyn Write) -> io::Result<()> {
-    write_with(Heading::Shown, layout, rows, view, out)
+pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], page: &mut Page<'_>) {
+    write_with(Heading::Shown, layout, rows, page)
 }
 
 /// Writes a table.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn write_with<Row>(
-    heading: Heading,
-    layout: &[Column<'_, Row>],
-    rows: &[Row],
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub fn write_with<Row>(heading: Heading, layout: &[Column<'_, Row>], rows: &[Row], page: &mut Page<'_>) {
+    let view = page.view;
     let mut layout: Vec<&Column<'_, Row>> = layout.iter().collect();
     let mut cells: Vec<Vec<String>> =
         rows.iter().map(|row| layout.iter().map(|column| (column.cell)(row, 0)).collect()).collect();
@@ -193,17 +177,16 @@ pub fn write_with<Row>(
     }
     let mut lines = table.lines();
     if heading == Heading::Shown {
-        lines.next().map_or(Ok(()), |line| writeln!(out, "{}", line.trim_end()))?;
+        lines.next().into_iter().for_each(|line| writeln!(page, "{}", line.trim_end()));
     }
     for row in &cells {
         let height = row.iter().map(|cell| cell.split('\n').count()).max().unwrap_or(1);
         for (number, line) in lines.by_ref().take(height).enumerate() {
             // Only cells of one line have a style.
             let line = if number == 0 { styled(line, row) } else { line };
-            writeln!(out, "{}", line.trim_end())?;
+            writeln!(page, "{}", line.trim_end());
         }
     }
-    Ok(())
 }
 
 /// Gives the cells of a line the styles that the table was laid out without.

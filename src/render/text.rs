@@ -1,7 +1,4 @@
 //! Text layout.
-
-use std::io::{self, Write};
-
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::view::View;
@@ -26,34 +23,6 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-/// Writes text in a style, wrapped at the width of the terminal.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn paragraph(text: &str, style: fn(String) -> String, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    hanging(["", ""], text, style, view, out)
-}
-
-/// Writes text in a style, wrapped, after an indent for its first line and one for the others.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn hanging(
-    [mut indent, others]: [&str; 2],
-    text: &str,
-    style: fn(String) -> String,
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    for line in wrap(&view.show(text), view.wrap_width().saturating_sub(columns(others))) {
-        writeln!(out, "{indent}{}", style(line))?;
-        indent = others;
-    }
-    Ok(())
 }
 
 /// Breaks a fix into lines of at most `width` columns. A command that has no room after the advice is a line of

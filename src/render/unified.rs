@@ -1,7 +1,4 @@
 //! A unified diff of two values' YAML, which `patch` and other programs can read.
-
-use std::io::{self, Write};
-
 use serde_json::Value;
 
 use super::line_diff::{Mark, hunks};
@@ -32,27 +29,21 @@ impl Labeled {
     }
 }
 
-/// Writes a unified diff with `context` lines of context, and returns whether there was a difference.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn write(from: &Labeled, to: &Labeled, context: usize, view: &View, out: &mut dyn Write) -> io::Result<bool> {
+/// Returns a unified diff with `context` lines of context, or `None` if there is no difference.
+pub fn diff(from: &Labeled, to: &Labeled, context: usize, view: &View) -> Option<String> {
     let (old, new) = (from.yaml(view.ascii), to.yaml(view.ascii));
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
-    let hunks = hunks(&old, &new, context);
-    if hunks.is_empty() {
-        return Ok(false);
-    }
-    writeln!(out, "{}", style::answer(format!("--- {}", view.show(&from.label))))?;
-    writeln!(out, "{}", style::answer(format!("+++ {}", view.show(&to.label))))?;
-    for hunk in hunks {
-        writeln!(out, "{}", style::context(&hunk.place))?;
-        for (mark, pieces) in hunk.lines {
-            writeln!(out, "{}", line(mark, "", &pieces))?;
+    let hunks = Some(hunks(&old, &new, context)).filter(|hunks| !hunks.is_empty())?;
+    Some(view.text(|page| {
+        writeln!(page, "{}", style::answer(format!("--- {}", view.show(&from.label))));
+        writeln!(page, "{}", style::answer(format!("+++ {}", view.show(&to.label))));
+        for hunk in hunks {
+            writeln!(page, "{}", style::context(&hunk.place));
+            for (mark, pieces) in hunk.lines {
+                writeln!(page, "{}", line(mark, "", &pieces));
+            }
         }
-    }
-    Ok(true)
+    }))
 }
 
 /// Applies a style to text.
@@ -79,7 +70,7 @@ mod tests {
     use anstream::adapter::strip_str;
     use serde_json::{Value, json};
 
-    use super::{Labeled, write};
+    use super::{Labeled, diff};
     use crate::render::view::View;
 
     fn template(image: &str, level: &str, script: &str, env: Value) -> Labeled {
@@ -87,10 +78,8 @@ mod tests {
         Labeled::new(format!("{image} \u{1b}[2J"), json!({"spec": {"containers": [container], "hostNetwork": true}}))
     }
 
-    fn written(from: &Labeled, to: &Labeled, context: usize, ascii: bool) -> (bool, String) {
-        let mut out = Vec::new();
-        let differs = write(from, to, context, &View::new(Some(80), ascii), &mut out).unwrap();
-        (differs, String::from_utf8(out).unwrap())
+    fn diff_of(from: &Labeled, to: &Labeled, context: usize, ascii: bool) -> Option<String> {
+        diff(from, to, context, &View::new(Some(80), ascii))
     }
 
     #[test]
@@ -120,12 +109,11 @@ mod tests {
 +    image: agent:3
    hostNetwork: true
 "#;
-        let (differs, text) = written(&from, &to, 2, false);
-        assert!(differs);
+        let text = diff_of(&from, &to, 2, false).unwrap();
         assert_eq!(strip_str(&text).to_string(), expected);
-        let (_, ascii) = written(&from, &to, 2, true);
+        let ascii = diff_of(&from, &to, 2, true).unwrap();
         assert!(ascii.is_ascii() && ascii.contains(r"\u00e9"), "{ascii}");
-        let (_, text) = written(&from, &to, 0, false);
+        let text = diff_of(&from, &to, 0, false).unwrap();
         let hunks: Vec<_> =
             text.lines().filter(|line| line.contains("@@")).map(|line| strip_str(line).to_string()).collect();
         assert_eq!(hunks, ["@@ -5 +5 @@", "@@ -9 +9 @@", "@@ -12,2 +12,4 @@"]);
@@ -135,7 +123,7 @@ mod tests {
     fn the_words_that_differ_are_pointed_at_by_color_alone() {
         let from = template("agent:2", "--level=1", "a", json!([]));
         let to = template("agent:2", "--level=2", "a", json!([]));
-        let (_, text) = written(&from, &to, 3, false);
+        let text = diff_of(&from, &to, 3, false).unwrap();
         assert!(text.contains("\u{1b}[7m\u{1b}[1m\u{1b}[31m1\u{1b}[39m"), "{text:?}");
         assert!(text.contains("\u{1b}[7m\u{1b}[1m\u{1b}[32m2\u{1b}[39m"), "{text:?}");
     }
@@ -143,6 +131,6 @@ mod tests {
     #[test]
     fn nothing_is_written_where_nothing_differs() {
         let from = template("agent:2", "--level=1", "a", json!([]));
-        assert_eq!(written(&from, &from.clone(), 3, false), (false, String::new()));
+        assert_eq!(diff_of(&from, &from.clone(), 3, false), None);
     }
 }

@@ -1,9 +1,7 @@
 //! What would change if a manifest were applied.
-
-use std::io::{self, Write};
-
 use super::change::write_warnings;
-use super::coverage::{incomplete, rows_of, what_to_do};
+use super::coverage::{incomplete, rows_of};
+use super::page::Page;
 use super::style;
 use super::table::{self, Column};
 use super::text::{count, wrap};
@@ -23,33 +21,30 @@ pub enum Shown {
 }
 
 /// Writes which nodes would gain, lose or keep a pod, and on which it would not fit.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
-pub fn what_if(report: &WhatIfReport, shown: Shown, view: &View, out: &mut dyn Write) -> io::Result<()> {
+pub fn what_if(report: &WhatIfReport, shown: Shown, page: &mut Page<'_>) {
+    let view = page.view;
     match (shown, report.nodes.as_slice()) {
-        (Shown::Node, [node]) => one_node(report, node, view, out)?,
+        (Shown::Node, [node]) => one_node(report, node, page),
         (Shown::Nodes, nodes) => {
-            headline(report, view, out)?;
-            rows(nodes, view, out)?;
+            headline(report, page);
+            rows(nodes, page);
         }
         _ => {
-            headline(report, view, out)?;
+            headline(report, page);
             match &report.by {
-                Some(by) => changes_by(by, view, out)?,
-                None => all_groups(report, view, out)?,
+                Some(by) => changes_by(by, page),
+                None => all_groups(report, page),
             }
         }
     }
     if !report.admission_checked {
         let line = "not checked in a dump: admission, and whether mounted volumes exist";
-        writeln!(out)?;
+        writeln!(page);
         for line in wrap(line, view.wrap_width()) {
-            writeln!(out, "{}", style::context(line))?;
+            writeln!(page, "{}", style::context(line));
         }
     }
-    incomplete(&report.incomplete, view, out)
+    incomplete(&report.incomplete, page)
 }
 
 fn sum(groups: &[ReasonGroup]) -> usize {
@@ -60,7 +55,8 @@ fn name(report: &WhatIfReport, view: &View) -> String {
     view.show(&format!("{}/{}", report.namespace, report.name))
 }
 
-fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn headline(report: &WhatIfReport, page: &mut Page<'_>) {
+    let view = page.view;
     let (name, then, now) = (name(report, view), report.eligible_then, report.eligible_now);
     let nodes = count(report.nodes_total, "node");
     let lost = sum(&report.loses);
@@ -97,46 +93,46 @@ fn headline(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Resu
         Preview::Replace => " (kubectl replace)",
     };
     for line in wrap(&line, view.wrap_width()) {
-        writeln!(out, "{}", style::answer(line))?;
+        writeln!(page, "{}", style::answer(line));
     }
-    write_warnings(&report.warnings, &[], view, out)?;
-    writeln!(out)
+    write_warnings(&report.warnings, &[], page);
+    writeln!(page)
 }
 
-fn all_groups(report: &WhatIfReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn all_groups(report: &WhatIfReport, page: &mut Page<'_>) {
     // What is lost comes first: nothing else hurts as much.
-    groups("LOSES", &report.loses, view, out)?;
-    row("GAINS", &report.gains, style::well, view, out)?;
-    row("KEEPS", &report.keeps, style::context, view, out)?;
+    groups("LOSES", &report.loses, page);
+    row("GAINS", &report.gains, style::well, page);
+    row("KEEPS", &report.keeps, style::context, page);
     if !report.missing.is_empty() {
-        row("MISSING NOW", &report.missing, style::trouble, view, out)?;
+        row("MISSING NOW", &report.missing, style::trouble, page);
     }
     if !report.does_not_start.is_empty() {
-        groups("DOES NOT START", &report.does_not_start, view, out)?;
+        groups("DOES NOT START", &report.does_not_start, page);
     }
     let is_unknown = |node: &&NodeChange| {
         node.fits.is_none() && matches!(node.change, PodChange::Gains | PodChange::Keeps | PodChange::Missing)
     };
     let unknown: Vec<String> = report.nodes.iter().filter(is_unknown).map(|node| node.name.clone()).collect();
     if unknown.is_empty() || !report.does_not_fit.is_empty() {
-        groups("DOES NOT FIT", &report.does_not_fit, view, out)?;
+        groups("DOES NOT FIT", &report.does_not_fit, page);
     }
     if !unknown.is_empty() {
-        row("FIT UNKNOWN", &unknown, style::moving, view, out)?;
+        row("FIT UNKNOWN", &unknown, style::moving, page);
     }
     if !report.not_eligible.is_empty() && report.loses.is_empty() {
         match report.eligible_then {
-            0 => groups("NOT ELIGIBLE", &report.not_eligible, view, out)?,
+            0 => groups("NOT ELIGIBLE", &report.not_eligible, page),
             _ => {
                 let nodes: Vec<String> = report.not_eligible.iter().flat_map(|group| group.nodes.clone()).collect();
-                row("NOT ELIGIBLE", &nodes, style::context, view, out)?;
+                row("NOT ELIGIBLE", &nodes, style::context, page);
             }
         }
     }
-    Ok(())
 }
 
-fn one_node(report: &WhatIfReport, node: &NodeChange, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn one_node(report: &WhatIfReport, node: &NodeChange, page: &mut Page<'_>) {
+    let view = page.view;
     let verb = match node.change {
         PodChange::Loses => "would lose its pod of",
         PodChange::Gains => "would gain a pod of",
@@ -153,13 +149,14 @@ fn one_node(report: &WhatIfReport, node: &NodeChange, view: &View, out: &mut dyn
     let why = node.reason.as_ref().map(|reason| format!(": {}", view.show(&reason.message))).unwrap_or_default();
     let line = format!("{} {verb} {}{but}{why}", view.show(&node.name), name(report, view));
     for line in wrap(&line, view.wrap_width()) {
-        writeln!(out, "{}", style::answer(line))?;
+        writeln!(page, "{}", style::answer(line));
     }
-    node.reason.as_ref().map_or(Ok(()), |reason| what_to_do(&reason.fix, "", view, out))
+    node.reason.iter().for_each(|reason| page.what_to_do(&reason.fix, ""));
 }
 
 /// Writes a row per node, those on which a pod would not fit first.
-fn rows(nodes: &[NodeChange], view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn rows(nodes: &[NodeChange], page: &mut Page<'_>) {
+    let view = page.view;
     let columns = [
         Column::text("NODE", |node: &&NodeChange| view.show(&node.name)),
         Column::text("POD", |node: &&NodeChange| change(node.change)),
@@ -174,7 +171,7 @@ fn rows(nodes: &[NodeChange], view: &View, out: &mut dyn Write) -> io::Result<()
     ];
     let mut rows: Vec<&NodeChange> = nodes.iter().collect();
     rows.sort_by_key(|node| (node.fits != Some(false), node.change));
-    table::write(&columns, &rows, view, out)
+    table::write(&columns, &rows, page)
 }
 
 fn change(change: PodChange) -> String {
@@ -196,9 +193,10 @@ fn fits(node: &NodeChange) -> String {
     }
 }
 
-fn changes_by(by: &ChangesBy, view: &View, out: &mut dyn Write) -> io::Result<()> {
+fn changes_by(by: &ChangesBy, page: &mut Page<'_>) {
+    let view = page.view;
     let value = |row: &ChangesByRow| row.value.as_ref().map_or("(no such label)".to_owned(), |value| view.show(value));
-    writeln!(out, "by {}:", view.show(&by.label))?;
+    writeln!(page, "by {}:", view.show(&by.label));
     let columns = [
         Column::text("VALUE", value),
         Column::number("NOW", |row: &ChangesByRow| Some(row.eligible_now)),
@@ -206,22 +204,17 @@ fn changes_by(by: &ChangesBy, view: &View, out: &mut dyn Write) -> io::Result<()
         Column::number("DOES-NOT-START", |row: &ChangesByRow| Some(row.does_not_start)),
         Column::number("DOES-NOT-FIT", |row: &ChangesByRow| Some(row.does_not_fit)),
     ];
-    table::write(&columns, &by.rows, view, out)
+    table::write(&columns, &by.rows, page)
 }
 
-fn row(
-    heading: &str,
-    nodes: &[String],
-    styled: fn(String) -> String,
-    view: &View,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn row(heading: &str, nodes: &[String], styled: fn(String) -> String, page: &mut Page<'_>) {
+    let view = page.view;
     let which = view.show(&view.names(nodes, 22));
     let line = format!("{heading:<14}{:>5}   {which}", nodes.len());
-    writeln!(out, "{}", styled(line.trim_end().to_owned()))
+    writeln!(page, "{}", styled(line.trim_end().to_owned()))
 }
 
-fn groups(heading: &str, groups: &[ReasonGroup], view: &View, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{heading:<14}{:>5}", sum(groups))?;
-    rows_of(groups, true, style::trouble, view, out)
+fn groups(heading: &str, groups: &[ReasonGroup], page: &mut Page<'_>) {
+    writeln!(page, "{heading:<14}{:>5}", sum(groups));
+    rows_of(groups, true, style::trouble, page)
 }

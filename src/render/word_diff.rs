@@ -1,5 +1,4 @@
 //! Which words differ between two texts.
-
 use std::time::Duration;
 
 use similar::{Algorithm, ChangeTag, TextDiff};

@@ -307,22 +307,9 @@ impl Dump {
         let mut snapshot = Snapshot {
             // Without any time there is no age to count either.
             now: self.now.or(taken_at).or(objects.newest_time).unwrap_or_default(),
-            daemon_sets: objects.daemon_sets,
-            advanced_daemon_sets: objects.advanced_daemon_sets,
-            controller_revisions: objects.controller_revisions,
-            nodes: objects.nodes,
-            pods: objects.pods,
             pods_complete,
-            events: objects.events,
-            limit_ranges: objects.limit_ranges,
-            runtime_classes: objects.runtime_classes,
-            priority_classes: objects.priority_classes,
-            leases: objects.leases,
-            pod_disruption_budgets: objects.pod_disruption_budgets,
-            service_accounts: objects.service_accounts,
-            admissions: Vec::new(),
             gaps,
-            unknown_names: Vec::new(),
+            ..objects.snapshot
         };
         left_out.remove_from(&mut snapshot);
         snapshot
@@ -498,8 +485,13 @@ fn gaps(objects: &Objects, pods_complete: &PodsComplete) -> Vec<Gap> {
             let is_listed = objects.lists_all_namespaces && !daemon_set.status.counts_pods();
             !is_listed && !objects.pod_namespaces.contains(&daemon_set.metadata.namespace)
         };
-        let missing: BTreeSet<_> =
-            objects.daemon_sets.iter().filter(lacks_pods).map(|daemon_set| &daemon_set.metadata.namespace).collect();
+        let missing: BTreeSet<_> = objects
+            .snapshot
+            .daemon_sets
+            .iter()
+            .filter(lacks_pods)
+            .map(|daemon_set| &daemon_set.metadata.namespace)
+            .collect();
         gaps.extend(missing.into_iter().map(|namespace| not_in_dump(Kind::Pods, Some(namespace.clone()))));
     }
     gaps

@@ -19,7 +19,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
-use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
+use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass, Snapshot};
 use crate::model::time::Time;
 
 /// Namespaces that every cluster has and nobody runs pods in: whoever dumped them dumped all namespaces.
@@ -81,21 +81,10 @@ const MAX_ACCOUNTS: usize = 200_000;
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) complete: Complete,
-    pub(super) daemon_sets: Vec<DaemonSet>,
-    pub(super) advanced_daemon_sets: Vec<DaemonSet>,
-    pub(super) controller_revisions: Vec<ControllerRevision>,
-    pub(super) nodes: Vec<Node>,
-    pub(super) pods: Vec<Pod>,
+    /// The objects that are kept. Everything else of the snapshot is found out at the end.
+    pub(super) snapshot: Snapshot,
     /// The bound pods of other controllers.
     pub(super) foreign_pods: ForeignPods,
-    pub(super) events: Vec<Event>,
-    pub(super) limit_ranges: Vec<LimitRange>,
-    pub(super) runtime_classes: Vec<RuntimeClass>,
-    pub(super) priority_classes: Vec<PriorityClass>,
-    pub(super) leases: Vec<Lease>,
-    pub(super) pod_disruption_budgets: Vec<PodDisruptionBudget>,
-    /// The ServiceAccounts, by namespace and name.
-    pub(super) service_accounts: BTreeSet<(String, String)>,
     /// The kinds of which there was an object, or a list without one.
     pub(super) kinds: BTreeSet<Kind>,
     /// The kinds of the lists that broke off in a file of a directory or archive.
@@ -189,22 +178,22 @@ impl Objects {
                     self.manifests += 1;
                     return Ok(());
                 }
-                self.keep(|objects| &mut objects.daemon_sets, daemon_set, |it| &it.metadata)
+                self.keep(|kept| &mut kept.daemon_sets, daemon_set, |it| &it.metadata)
             }
             Kind::AdvancedDaemonSets => {
                 let daemon_set = DaemonSet::from_object(whole(kind, deserializer)?).map_err(D::Error::custom)?;
-                self.keep(|objects| &mut objects.advanced_daemon_sets, daemon_set, |it| &it.metadata)
+                self.keep(|kept| &mut kept.advanced_daemon_sets, daemon_set, |it| &it.metadata)
             }
             Kind::ControllerRevisions => {
                 let revision = ControllerRevision::from_object(whole(kind, deserializer)?).map_err(D::Error::custom)?;
-                self.keep(|objects| &mut objects.controller_revisions, revision, |it| &it.metadata)
+                self.keep(|kept| &mut kept.controller_revisions, revision, |it| &it.metadata)
             }
             Kind::Nodes => {
                 let node = Node::deserialize(deserializer)?;
                 self.newest_time = self.newest_time.max(node.newest_time());
                 let is_complete = self.complete.includes(&node.metadata.name);
                 let node = keep_node(node, is_complete);
-                self.keep(|objects| &mut objects.nodes, node, |it| &it.metadata)
+                self.keep(|kept| &mut kept.nodes, node, |it| &it.metadata)
             }
             Kind::Pods => {
                 let pod = Pod::deserialize(deserializer)?;
@@ -223,27 +212,27 @@ impl Objects {
                     note(&mut reach.namespaces, &event.metadata.namespace);
                     return Ok(());
                 }
-                self.keep(|objects| &mut objects.events, event, |it| &it.metadata)
+                self.keep(|kept| &mut kept.events, event, |it| &it.metadata)
             }
             Kind::LimitRanges => {
                 let limit_range = LimitRange::deserialize(deserializer)?;
-                self.keep(|objects| &mut objects.limit_ranges, limit_range, |it| &it.metadata)
+                self.keep(|kept| &mut kept.limit_ranges, limit_range, |it| &it.metadata)
             }
             Kind::RuntimeClasses => {
                 let class = RuntimeClass::deserialize(deserializer)?;
-                self.keep(|objects| &mut objects.runtime_classes, class, |it| &it.metadata)
+                self.keep(|kept| &mut kept.runtime_classes, class, |it| &it.metadata)
             }
             Kind::PriorityClasses => {
                 let class = PriorityClass::deserialize(deserializer)?;
-                self.keep(|objects| &mut objects.priority_classes, class, |it| &it.metadata)
+                self.keep(|kept| &mut kept.priority_classes, class, |it| &it.metadata)
             }
             Kind::Leases => {
                 let lease = Lease::deserialize(deserializer)?;
-                self.keep(|objects| &mut objects.leases, lease, |it| &it.metadata)
+                self.keep(|kept| &mut kept.leases, lease, |it| &it.metadata)
             }
             Kind::PodDisruptionBudgets => {
                 let budget = PodDisruptionBudget::deserialize(deserializer)?;
-                self.keep(|objects| &mut objects.pod_disruption_budgets, budget, |it| &it.metadata)
+                self.keep(|kept| &mut kept.pod_disruption_budgets, budget, |it| &it.metadata)
             }
         };
         self.kinds.insert(kind);
@@ -254,13 +243,13 @@ impl Objects {
     /// Adds an object of a kind; returns its namespace.
     fn keep<T: NewestTime>(
         &mut self,
-        objects: impl Fn(&mut Self) -> &mut Vec<T>,
+        objects: impl Fn(&mut Snapshot) -> &mut Vec<T>,
         object: T,
         metadata: impl Fn(&T) -> &ObjectMeta,
     ) -> Result<String, &'static str> {
         let namespace = self.admit(metadata(&object))?;
         self.newest_time = self.newest_time.max(object.newest_time());
-        objects(self).push(object);
+        objects(&mut self.snapshot).push(object);
         Ok(namespace)
     }
 
@@ -285,14 +274,14 @@ impl Objects {
 
     fn keep_pod(&mut self, pod: Pod) -> Result<String, &'static str> {
         if self.complete == Complete::All {
-            return self.keep(|objects| &mut objects.pods, pod, |it| &it.metadata);
+            return self.keep(|kept| &mut kept.pods, pod, |it| &it.metadata);
         }
         self.newest_time = self.newest_time.max(pod.newest_time());
         // A pod without a controller may be adopted by a DaemonSet.
         if pod.metadata.controller().is_none_or(|owner| owner.kind == "DaemonSet") {
             let is_complete = self.complete.includes(&pod.spec.node_name);
             let pod = if is_complete || !is_fine(&pod) { pod } else { fine_pod(pod) };
-            return self.keep(|objects| &mut objects.pods, pod, |it| &it.metadata);
+            return self.keep(|kept| &mut kept.pods, pod, |it| &it.metadata);
         }
         let takes_room = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
         if !takes_room || pod.is_terminal() {
@@ -351,10 +340,10 @@ impl Objects {
     pub(super) fn note_name(&mut self, type_: Type<'_>, read: impl FnOnce() -> Option<Named>) {
         let is_account = (type_.api_version, type_.kind) == ("v1", "ServiceAccount");
         if is_account
-            && self.service_accounts.len() < MAX_ACCOUNTS
+            && self.snapshot.service_accounts.len() < MAX_ACCOUNTS
             && let Some(Named { metadata: Name { namespace, name } }) = read()
         {
-            self.service_accounts.insert((namespace, name));
+            self.snapshot.service_accounts.insert((namespace, name));
         }
     }
 
@@ -375,17 +364,18 @@ impl Objects {
 
     /// Sorts every kind by namespace and name, and keeps the newest version of each object.
     pub(super) fn keep_newest(&mut self) {
-        newest(&mut self.daemon_sets, |object| &object.metadata);
-        newest(&mut self.advanced_daemon_sets, |object| &object.metadata);
-        newest(&mut self.controller_revisions, |object| &object.metadata);
-        newest(&mut self.nodes, |object| &object.metadata);
-        newest(&mut self.pods, |object| &object.metadata);
-        newest(&mut self.events, |object| &object.metadata);
-        newest(&mut self.limit_ranges, |object| &object.metadata);
-        newest(&mut self.runtime_classes, |object| &object.metadata);
-        newest(&mut self.priority_classes, |object| &object.metadata);
-        newest(&mut self.leases, |object| &object.metadata);
-        newest(&mut self.pod_disruption_budgets, |object| &object.metadata);
+        let snapshot = &mut self.snapshot;
+        newest(&mut snapshot.daemon_sets, |object| &object.metadata);
+        newest(&mut snapshot.advanced_daemon_sets, |object| &object.metadata);
+        newest(&mut snapshot.controller_revisions, |object| &object.metadata);
+        newest(&mut snapshot.nodes, |object| &object.metadata);
+        newest(&mut snapshot.pods, |object| &object.metadata);
+        newest(&mut snapshot.events, |object| &object.metadata);
+        newest(&mut snapshot.limit_ranges, |object| &object.metadata);
+        newest(&mut snapshot.runtime_classes, |object| &object.metadata);
+        newest(&mut snapshot.priority_classes, |object| &object.metadata);
+        newest(&mut snapshot.leases, |object| &object.metadata);
+        newest(&mut snapshot.pod_disruption_budgets, |object| &object.metadata);
     }
 }
 

@@ -31,10 +31,6 @@ pub struct WriteOptions {
 /// Writes a dump.
 ///
 /// The order of the objects does not depend on the order in which they were read.
-///
-/// # Errors
-///
-/// Fails if the writer fails.
 pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Write) -> io::Result<()> {
     let redactor = options.redact.then(|| Redactor::new(snapshot));
     let mut dump = Dump { out, format: options.format, redactor, is_empty: true };

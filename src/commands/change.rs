@@ -15,7 +15,7 @@ use super::output;
 use super::parse::Named;
 use super::session::{GlobalArgs, Session, Target, show_progress};
 use super::status_watch::{self, Followed, Map, WatchArgs};
-use super::{Failure, interrupted, partition, refusal};
+use super::{Failure, RunCommand, interrupted, partition, refusal};
 use crate::cluster::{PodsOf, Query, Wanted};
 use crate::difference::difference;
 use crate::difference::object::changes;
@@ -44,8 +44,8 @@ use crate::rollout::status::situation::Situation;
 
 /// A subcommand that changes a DaemonSet with one patch.
 pub(super) trait Verb {
-    /// Returns the name of the DaemonSet, and the flags that all of them take.
-    fn change(&self) -> (&str, &ChangeArgs);
+    /// Returns the name of the DaemonSet and the flags that all of them take.
+    fn change(&self) -> &ChangeArgs;
 
     /// Checks its other flags.
     ///
@@ -74,107 +74,110 @@ pub(super) trait Verb {
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError>;
 }
 
-/// Reads the DaemonSet, makes the plan, shows it, and carries it out.
-///
-/// # Errors
-///
-/// Fails if there is no plan, the change is not applied or its outcome is not known, or the output cannot be written.
-pub async fn run(verb: impl Verb, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let (name, flags) = verb.change();
-    let settings = &flags.resolve(name)?;
-    verb.check()?;
-    let target = resolve(target, &settings.named, settings.dry_run == DryRun::Client, io)?;
-    let session = target.open(io).await?;
-    let mut snapshot = session.read_for_change(&settings.named, io).await?;
-    if verb.is_hold() && settings.dry_run == DryRun::Off {
+impl<V: Verb> RunCommand for V {
+    /// Reads the DaemonSet, makes the plan, shows it, and carries it out.
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let settings = &self.change().resolve()?;
+        self.check()?;
+        let target = resolve(target, &settings.named, settings.dry_run == DryRun::Client, io)?;
+        let session = target.open(io).await?;
+        let mut snapshot = session.read_for_change(&settings.named, io).await?;
+        if self.is_hold() && settings.dry_run == DryRun::Off {
+            let daemon_set = only_one(&snapshot, &settings.named.name)?;
+            let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
+            let plan = Plan::pause(daemon_set, snapshot.now);
+            snapshot.now = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
+        }
         let daemon_set = only_one(&snapshot, &settings.named.name)?;
-        let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
-        let plan = Plan::pause(daemon_set, snapshot.now);
-        snapshot.now = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
-    }
-    let daemon_set = only_one(&snapshot, &settings.named.name)?;
-    let index = Index::new(&snapshot);
-    let before = Situation::new(&index, daemon_set);
-    let Planned { plan, after, report } = verb.plan(&before)?;
-    let switches = verb.switches();
-    let mut change = Change {
-        settings,
-        switches,
-        session: &session,
-        target: &target,
-        before: &before.revisions,
-        plan: &plan,
-        report,
-    };
-    if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
-        if settings.dry_run == DryRun::Server {
-            let message = "only the change of the template is tried; without --dry-run=server, the updated nodes are \
-                           rolled back, too, and the update strategy is restored: --dry-run=client shows how";
-            change.report.warnings.retain(|warning| warning.code != WarningCode::OnDelete);
-            change.report.warnings.push(Warning::new(WarningCode::OnDelete, message));
-        } else {
-            let is_dry_run = settings.dry_run == DryRun::Client;
-            let opened = (&session, &target);
-            let mut doubts = change.report.warnings;
-            doubts.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
-            return Box::pin(partition::roll_back(
-                (to_revision, doubts),
-                (&settings.named, daemon_set),
-                is_dry_run,
-                opened,
-                io,
-                out,
-            ))
-            .await;
-        }
-    }
-    if settings.watch && !is_rolled_out(&after) {
-        let message = "--watch would not end: with this update strategy, the controller does not replace pods";
-        return Err(CommandError::usage(message).into());
-    }
-    let Some(step) = plan.steps.first() else {
-        change.print_not_needed(io, out)?;
-        return match settings.watch {
-            true => follow(daemon_set, &target, &session, io, out).await,
-            false => Ok(Exit::Success),
+        let index = Index::new(&snapshot);
+        let before = Situation::new(&index, daemon_set);
+        let Planned { plan, after, report } = self.plan(&before)?;
+        let switches = self.switches();
+        let mut change = Change {
+            settings,
+            switches,
+            session: &session,
+            target: &target,
+            before: &before.revisions,
+            plan: &plan,
+            report,
         };
-    };
-    change.show(io, out).map_err(not_shown)?;
-    match settings.dry_run {
-        DryRun::Client => {
-            change.print_result(&after.object, io, out)?;
-            Ok(Exit::Success)
-        }
-        DryRun::Server => {
-            let object = change.apply(step, io, out).await?;
-            change.note_applied(ChangeStage::TriedOut, &object);
-            if settings.output.is_none() {
-                write!(out, "{}", change.view(io).text(|page| render::change::made_by_server(&change.report, page)))?;
+        if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
+            if settings.dry_run == DryRun::Server {
+                let message = "only the change of the template is tried; without --dry-run=server, the updated nodes are \
+                               rolled back, too, and the update strategy is restored: --dry-run=client shows how";
+                change.report.warnings.retain(|warning| warning.code != WarningCode::OnDelete);
+                change.report.warnings.push(Warning::new(WarningCode::OnDelete, message));
+            } else {
+                let is_dry_run = settings.dry_run == DryRun::Client;
+                let opened = (&session, &target);
+                let mut doubts = change.report.warnings;
+                doubts.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
+                return Box::pin(partition::roll_back(
+                    (to_revision, doubts),
+                    (&settings.named, daemon_set),
+                    is_dry_run,
+                    opened,
+                    io,
+                    out,
+                ))
+                .await;
             }
-            change.print_result(&object, io, out)?;
-            Ok(Exit::Success)
         }
-        DryRun::Off => {
-            let object = change.apply(step, io, out).await?;
-            change.note_applied(ChangeStage::Applied, &object);
-            let mut out = OutAfterChange::new(out);
-            let finished = change.finish(&snapshot, &object, io, &mut out).await;
-            io.interrupt.changes_are_reported();
-            let OutAfterChange { out, failure } = out;
-            let Some(error) = failure else {
-                return match finished {
-                    Ok(Exit::Success) if settings.watch => follow(daemon_set, &target, &session, io, out).await,
-                    finished => finished,
-                };
+        if settings.watch && !is_rolled_out(&after) {
+            let message = "--watch would not end: with this update strategy, the controller does not replace pods";
+            return Err(CommandError::usage(message).into());
+        }
+        let Some(step) = plan.steps.first() else {
+            change.print_not_needed(io, out)?;
+            return match settings.watch {
+                true => follow(daemon_set, &target, &session, io, out).await,
+                false => Ok(Exit::Success),
             };
-            // The change must not go unnoticed.
-            writeln!(io.err, "{}", change.applied())?;
-            match finished {
-                Ok(_) if error.kind() != io::ErrorKind::BrokenPipe => {
-                    let message = "the change was applied, and the output cannot be written";
-                    Err(CommandError { exit: Exit::NotObserved, ..CommandError::new(message) }.because(error).into())
+        };
+        change.show(io, out).map_err(not_shown)?;
+        match settings.dry_run {
+            DryRun::Client => {
+                change.print_result(&after.object, io, out)?;
+                Ok(Exit::Success)
+            }
+            DryRun::Server => {
+                let object = change.apply(step, io, out).await?;
+                change.note_applied(ChangeStage::TriedOut, &object);
+                if settings.output.is_none() {
+                    write!(
+                        out,
+                        "{}",
+                        change.view(io).text(|page| render::change::made_by_server(&change.report, page))
+                    )?;
                 }
-                finished => finished,
+                change.print_result(&object, io, out)?;
+                Ok(Exit::Success)
+            }
+            DryRun::Off => {
+                let object = change.apply(step, io, out).await?;
+                change.note_applied(ChangeStage::Applied, &object);
+                let mut out = OutAfterChange::new(out);
+                let finished = change.finish(&snapshot, &object, io, &mut out).await;
+                io.interrupt.changes_are_reported();
+                let OutAfterChange { out, failure } = out;
+                let Some(error) = failure else {
+                    return match finished {
+                        Ok(Exit::Success) if settings.watch => follow(daemon_set, &target, &session, io, out).await,
+                        finished => finished,
+                    };
+                };
+                // The change must not go unnoticed.
+                writeln!(io.err, "{}", change.applied())?;
+                match finished {
+                    Ok(_) if error.kind() != io::ErrorKind::BrokenPipe => {
+                        let message = "the change was applied, and the output cannot be written";
+                        Err(CommandError { exit: Exit::NotObserved, ..CommandError::new(message) }
+                            .because(error)
+                            .into())
+                    }
+                    finished => finished,
+                }
             }
         }
     }

@@ -13,6 +13,8 @@ const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 /// The flags of a command that changes a DaemonSet.
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
+    name: String,
     /// Show what would be done: `client` sends nothing, `server` sends it without persisting it
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
@@ -72,13 +74,13 @@ impl Settings {
 }
 
 impl ChangeArgs {
-    /// Resolves the flags, for the DaemonSet that is named.
+    /// Resolves the flags.
     ///
     /// # Errors
     ///
     /// Fails if something other than a DaemonSet is named.
-    pub fn resolve(&self, name: &str) -> Result<Settings, CommandError> {
-        let ChangeArgs { dry_run, output, no_wait, timeout, watch } = *self;
+    pub fn resolve(&self) -> Result<Settings, CommandError> {
+        let ChangeArgs { ref name, dry_run, output, no_wait, timeout, watch } = *self;
         let named = parse_name(name)?;
         if watch && dry_run != DryRun::Off {
             return Err(CommandError::usage("--watch and --dry-run cannot be given together: nothing is rolled out"));

@@ -52,10 +52,6 @@ pub struct CompleteArgs {
 }
 
 /// Runs the subcommand: a line for each candidate with its description, then a directive for kubectl.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub async fn run(arguments: CompleteArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let CompleteArgs { words } = arguments;
     let mut line = vec![OsString::from("kubectl-ds")];

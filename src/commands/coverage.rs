@@ -5,12 +5,12 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::Failure;
 use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, node_states, parse_names, parse_node, parse_selector, reason_codes};
 use super::session::{GlobalArgs, Target};
 use super::what_if::{self, WhatIf};
+use super::{Failure, RunCommand};
 use crate::cluster::manifest::Apply;
 use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
 use crate::coverage::filter::CoverageFilter;
@@ -195,31 +195,25 @@ impl CoverageArgs {
     }
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the source or the manifest cannot be read, or the output cannot be written.
-pub async fn run(
-    arguments: CoverageArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let mut target = target.resolve(io)?;
-    let Settings { question, node_selector, exit_code, output } = arguments.resolve()?;
-    let answer = match question {
-        Question::WhatIf(question) => what_if::run(question, &target, node_selector, output.as_ref(), io, out).await?,
-        Question::Coverage(scope) => {
-            // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
-            if scope.node.is_some() && scope.names.is_empty() {
-                target.widen();
+impl RunCommand for CoverageArgs {
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let mut target = target.resolve(io)?;
+        let Settings { question, node_selector, exit_code, output } = self.resolve()?;
+        let answer = match question {
+            Question::WhatIf(question) => {
+                what_if::run(question, &target, node_selector, output.as_ref(), io, out).await?
             }
-            target.choose(scope.namespace.clone(), &scope.names)?;
-            run_coverage(&target, scope, node_selector, output.as_ref(), io, out).await?
-        }
-    };
-    if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
+            Question::Coverage(scope) => {
+                // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
+                if scope.node.is_some() && scope.names.is_empty() {
+                    target.widen();
+                }
+                target.choose(scope.namespace.clone(), &scope.names)?;
+                run_coverage(&target, scope, node_selector, output.as_ref(), io, out).await?
+            }
+        };
+        if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
+    }
 }
 
 /// Prints the coverage, and returns the answer for `--exit-code`.

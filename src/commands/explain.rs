@@ -43,10 +43,6 @@ pub(super) fn statuses() -> impl Iterator<Item = &'static str> {
 }
 
 /// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub fn run(arguments: &ExplainArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let view = View::new(io.width(), false);
     let ExplainArgs { code: Some(code) } = arguments else {

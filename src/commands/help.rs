@@ -41,10 +41,6 @@ const SEE_OPTIONS: &str =
 pub struct OptionsArgs {}
 
 /// Runs `options`.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub fn run_options(out: &mut dyn Write) -> Result<Exit, Failure> {
     let flags = super::command();
     let flags = flags.get_arguments().filter(|flag| flag.is_global_set() && !flag.is_hide_set()).cloned();

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::Failure;
 use super::output::{self, Output, OutputParser};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, warn};
+use super::{Failure, RunCommand};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::yaml;
@@ -151,24 +151,16 @@ fn unknown_address(text: &str) -> CommandError {
         .hint("give a number such as 3, a step back such as -1, or live")
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the source cannot be read, if a name or revision does not exist, and if the output cannot be written.
-pub async fn run(
-    arguments: HistoryArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let as_diff = arguments.exit_code;
-    match answer(arguments, target, io, out).await {
-        // 1 says that there is a difference; what went wrong is 2 then.
-        Err(Failure::Error(error)) if as_diff && error.exit == Exit::Error => {
-            Err(CommandError { exit: Exit::Usage, ..error }.into())
+impl RunCommand for HistoryArgs {
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let as_diff = self.exit_code;
+        match answer(self, target, io, out).await {
+            // 1 says that there is a difference; what went wrong is 2 then.
+            Err(Failure::Error(error)) if as_diff && error.exit == Exit::Error => {
+                Err(CommandError { exit: Exit::Usage, ..error }.into())
+            }
+            result => result,
         }
-        result => result,
     }
 }
 

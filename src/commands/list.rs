@@ -12,7 +12,7 @@ use super::output::{self, Output, OutputParser};
 use super::parse::{parse_names, reason_codes};
 use super::session::{GlobalArgs, Session, show_progress};
 use super::watch::{Display, Progress, Rejection, check_watch, notices, warn_once};
-use super::{Failure, interrupted};
+use super::{Failure, RunCommand, interrupted};
 use crate::cluster::Query;
 use crate::coverage::filter::CoverageFilter;
 use crate::error::{CommandError, Exit};
@@ -99,63 +99,55 @@ impl From<ListArgs> for ListNamedArgs {
     }
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the source cannot be read, or the output cannot be written.
-pub async fn run(
-    arguments: ListNamedArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let ListNamedArgs { names, list } = arguments;
-    let ListArgs { output, all, problems, reason, sort_by, no_headers, exit_code, watch, progress } = list;
-    if all && output.as_ref().is_some_and(|output| *output != Output::Wide) {
-        let message = "--all is for tables: -o json, yaml, name and the like always show every DaemonSet";
-        return Err(CommandError::usage(message).into());
-    }
-    let mut target = target.resolve(io)?;
-    let (namespace, names) = parse_names(&names)?;
-    if watch {
-        check_watch(&target, output.as_ref())?;
-    }
-    target.choose(namespace, &names)?;
-    let session = target.open(io).await?;
-    let query = Query { names, ..Query::default() };
-    let wide = output == Some(Output::Wide);
-    let view = target.view_for(output.as_ref(), io);
-    let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
-    let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
-    let filter = CoverageFilter { reasons: reason, problems, ..CoverageFilter::default() };
-    let choice = Choice { filter, sort_by, shown };
-    if watch {
-        let display = progress.display(output.as_ref(), target.color, view, io)?;
-        return follow(&choice, display, query, &view, &session, io, out).await;
-    }
-    let needs_all_pods_on = |snapshot: &Snapshot| match output {
-        Some(Output::Name) if !problems && !exit_code && choice.filter.reasons.is_empty() => BTreeSet::new(),
-        _ => nodes_needing_all_pods(snapshot),
-    };
-    let snapshot = session.read(query, io, needs_all_pods_on).await?;
-    let mut report = fleet::fleet(&snapshot);
-    let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
-    choice.apply(&mut report);
-    if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-        let text = view.text(|page| match output {
-            Some(Output::Name) => render::list::names(&report, page),
-            _ => render::list::table(&report, choice.shown, page),
-        });
-        out.write_all(text.as_bytes())?;
-        if snapshot.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
-            session.say_none_found(io)?;
-        } else if report.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
-            session.say_none_match(&choice.filter, io)?;
+impl RunCommand for ListNamedArgs {
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let ListNamedArgs { names, list } = self;
+        let ListArgs { output, all, problems, reason, sort_by, no_headers, exit_code, watch, progress } = list;
+        if all && output.as_ref().is_some_and(|output| *output != Output::Wide) {
+            let message = "--all is for tables: -o json, yaml, name and the like always show every DaemonSet";
+            return Err(CommandError::usage(message).into());
         }
+        let mut target = target.resolve(io)?;
+        let (namespace, names) = parse_names(&names)?;
+        if watch {
+            check_watch(&target, output.as_ref())?;
+        }
+        target.choose(namespace, &names)?;
+        let session = target.open(io).await?;
+        let query = Query { names, ..Query::default() };
+        let wide = output == Some(Output::Wide);
+        let view = target.view_for(output.as_ref(), io);
+        let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
+        let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
+        let filter = CoverageFilter { reasons: reason, problems, ..CoverageFilter::default() };
+        let choice = Choice { filter, sort_by, shown };
+        if watch {
+            let display = progress.display(output.as_ref(), target.color, view, io)?;
+            return follow(&choice, display, query, &view, &session, io, out).await;
+        }
+        let needs_all_pods_on = |snapshot: &Snapshot| match output {
+            Some(Output::Name) if !problems && !exit_code && choice.filter.reasons.is_empty() => BTreeSet::new(),
+            _ => nodes_needing_all_pods(snapshot),
+        };
+        let snapshot = session.read(query, io, needs_all_pods_on).await?;
+        let mut report = fleet::fleet(&snapshot);
+        let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
+        choice.apply(&mut report);
+        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
+            let text = view.text(|page| match output {
+                Some(Output::Name) => render::list::names(&report, page),
+                _ => render::list::table(&report, choice.shown, page),
+            });
+            out.write_all(text.as_bytes())?;
+            if snapshot.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
+                session.say_none_found(io)?;
+            } else if report.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
+                session.say_none_match(&choice.filter, io)?;
+            }
+        }
+        session.check_unknown_names(&snapshot)?;
+        if exit_code { Ok(gate?) } else { Ok(Exit::Success) }
     }
-    session.check_unknown_names(&snapshot)?;
-    if exit_code { Ok(gate?) } else { Ok(Exit::Success) }
 }
 
 /// Which rows are shown, and how.

@@ -58,6 +58,7 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::render;
 use crate::render::view::View;
+use list::{ListArgs, ListNamedArgs};
 use session::GlobalArgs;
 
 /// Find out why a node has no DaemonSet pod, what changed, and how to roll back.
@@ -78,7 +79,7 @@ kubectl ds --from demo")]
 struct Cli {
     // Before the others: they end under a heading of their own.
     #[command(flatten)]
-    list: list::ListArgs,
+    list: ListArgs,
     #[command(flatten)]
     target: GlobalArgs,
     /// Print the version of kubectl-ds
@@ -92,7 +93,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Subcommands {
     Coverage(coverage::CoverageArgs),
-    List(list::ListNamedArgs),
+    List(ListNamedArgs),
     Status(status::StatusArgs),
     History(history::HistoryArgs),
     Undo(undo::UndoArgs),
@@ -108,6 +109,17 @@ enum Subcommands {
     Options(help::OptionsArgs),
     #[command(name = complete::NAME, hide = true)]
     Complete(complete::CompleteArgs),
+}
+
+/// A subcommand that reads a cluster or a dump.
+trait RunCommand {
+    /// Runs the subcommand with its arguments, and returns the exit code.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the arguments make no sense, the source cannot be read, what is asked about does not exist, a change is not
+    /// applied or its outcome is not known, or the output cannot be written.
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure>;
 }
 
 /// Why a command ended without its answer.
@@ -234,28 +246,28 @@ fn interrupted() -> CommandError {
 /// The commands' futures are boxed: together they would fill the stack of a thread.
 async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let Cli { target, list, version: (), command } = cli;
-    if command.is_some() && list != list::ListArgs::default() {
+    if command.is_some() && list != ListArgs::default() {
         return Err(CommandError::usage("put flags after the subcommand").into());
     }
     let warnings_as_errors = target.warnings_as_errors;
     let exit = match command {
-        None => Box::pin(list::run(list.into(), target, io, out)).await,
-        Some(Subcommands::List(arguments)) => Box::pin(list::run(arguments, target, io, out)).await,
-        Some(Subcommands::Coverage(arguments)) => Box::pin(coverage::run(arguments, target, io, out)).await,
-        Some(Subcommands::Status(arguments)) => Box::pin(status::run(arguments, target, io, out)).await,
-        Some(Subcommands::History(arguments)) => Box::pin(history::run(arguments, target, io, out)).await,
-        Some(Subcommands::Undo(arguments)) => Box::pin(change::run(arguments, target, io, out)).await,
-        Some(Subcommands::Restart(arguments)) => Box::pin(change::run(arguments, target, io, out)).await,
-        Some(Subcommands::Set(arguments)) => Box::pin(change::run(arguments, target, io, out)).await,
-        Some(Subcommands::Partition(arguments)) => Box::pin(partition::run(arguments, target, io, out)).await,
-        Some(Subcommands::Pause(arguments)) => Box::pin(change::run(arguments, target, io, out)).await,
-        Some(Subcommands::Resume(arguments)) => Box::pin(change::run(arguments, target, io, out)).await,
-        Some(Subcommands::Snapshot(arguments)) => Box::pin(snapshot::run(arguments, target, io, out)).await,
+        None => Box::pin(ListNamedArgs::from(list).run(target, io, out)).await,
+        Some(Subcommands::List(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Coverage(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Status(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::History(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Undo(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Restart(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Set(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Partition(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Pause(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Resume(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Snapshot(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Version(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Explain(arguments)) => explain::run(&arguments, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, io, out),
         Some(Subcommands::Complete(arguments)) => Box::pin(complete::run(arguments, io, out)).await,
         Some(Subcommands::Options(help::OptionsArgs {})) => help::run_options(out),
-        Some(Subcommands::Version(arguments)) => Box::pin(version::run(&arguments, target, io, out)).await,
     }?;
     // As in kubectl, only a command that has succeeded fails so.
     match io.server_warnings {

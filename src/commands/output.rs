@@ -97,10 +97,10 @@ pub fn print_data(
     view: &View,
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
-    if output.is_some_and(Output::is_data) {
-        report.suggestions(&mut |fix| view.complete(fix));
+    match output.is_some_and(Output::is_data) {
+        true => print_value(output, &complete(report, view), out),
+        false => Ok(false),
     }
-    print_value(output, &Envelope::of(report), out)
 }
 
 /// Prints a value that is no report as data, if requested, and returns whether it did.
@@ -124,35 +124,26 @@ pub fn print_value(output: Option<&Output>, value: &impl Serialize, out: &mut dy
 }
 
 /// Prints a report as JSON over several lines.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub(super) fn print_json(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    report.suggestions(&mut |fix| view.complete(fix));
-    json::indented(&Envelope::of(report), out)
+    json::indented(&complete(report, view), out)
 }
 
 /// Prints a report as YAML.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub(super) fn print_yaml(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    report.suggestions(&mut |fix| view.complete(fix));
-    yaml::write(&Envelope::of(report), out)
+    yaml::write(&complete(report, view), out)
 }
 
 /// Prints a report as JSON on one line.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub(super) fn print_json_line(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    report.suggestions(&mut |fix| view.complete(fix));
-    json::compact(&Envelope::of(report), out)?;
+    json::compact(&complete(report, view), out)?;
     writeln!(out)?;
     out.flush()
+}
+
+/// Returns a report with its version and kind, and with suggestions that lead back to where it comes from.
+fn complete<'a, R: Report>(report: &'a mut R, view: &View) -> Envelope<&'a R> {
+    report.suggestions(&mut |fix| view.complete(fix));
+    Envelope::of(report)
 }
 
 fn value_of(report: &impl Serialize) -> Result<Value, CommandError> {

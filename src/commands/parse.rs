@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, StyledStr, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command};
+use jiff::SignedDuration;
 
 use super::explain::statuses;
 use crate::cluster::Flavors;
@@ -240,48 +241,16 @@ pub(super) fn parse_selector(flag: &str, text: Option<&str>) -> Result<LabelSele
     })
 }
 
-/// Parses a duration as kubectl does: whole seconds, or numbers with units such as `1.5s`, `2m` or `1h30m`.
-///
-/// Ported from `ParseTimeout`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.37; a negative duration is an
-/// error here.
+/// Parses a duration: whole seconds, as in kubectl, or numbers with units such as `1.5s`, `2m` or `1h30m`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = match text.parse::<u64>() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => parse_go_duration(text),
+        Err(_) if text.contains(char::is_whitespace) => None,
+        Err(_) => text.parse::<SignedDuration>().ok().and_then(|duration| duration.try_into().ok()),
     };
     // As long as a duration can be in Go: 292 years.
-    let duration = duration.filter(|duration| i64::try_from(duration.as_nanos()).is_ok());
+    let duration = duration.filter(|duration: &Duration| i64::try_from(duration.as_nanos()).is_ok());
     duration.ok_or_else(|| "give whole seconds, or a number with its unit: 1s, 2m, 3h".to_owned())
-}
-
-/// Parses the format of Go's `time.ParseDuration`: decimal numbers, each with a unit.
-fn parse_go_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut total = Duration::ZERO;
-    loop {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, after) = rest.split_at(digits);
-        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_end);
-        let seconds = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        let part = number.parse::<f64>().ok()? * seconds;
-        total = total.checked_add(Duration::try_from_secs_f64(part).ok()?)?;
-        if after.is_empty() {
-            return Some(total);
-        }
-        rest = after;
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::partition_progress::Progress;
 use super::partition_run::{Clock, Run, repeat};
 use super::session::{GlobalArgs, Session, Target, warn};
 use super::watch::{self, Display};
-use super::{Failure, refusal};
+use super::{Failure, RunCommand, refusal};
 use crate::cluster::manifest::{self, Manifest};
 use crate::error::{CommandError, Exit};
 use crate::facts::index::Index;
@@ -46,33 +46,25 @@ struct Order<'a> {
     target: &'a Target,
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the stage cannot be as requested, a change is not applied, or the output cannot be written.
-pub async fn run(
-    arguments: PartitionArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let Settings { named, request, dry_run, progress, output, manifest } = arguments.resolve(io)?;
-    let target = change::resolve(target, &named, dry_run, io)?;
-    if manifest.as_deref() == Some("-") && target.reads_input() {
-        return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
-    }
-    let session = target.open(io).await?;
-    let manifest = match &manifest {
-        Some(path) => {
-            let (namespace, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
-            Some((&**path, manifest::read_daemon_set_of_any_flavor(path, io.input, namespace, default)?))
+impl RunCommand for PartitionArgs {
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let Settings { named, request, dry_run, progress, output, manifest } = self.resolve(io)?;
+        let target = change::resolve(target, &named, dry_run, io)?;
+        if manifest.as_deref() == Some("-") && target.reads_input() {
+            return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
         }
-        None => None,
-    };
-    let (named, is_text, session, target) = (&named, output.is_none(), &session, &target);
-    let order = Order { named, dry_run, progress, is_text, doubts: Vec::new(), session, target };
-    Box::pin(order.stage(request, manifest.as_ref(), io, out)).await
+        let session = target.open(io).await?;
+        let manifest = match &manifest {
+            Some(path) => {
+                let (namespace, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
+                Some((&**path, manifest::read_daemon_set_of_any_flavor(path, io.input, namespace, default)?))
+            }
+            None => None,
+        };
+        let (named, is_text, session, target) = (&named, output.is_none(), &session, &target);
+        let order = Order { named, dry_run, progress, is_text, doubts: Vec::new(), session, target };
+        Box::pin(order.stage(request, manifest.as_ref(), io, out)).await
+    }
 }
 
 /// Rolls a DaemonSet that is paused or partitioned back to a revision: its template, and then the updated nodes.

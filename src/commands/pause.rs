@@ -25,8 +25,6 @@ use crate::rollout::status::situation::Situation;
 #[command(before_help = "# Pause a rollout
 kubectl ds pause fluent-bit -n logging")]
 pub struct PauseArgs {
-    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
-    name: String,
     /// Pause although nodes have two pods because of maxSurge; the controller deletes the newer one of each
     #[arg(long)]
     delete_surge_pods: bool,
@@ -35,8 +33,8 @@ pub struct PauseArgs {
 }
 
 impl Verb for PauseArgs {
-    fn change(&self) -> (&str, &ChangeArgs) {
-        (&self.name, &self.change)
+    fn change(&self) -> &ChangeArgs {
+        &self.change
     }
 
     fn is_hold(&self) -> bool {

@@ -23,15 +23,13 @@ use crate::rollout::status::situation::Situation;
 #[command(before_help = "# Restart all pods of a DaemonSet, as its update strategy allows
 kubectl ds restart cilium -n kube-system")]
 pub struct RestartArgs {
-    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
-    name: String,
     #[command(flatten)]
     change: ChangeArgs,
 }
 
 impl Verb for RestartArgs {
-    fn change(&self) -> (&str, &ChangeArgs) {
-        (&self.name, &self.change)
+    fn change(&self) -> &ChangeArgs {
+        &self.change
     }
 
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {

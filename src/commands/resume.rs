@@ -23,15 +23,13 @@ kubectl ds resume fluent-bit -n logging --dry-run=client
 # Resume it
 kubectl ds resume fluent-bit -n logging")]
 pub struct ResumeArgs {
-    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
-    name: String,
     #[command(flatten)]
     change: ChangeArgs,
 }
 
 impl Verb for ResumeArgs {
-    fn change(&self) -> (&str, &ChangeArgs) {
-        (&self.name, &self.change)
+    fn change(&self) -> &ChangeArgs {
+        &self.change
     }
 
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {

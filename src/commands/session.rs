@@ -288,10 +288,6 @@ impl Target {
 
 impl Session {
     /// Returns the version of the server, or nothing for a dump.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server cannot be reached or refuses.
     pub async fn server_version(&self, io: &mut Io<'_>) -> Result<Option<String>, Failure> {
         match &self.source {
             Source::Live(live) => Ok(Some(show_progress(live.server_version(), &self.progress, io).await?)),
@@ -303,10 +299,6 @@ impl Session {
     ///
     /// The selector is filled in, and the namespace unless the query has one. `needs_all_pods_on`
     /// names the nodes whose free room must be known although not all of their pods were read.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the source cannot be read.
     pub async fn read(
         &self,
         query: Query,
@@ -409,19 +401,11 @@ impl Session {
     /// Reads DaemonSets with their revisions, and with their pods where the query wants them.
     ///
     /// The selector is filled in, and the namespace.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the source cannot be read.
     pub async fn read_history(&self, query: Query, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
         self.read(query, io, |_| BTreeSet::new()).await
     }
 
     /// Reads a DaemonSet, and what decides about changing it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the source cannot be read.
     pub(super) async fn read_for_change(&self, named: &Named, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
         let names = vec![named.name.clone()];
         let query = Query { names, flavors: named.flavors, wanted: Wanted::Change, ..Query::default() };
@@ -506,19 +490,11 @@ impl Session {
     }
 
     /// Prints that there is nothing to report on, as kubectl does.
-    ///
-    /// # Errors
-    ///
-    /// Fails if standard error cannot be written.
     pub fn say_none_found(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         Ok(writeln!(io.err, "No DaemonSets found{}.", self.place())?)
     }
 
     /// Prints that no DaemonSet matches the flags that choose from a report.
-    ///
-    /// # Errors
-    ///
-    /// Fails if standard error cannot be written.
     pub(super) fn say_none_match(&self, filter: &CoverageFilter, io: &mut Io<'_>) -> Result<(), Failure> {
         Ok(writeln!(io.err, "No DaemonSets match {}{}.", filter.flags(), self.place())?)
     }
@@ -530,10 +506,6 @@ impl Session {
 }
 
 /// Writes warnings.
-///
-/// # Errors
-///
-/// Fails if standard error cannot be written.
 pub(super) fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {
     let view = View::new(width_of_errors(io), !io.unicode);
     for warning in warnings {

@@ -34,8 +34,6 @@ kubectl ds set fluent-bit -n logging --min-ready-seconds 60 --dry-run=client
 # Replace pods only when they are deleted
 kubectl ds set fluent-bit -n logging --type OnDelete")]
 pub struct SetArgs {
-    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
-    name: String,
     /// The number or percentage of nodes that may have a second pod during a rolling update; sets maxUnavailable to 0
     #[arg(long, value_name = "N|N%", allow_negative_numbers = true)]
     max_surge: Option<IntOrPercent>,
@@ -87,8 +85,8 @@ impl SetArgs {
 }
 
 impl Verb for SetArgs {
-    fn change(&self) -> (&str, &ChangeArgs) {
-        (&self.name, &self.change)
+    fn change(&self) -> &ChangeArgs {
+        &self.change
     }
 
     fn check(&self) -> Result<(), CommandError> {

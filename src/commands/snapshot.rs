@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::Failure;
 use super::session::GlobalArgs;
+use super::{Failure, RunCommand};
 use crate::cluster::text::Format;
 use crate::cluster::write_dump::{WriteOptions, write_dump, write_dump_file};
 use crate::cluster::{Query, Wanted};
@@ -74,36 +74,28 @@ fn format_of_name(file: &Path) -> Format {
     if name.ends_with(".yaml") || name.ends_with(".yml") { Format::Yaml } else { Format::Json }
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the source cannot be read, and if the dump cannot be written.
-pub async fn run(
-    arguments: SnapshotArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let Settings { format, file, redact } = arguments.resolve();
-    let session = target.resolve(io)?.open(io).await?;
-    let query = Query { wanted: Wanted::Everything, ..Query::default() };
-    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
-    let options = WriteOptions { format, namespace: session.namespace.clone(), redact };
-    match &file {
-        None => write_dump(&snapshot, &options, out)?,
-        Some(file) => write_dump_file(&snapshot, &options, file)
-            .map_err(|error| CommandError::new(format!("cannot write {}", file.display())).because(error))?,
+impl RunCommand for SnapshotArgs {
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let Settings { format, file, redact } = self.resolve();
+        let session = target.resolve(io)?.open(io).await?;
+        let query = Query { wanted: Wanted::Everything, ..Query::default() };
+        let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+        let options = WriteOptions { format, namespace: session.namespace.clone(), redact };
+        match &file {
+            None => write_dump(&snapshot, &options, out)?,
+            Some(file) => write_dump_file(&snapshot, &options, file)
+                .map_err(|error| CommandError::new(format!("cannot write {}", file.display())).because(error))?,
+        }
+        if snapshot.daemon_sets.is_empty() {
+            session.say_none_found(io)?;
+        }
+        say_what_is_missing(&snapshot, io)?;
+        if let Some(file) = file {
+            let file = sanitize(&file.display().to_string());
+            writeln!(io.err, "{file}: {}", contents(&snapshot))?;
+        }
+        Ok(Exit::Success)
     }
-    if snapshot.daemon_sets.is_empty() {
-        session.say_none_found(io)?;
-    }
-    say_what_is_missing(&snapshot, io)?;
-    if let Some(file) = file {
-        let file = sanitize(&file.display().to_string());
-        writeln!(io.err, "{file}: {}", contents(&snapshot))?;
-    }
-    Ok(Exit::Success)
 }
 
 fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<()> {

@@ -4,13 +4,13 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use super::Failure;
 use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, parse_names_of_any_flavor};
 use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, Followed, Map, WatchArgs};
 use super::watch::check_watch;
+use super::{Failure, RunCommand};
 use crate::cluster::{Flavors, Query};
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
@@ -126,47 +126,39 @@ impl StatusArgs {
     }
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the source cannot be read, a DaemonSet or the revision is not found, or the output cannot be written.
-pub async fn run(
-    arguments: StatusArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let mut target = target.resolve(io)?;
-    let Settings { namespace, flavors, names, to_revision, output, map, accept, watch } = arguments.resolve(&target)?;
-    target.choose(namespace, &names)?;
-    let session = target.open(io).await?;
-    let is_named = names.len() == 1;
-    let query = Query { names, flavors, ..Query::default() };
-    let view = target.view_for(output.as_ref(), io);
-    if let Some(settings) = watch {
-        let display = settings.progress.display(output.as_ref(), target.color, view, io)?;
-        let followed = Followed { query, is_named, to_revision, output, view, display, map, accept };
-        return status_watch::run(settings, followed, &session, io, out).await;
+impl RunCommand for StatusArgs {
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let mut target = target.resolve(io)?;
+        let Settings { namespace, flavors, names, to_revision, output, map, accept, watch } = self.resolve(&target)?;
+        target.choose(namespace, &names)?;
+        let session = target.open(io).await?;
+        let is_named = names.len() == 1;
+        let query = Query { names, flavors, ..Query::default() };
+        let view = target.view_for(output.as_ref(), io);
+        if let Some(settings) = watch {
+            let display = settings.progress.display(output.as_ref(), target.color, view, io)?;
+            let followed = Followed { query, is_named, to_revision, output, view, display, map, accept };
+            return status_watch::run(settings, followed, &session, io, out).await;
+        }
+        let mut snapshot = session.read(query, io, nodes_needing_all_pods).await?;
+        session.note_admissions(&mut snapshot, io).await;
+        if let Some(number) = to_revision {
+            check_revision(&snapshot, number)?;
+        }
+        map.check(&snapshot)?;
+        let mut report = rollout_status_with_map(&snapshot, to_revision, map.is_shown.then_some(&map.label));
+        Accept::mark(&accept, &mut report);
+        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
+            let text = view.text(|page| {
+                render::status::status(&report, is_named, page);
+                let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
+                render::node_map::maps(maps, page);
+            });
+            out.write_all(text.as_bytes())?;
+        }
+        session.check_unknown_names(&snapshot)?;
+        Ok(answer(&report, &session)?)
     }
-    let mut snapshot = session.read(query, io, nodes_needing_all_pods).await?;
-    session.note_admissions(&mut snapshot, io).await;
-    if let Some(number) = to_revision {
-        check_revision(&snapshot, number)?;
-    }
-    map.check(&snapshot)?;
-    let mut report = rollout_status_with_map(&snapshot, to_revision, map.is_shown.then_some(&map.label));
-    Accept::mark(&accept, &mut report);
-    if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-        let text = view.text(|page| {
-            render::status::status(&report, is_named, page);
-            let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
-            render::node_map::maps(maps, page);
-        });
-        out.write_all(text.as_bytes())?;
-    }
-    session.check_unknown_names(&snapshot)?;
-    Ok(answer(&report, &session)?)
 }
 
 /// Checks that a revision exists.

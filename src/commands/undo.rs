@@ -33,8 +33,6 @@ kubectl ds undo fluent-bit -n logging
 # Roll back to revision 2
 kubectl ds undo fluent-bit -n logging --to-revision=2")]
 pub struct UndoArgs {
-    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
-    name: String,
     /// The revision to roll back to; 0 for the default
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     to_revision: i64,
@@ -43,8 +41,8 @@ pub struct UndoArgs {
 }
 
 impl Verb for UndoArgs {
-    fn change(&self) -> (&str, &ChangeArgs) {
-        (&self.name, &self.change)
+    fn change(&self) -> &ChangeArgs {
+        &self.change
     }
 
     fn check(&self) -> Result<(), CommandError> {

@@ -5,9 +5,9 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::Failure;
 use super::output::{self, Output, OutputParser};
 use super::session::GlobalArgs;
+use super::{Failure, RunCommand};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -41,52 +41,45 @@ struct Version {
     server_version: Option<String>,
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the server cannot be reached, after the client's version was written, and if the output cannot be written.
-pub async fn run(
-    arguments: &VersionArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let VersionArgs { client, output } = arguments;
-    if matches!(output, Some(Output::Wide | Output::Name)) {
-        return Err(CommandError::usage("version prints -o json or -o yaml only").into());
-    }
-    let server_version = match client {
-        true => Ok(None),
-        false => {
-            let target = target.resolve(io)?;
-            async { target.open(io).await?.server_version(io).await }.await
+impl RunCommand for VersionArgs {
+    /// What the client knows is printed even if the server cannot be reached.
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let VersionArgs { client, output } = self;
+        if matches!(output, Some(Output::Wide | Output::Name)) {
+            return Err(CommandError::usage("version prints -o json or -o yaml only").into());
         }
-    };
-    let (server_version, failure) = match server_version {
-        Ok(version) => (version, None),
-        Err(failure) => (None, Some(failure)),
-    };
-    if let Some(server) = server_version.as_ref().filter(|server| is_too_new(server)) {
-        writeln!(
-            io.err,
-            "warning: the server is {}, the rules are those of Kubernetes {KUBERNETES}; look for a newer kubectl-ds",
-            sanitize(server)
-        )?;
-    }
-    let version = Version {
-        client_version: format!("v{}", env!("CARGO_PKG_VERSION")),
-        kubernetes_rules: KUBERNETES.to_owned(),
-        server_version,
-    };
-    if !output::print_value(output.as_ref(), &version, out)? {
-        let Version { client_version, kubernetes_rules, server_version } = version;
-        writeln!(out, "Client Version: {client_version}\nKubernetes rules: {kubernetes_rules}")?;
-        if let Some(server_version) = server_version {
-            writeln!(out, "Server Version: {}", sanitize(&server_version))?;
+        let server_version = match client {
+            true => Ok(None),
+            false => {
+                let target = target.resolve(io)?;
+                async { target.open(io).await?.server_version(io).await }.await
+            }
+        };
+        let (server_version, failure) = match server_version {
+            Ok(version) => (version, None),
+            Err(failure) => (None, Some(failure)),
+        };
+        if let Some(server) = server_version.as_ref().filter(|server| is_too_new(server)) {
+            writeln!(
+                io.err,
+                "warning: the server is {}, the rules are those of Kubernetes {KUBERNETES}; look for a newer kubectl-ds",
+                sanitize(server)
+            )?;
         }
+        let version = Version {
+            client_version: format!("v{}", env!("CARGO_PKG_VERSION")),
+            kubernetes_rules: KUBERNETES.to_owned(),
+            server_version,
+        };
+        if !output::print_value(output.as_ref(), &version, out)? {
+            let Version { client_version, kubernetes_rules, server_version } = version;
+            writeln!(out, "Client Version: {client_version}\nKubernetes rules: {kubernetes_rules}")?;
+            if let Some(server_version) = server_version {
+                writeln!(out, "Server Version: {}", sanitize(&server_version))?;
+            }
+        }
+        failure.map_or(Ok(Exit::Success), Err)
     }
-    failure.map_or(Ok(Exit::Success), Err)
 }
 
 /// Returns whether a server is more than one minor release newer than the rules.

@@ -116,10 +116,6 @@ pub(super) struct Screen {
 
 impl Screen {
     /// Draws lines, which are made for a view and a number of rows.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the terminal cannot be written.
     pub(super) fn draw(&mut self, io: &mut Io<'_>, lines: impl FnOnce(&View, usize) -> Vec<Line>) -> io::Result<()> {
         let size = size_of(self.terminal_size).unwrap_or(self.size);
         if size != self.size {
@@ -138,10 +134,6 @@ impl Screen {
     }
 
     /// Removes the screen, so that a report can take its place.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the terminal cannot be written.
     pub(super) fn clear(&mut self, io: &mut Io<'_>) -> io::Result<()> {
         self.region.clear(size_of(self.terminal_size).unwrap_or(self.size), io.err)
     }
@@ -205,10 +197,6 @@ impl Rejection {
 }
 
 /// Writes warnings that were not written yet.
-///
-/// # Errors
-///
-/// Fails if standard error cannot be written.
 pub(super) fn warn_once(notices: &[String], warned: &mut Vec<String>, io: &mut Io<'_>) -> io::Result<()> {
     for notice in notices {
         if !warned.contains(notice) {

@@ -8,20 +8,12 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use super::sanitize::is_unsafe;
 
 /// Writes a value over several lines, indented as kubectl does.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub fn indented(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     write(value, PrettyFormatter::with_indent(b"    "), out)?;
     writeln!(out)
 }
 
 /// Writes a value without any line end.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub fn compact(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     write(value, CompactFormatter, out)
 }

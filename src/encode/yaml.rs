@@ -19,10 +19,6 @@ const STEP: usize = 2;
 const LONGEST_KEY: usize = 500;
 
 /// Writes a value, with its fields in their order.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub fn write(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
     out.write_all(text(&Tree::of(value)?, false).as_bytes())
 }

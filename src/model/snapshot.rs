@@ -16,7 +16,7 @@ use super::time::Time;
 use super::wire::null_is_default;
 
 /// What was read from a cluster.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Snapshot {
     /// The time that ages are relative to.
     pub now: Timestamp,
@@ -83,6 +83,12 @@ pub enum PodsComplete {
     Everywhere,
     /// All pods of these nodes; of other nodes only those of the DaemonSets.
     On(BTreeSet<String>),
+}
+
+impl Default for PodsComplete {
+    fn default() -> Self {
+        PodsComplete::On(BTreeSet::new())
+    }
 }
 
 /// A kind of object that a snapshot can hold.
@@ -187,25 +193,7 @@ pub enum GapCause {
 impl Snapshot {
     /// Creates an empty snapshot.
     pub fn empty(now: Timestamp) -> Self {
-        Snapshot {
-            now,
-            daemon_sets: Vec::new(),
-            advanced_daemon_sets: Vec::new(),
-            controller_revisions: Vec::new(),
-            nodes: Vec::new(),
-            pods: Vec::new(),
-            pods_complete: PodsComplete::On(BTreeSet::new()),
-            events: Vec::new(),
-            limit_ranges: Vec::new(),
-            runtime_classes: Vec::new(),
-            priority_classes: Vec::new(),
-            leases: Vec::new(),
-            pod_disruption_budgets: Vec::new(),
-            service_accounts: BTreeSet::new(),
-            admissions: Vec::new(),
-            gaps: Vec::new(),
-            unknown_names: Vec::new(),
-        }
+        Snapshot { now, ..Snapshot::default() }
     }
 
     /// Returns whether the API server would create a pod of a revision now; `None` if that is not known.

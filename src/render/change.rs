@@ -1,4 +1,5 @@
 //! A change of a DaemonSet: the plan, its warnings and its outcome.
+
 use super::changes;
 use super::effect;
 use super::list::age;

@@ -1,4 +1,5 @@
 //! Reports that are followed in pipes and logs: a line per change, each with its time.
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;

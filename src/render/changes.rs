@@ -1,4 +1,5 @@
 //! Changes between two pod templates: one line each, or a block below the path.
+
 use serde_json::Value;
 
 use super::line_diff::{Mark, hunks};

@@ -1,4 +1,5 @@
 //! What failing nodes have in common, and what to do about it.
+
 use super::page::Page;
 use super::style;
 use super::text::count;

@@ -1,4 +1,5 @@
 //! Coverage by groups of nodes: a summary, then a group for each cause.
+
 use jiff::Timestamp;
 
 use super::common_cause;

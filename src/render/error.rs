@@ -1,4 +1,5 @@
 //! An error, and what to do next.
+
 use super::page::Page;
 use super::style;
 use crate::report::fix::Fix;

@@ -1,4 +1,5 @@
 //! The full explanation of a node: rules, resources and pods.
+
 use jiff::Timestamp;
 
 use super::coverage::incomplete;

@@ -1,4 +1,5 @@
 //! The summary of a rollout that was followed.
+
 use jiff::Timestamp;
 
 use super::page::Page;

@@ -1,4 +1,5 @@
 //! Revisions, newest first, and differences between two templates.
+
 use super::changes;
 use super::coverage::incomplete;
 use super::list::age;

@@ -1,4 +1,5 @@
 //! Two texts compared line by line, in hunks with the words that differ.
+
 use std::time::Duration;
 
 use similar::udiff::UnifiedHunkHeader;

@@ -1,4 +1,5 @@
 //! The list of DaemonSets.
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;

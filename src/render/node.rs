@@ -1,4 +1,5 @@
 //! The DaemonSets of one node.
+
 use super::coverage::incomplete;
 use super::nodes;
 use super::page::Page;

@@ -1,4 +1,5 @@
 //! A map of nodes, grouped by a label: a glyph per node, or per several nodes in large clusters.
+
 use std::cmp::Reverse;
 
 use super::page::Page;

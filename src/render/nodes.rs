@@ -1,4 +1,5 @@
 //! Coverage with a row per node.
+
 use super::coverage::{incomplete, sentence};
 use super::list::age;
 use super::page::Page;

@@ -1,4 +1,5 @@
 //! Coverage of several DaemonSets: what is wrong, by reason, on one screen.
+
 use super::common_cause::sentence;
 use super::coverage::incomplete;
 use super::page::Page;

@@ -1,4 +1,5 @@
 //! A page of text, which is laid out for a view and written at once.
+
 use std::fmt::{self, Write};
 
 use super::style;

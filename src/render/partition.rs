@@ -1,4 +1,5 @@
 //! A stage of a partition: the plan, and how it ended.
+
 use super::changes;
 use super::effect;
 use super::page::Page;

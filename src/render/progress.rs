@@ -1,4 +1,5 @@
 //! The progress of reading a big cluster.
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};

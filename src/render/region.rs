@@ -4,6 +4,7 @@
 //! would have to answer. The cursor rests below the last line, so that whatever ends the process leaves nothing to
 //! restore, and what is printed next comes below. A line never reaches the last column, unless it is a command, which the
 //! terminal wraps so that it can be copied, and the region never the last row, so that nothing scrolls.
+
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -73,10 +74,6 @@ pub struct Region {
 impl Region {
     /// Draws lines in the place of the last ones, with one write. Lines that have not changed are not written again, and
     /// what does not fit is cut. The only escape sequences that are kept are styles.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the terminal cannot be written.
     pub fn draw(&mut self, lines: &[Line], size: Size, terminal: &mut dyn Write) -> io::Result<()> {
         let (mut rows, width) = (size.rows.saturating_sub(1), size.columns.saturating_sub(1));
         let fits = |line: &&Line| {
@@ -120,10 +117,6 @@ impl Region {
     }
 
     /// Removes the lines.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the terminal cannot be written.
     pub fn clear(&mut self, size: Size, terminal: &mut dyn Write) -> io::Result<()> {
         if self.size.is_none() {
             return Ok(());

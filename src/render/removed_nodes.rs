@@ -1,4 +1,5 @@
 //! Nodes that a revision has removed.
+
 use jiff::Timestamp;
 
 use super::page::Page;

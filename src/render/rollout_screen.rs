@@ -1,4 +1,5 @@
 //! The screen of a rollout that is followed: as much as fits into some rows, the most important first.
+
 use jiff::Timestamp;
 
 use super::node_map;

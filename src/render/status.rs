@@ -1,4 +1,5 @@
 //! How far rollouts are: one DaemonSet on a screen of its own, several as a table.
+
 use jiff::Timestamp;
 
 use super::coverage::{incomplete, stale_status};

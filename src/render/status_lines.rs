@@ -1,4 +1,5 @@
 //! Rollouts as they go, for pipes and logs: a line per change, each with its time.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;

@@ -1,4 +1,5 @@
 //! The meaning of colors. They only repeat what the text says.
+
 use std::fmt::Display;
 
 use owo_colors::OwoColorize;

@@ -2,6 +2,7 @@
 //!
 //! comfy-table aligns and pads text without styles. This module drops the least important columns on a narrow terminal, truncates a cell
 //! before it is styled, and wraps prose without breaking non-breaking spaces.
+
 use anstream::adapter::strip_str;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 

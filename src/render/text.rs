@@ -1,4 +1,5 @@
 //! Text layout.
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::view::View;

@@ -1,4 +1,5 @@
 //! A unified diff of two values' YAML, which `patch` and other programs can read.
+
 use serde_json::Value;
 
 use super::line_diff::{Mark, hunks};

@@ -1,4 +1,5 @@
 //! The width of the terminal, which characters it can show, and which flags suggested commands need.
+
 use super::text::some_of;
 use crate::report::fix::{Command, Fix, Origin};
 

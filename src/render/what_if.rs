@@ -1,4 +1,5 @@
 //! What would change if a manifest were applied.
+
 use super::change::write_warnings;
 use super::coverage::{incomplete, rows_of};
 use super::page::Page;

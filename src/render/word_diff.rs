@@ -1,4 +1,5 @@
 //! Which words differ between two texts.
+
 use std::time::Duration;
 
 use similar::{Algorithm, ChangeTag, TextDiff};

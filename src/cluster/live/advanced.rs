@@ -38,7 +38,7 @@ pub(super) async fn get(reader: &Reader<'_>, namespace: &str, name: &str) -> Res
         list => list?,
     };
     let Some(list) = list else { return Ok(None) };
-    reader.get(&List { namespace: Some(namespace.to_owned()), ..list }, name).await
+    reader.live.get(&List { namespace: Some(namespace.to_owned()), ..list }, name).await
 }
 
 /// Returns the kind in the newest version that the cluster serves and that is understood here.

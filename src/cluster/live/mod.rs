@@ -94,10 +94,6 @@ impl Live {
     }
 
     /// Returns the version of the server, such as `v1.37.2`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server cannot be reached or refuses.
     pub async fn server_version(&self) -> Result<String, ClusterError> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]

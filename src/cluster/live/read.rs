@@ -194,7 +194,7 @@ impl Reader<'_> {
     async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {
         let (namespace, name) = CONTROLLER_MANAGER;
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Leases) };
-        match self.get(&list, name).await {
+        match self.live.get(&list, name).await {
             // The controllers of some clusters hold another lease.
             Ok(lease) => Ok(lease.into_iter().collect()),
             Err(error) if is_forbidden(&error) => {

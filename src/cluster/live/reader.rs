@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::DaemonSets) };
         let mut found = None;
         if flavors.include(Flavor::Apps) {
-            found = self.get(&list, name).await?;
+            found = self.live.get(&list, name).await?;
         }
         if found.is_none() && flavors.include(Flavor::Advanced) {
             found = advanced::get(self, namespace, name).await?;
@@ -132,24 +132,6 @@ impl<'a> Reader<'a> {
                 })
             }
         }
-    }
-
-    /// Reads one object; `None` if it does not exist.
-    pub(super) async fn get<T: Item>(&self, list: &List, name: &str) -> Result<Option<T>, ClusterError> {
-        let request = format!("get {}", list.kind.resource());
-        let mut answer = match self.live.transport.get(&request, &list.object(name), JSON).await {
-            Ok(answer) => answer,
-            Err(error) if error.is_absence_of(list::plural(list.kind), name) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let text = answer.text(list::MAX_JSON).await?;
-        self.live.tally.add(list.kind, 1, text.len());
-        let object = list.decode_json::<T>(&text).map_err(|problem| answer.broken(problem))?;
-        let ObjectMeta { namespace, name: found, .. } = object.metadata();
-        if (namespace.as_str(), found.as_str()) != (list.namespace.as_deref().unwrap_or_default(), name) {
-            return Err(answer.broken("it is not the requested object"));
-        }
-        Ok(Some(object))
     }
 
     /// Reads the DaemonSets' own pods: by selector if the DaemonSets are few, else by namespace.
@@ -265,6 +247,24 @@ impl<'a> Reader<'a> {
 }
 
 impl Live {
+    /// Reads one object; `None` if it does not exist.
+    pub(super) async fn get<T: Item>(&self, list: &List, name: &str) -> Result<Option<T>, ClusterError> {
+        let request = format!("get {}", list.kind.resource());
+        let mut answer = match self.transport.get(&request, &list.object(name), JSON).await {
+            Ok(answer) => answer,
+            Err(error) if error.is_absence_of(list::plural(list.kind), name) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let text = answer.text(list::MAX_JSON).await?;
+        self.tally.add(list.kind, 1, text.len());
+        let object = list.decode_json::<T>(&text).map_err(|problem| answer.broken(problem))?;
+        let ObjectMeta { namespace, name: found, .. } = object.metadata();
+        if (namespace.as_str(), found.as_str()) != (list.namespace.as_deref().unwrap_or_default(), name) {
+            return Err(answer.broken("it is not the requested object"));
+        }
+        Ok(Some(object))
+    }
+
     /// Lists a kind, and returns what `keep` makes of each object.
     pub(super) async fn list<T: Item>(
         &self,

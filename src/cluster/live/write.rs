@@ -1,10 +1,10 @@
 //! Patches a DaemonSet, deletes pods, and reads both again to see what became of that; creates events, and Jobs that pull images.
 
 use http::Method;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::list::List;
 use super::request::{Change, JSON};
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
@@ -13,6 +13,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
+use crate::model::snapshot::Kind;
 use crate::plan::{FIELD_MANAGER, JobRef, PodRef, Step};
 
 impl Live {
@@ -55,31 +56,17 @@ impl Live {
     }
 
     /// Reads a pod again; `None` if none of its name exists.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server refuses or cannot be reached.
     pub(crate) async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, ClusterError> {
-        let found: Value = match self.transport.get_object("get pods", &pod_path(pod)).await {
-            Err(error) if error.is_absence_of("pods", &pod.name) => return Ok(None),
-            object => object?,
-        };
-        let broken = |problem: String| ClusterError::Answer { request: "get pods".to_owned(), problem };
-        if found.get("kind").and_then(Value::as_str) != Some("Pod") {
-            return Err(broken("it is not a pod".to_owned()));
+        let list = List { namespace: Some(pod.namespace.clone()), ..List::of(Kind::Pods) };
+        match self.get::<Pod>(&list, &pod.name).await? {
+            Some(found) if found.metadata.uid.is_empty() => {
+                Err(ClusterError::Answer { request: "get pods".to_owned(), problem: "it has no uid".to_owned() })
+            }
+            found => Ok(found),
         }
-        let found: Pod = serde_json::from_value(found).map_err(|error| broken(error.to_string()))?;
-        if found.metadata.uid.is_empty() || found.metadata.name != pod.name {
-            return Err(broken("it is another object".to_owned()));
-        }
-        Ok(Some(found))
     }
 
     /// Creates an event.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server refuses or cannot be reached.
     pub(crate) async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), ClusterError> {
         let path = format!("/api/v1/namespaces/{}/events?fieldManager={FIELD_MANAGER}", list::escape(namespace));
         let change = change(Method::POST, JSON, event)?;
@@ -87,64 +74,36 @@ impl Live {
     }
 
     /// Lists the Jobs of a namespace with a label.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server refuses or cannot be reached.
     pub(crate) async fn list_jobs(&self, namespace: &str, selector: &str) -> Result<Vec<JobRef>, ClusterError> {
         #[derive(Deserialize)]
         struct Job {
             metadata: ObjectMeta,
         }
         let path = format!("{}?labelSelector={}", jobs_path(namespace), list::escape(selector));
-        let jobs: Vec<Job> = self.items("list jobs", "JobList", &path).await?;
+        let broken = |problem: String| ClusterError::Answer { request: "list jobs".to_owned(), problem };
+        let mut found: Value = self.transport.get_object("list jobs", &path).await?;
+        if found["kind"] != "JobList" {
+            return Err(broken("it is not a JobList".to_owned()));
+        }
+        let jobs: Option<Vec<Job>> =
+            serde_json::from_value(found["items"].take()).map_err(|error| broken(error.to_string()))?;
         let job = |Job { metadata }| JobRef { namespace: namespace.to_owned(), name: metadata.name };
-        Ok(jobs.into_iter().map(job).collect())
+        Ok(jobs.into_iter().flatten().map(job).collect())
     }
 
     /// Lists the pods of a namespace with a label.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server refuses or cannot be reached.
     pub(crate) async fn list_job_pods(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>, ClusterError> {
-        let selector = list::escape(selector);
-        let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", list::escape(namespace));
-        self.items("list pods", "PodList", &path).await
+        let (namespace, label_selector) = (Some(namespace.to_owned()), selector.to_owned());
+        self.list(List { namespace, label_selector, ..List::of(Kind::Pods) }, Some).await
     }
 
     /// Lists the events of a namespace about Jobs whose pods could not be created.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server refuses or cannot be reached.
     pub(crate) async fn list_failed_creates(&self, namespace: &str) -> Result<Vec<Event>, ClusterError> {
-        let selector = list::escape("involvedObject.kind=Job,reason=FailedCreate");
-        let path = format!("/api/v1/namespaces/{}/events?fieldSelector={selector}", list::escape(namespace));
-        self.items("list events", "EventList", &path).await
-    }
-
-    async fn items<T: DeserializeOwned>(
-        &self,
-        request: &str,
-        expected: &str,
-        path: &str,
-    ) -> Result<Vec<T>, ClusterError> {
-        let broken = |problem: String| ClusterError::Answer { request: request.to_owned(), problem };
-        let mut found: Value = self.transport.get_object(request, path).await?;
-        if found["kind"] != expected {
-            return Err(broken(format!("it is not a {expected}")));
-        }
-        let items: Option<Vec<T>> =
-            serde_json::from_value(found["items"].take()).map_err(|error| broken(error.to_string()))?;
-        Ok(items.unwrap_or_default())
+        let field_selector = "involvedObject.kind=Job,reason=FailedCreate".to_owned();
+        self.list(List { namespace: Some(namespace.to_owned()), field_selector, ..List::of(Kind::Events) }, Some).await
     }
 
     /// Reads a DaemonSet again; `None` if none of its name exists.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server refuses or cannot be reached.
     pub(crate) async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, ClusterError> {
         let (namespace, name) = (&before.metadata.namespace, &before.metadata.name);
         let path = path(before.api_version(), namespace, name);

@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 
 use super::dump_header::Header;
 use super::error::ClusterError;
-use super::json_document::{ItemType, Items, JsonCutter, JsonDocument};
+use super::json_document::{ItemType, JsonCutter, JsonDocument, is_list};
 use super::log_section;
 use super::objects::{self, Objects, Reach, Type};
-use super::pieces::{MAX_AROUND, Piece, Place, TooLong};
+use super::pieces::{MAX_AROUND, Piece, Position, TooLong};
 use super::text::{Format, Text, TextError, utf8_error};
 use super::yaml;
 use crate::model::snapshot::Kind;
@@ -34,7 +34,7 @@ const YAML_LIMIT: usize = 32 << 20;
 pub(super) fn read(objects: &mut Objects, text: &mut Text<'_>, folder: Option<&str>) -> Result<(), TextError> {
     let format = text.format().map_err(TextError::Foreign)?;
     let name = text.name().to_owned();
-    let mut reader = Reader { objects, name: &name, folder, document: Document::default() };
+    let mut reader = DumpReader { objects, name: &name, folder, document: OpenDocument::default() };
     let result = match format {
         Format::Json => reader.read_json(text),
         Format::Yaml => reader.read_yaml(text),
@@ -74,7 +74,7 @@ impl From<ClusterError> for Stop {
 
 /// What is known of the document that is being read.
 #[derive(Default)]
-struct Document {
+struct OpenDocument {
     /// The type, once it has been read.
     type_: Option<ItemType>,
     /// Items that do not say their kind, and their lines, until the type of the list is known.
@@ -85,14 +85,14 @@ struct Document {
     counts: BTreeMap<Kind, usize>,
 }
 
-struct Reader<'a> {
+struct DumpReader<'a> {
     objects: &'a mut Objects,
     name: &'a str,
     folder: Option<&'a str>,
-    document: Document,
+    document: OpenDocument,
 }
 
-impl Reader<'_> {
+impl DumpReader<'_> {
     fn read_json(&mut self, text: &mut Text<'_>) -> Result<(), Stop> {
         let mut cutter = JsonCutter::default();
         let (mut lines, mut column) = (0, 0);
@@ -108,7 +108,7 @@ impl Reader<'_> {
         Err(ClusterError::file(self.name, problem).hint("copy the file again, or make the dump again").into())
     }
 
-    fn json_piece(&mut self, piece: Piece<'_>, place: Place<'_>) -> Result<(), Stop> {
+    fn json_piece(&mut self, piece: Piece<'_>, place: Position<'_>) -> Result<(), Stop> {
         match piece {
             Piece::Begin(text) => {
                 let type_ = ItemType::of(&String::from_utf8_lossy(text));
@@ -141,12 +141,12 @@ impl Reader<'_> {
         }
     }
 
-    fn utf8<'t>(&self, bytes: &'t [u8], place: Place<'_>) -> Result<&'t str, Stop> {
+    fn utf8<'t>(&self, bytes: &'t [u8], place: Position<'_>) -> Result<&'t str, Stop> {
         str::from_utf8(bytes).map_err(|error| utf8_error(self.name, place.line(), bytes, error).into())
     }
 
     /// Keeps an item until the type of its list is known.
-    fn defer(&mut self, item: &str, place: Place<'_>) -> Result<(), Stop> {
+    fn defer(&mut self, item: &str, place: Position<'_>) -> Result<(), Stop> {
         let line = place.line();
         self.document.pending_length += item.len();
         if self.document.pending_length > MAX_AROUND {
@@ -156,31 +156,31 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn end_json(&mut self, text: &str, place: Place<'_>) -> Result<(), Stop> {
+    fn end_json(&mut self, text: &str, place: Position<'_>) -> Result<(), Stop> {
         let whole: JsonDocument<'_> = serde_json::from_str(text).map_err(|error| self.json_error(&error, place))?;
         let type_ = Type { api_version: &whole.api_version, kind: &whole.kind };
         match type_.of_items() {
-            Some(items) if whole.items == Items::List => {
+            Some(items) if is_list(whole.items) => {
                 for (item, line) in std::mem::take(&mut self.document.pending) {
-                    self.json_object(items, &item, Place::on(line))?;
+                    self.json_object(items, &item, Position::on(line))?;
                 }
                 let header = whole.snapshot.map(|header| serde_json::from_str(header.get()));
                 self.end_list(items.known(), header)?;
             }
-            _ if type_.kind.is_empty() && whole.old_items == Items::List => return Err(self.too_old(place)),
+            _ if type_.kind.is_empty() && is_list(whole.old_items) => return Err(self.too_old(place)),
             _ => self.json_object(type_, text, place)?,
         }
-        self.document = Document::default();
+        self.document = OpenDocument::default();
         Ok(())
     }
 
-    fn too_old(&self, place: Place<'_>) -> Stop {
+    fn too_old(&self, place: Position<'_>) -> Stop {
         let problem =
             format!("the list at line {} has `Items` and no kind, as kubectl 1.9 and older wrote it", place.line());
         ClusterError::file(self.name, problem).hint("make the dump with a newer kubectl").into()
     }
 
-    fn json_object(&mut self, type_: Type<'_>, text: &str, place: Place<'_>) -> Result<(), Stop> {
+    fn json_object(&mut self, type_: Type<'_>, text: &str, place: Position<'_>) -> Result<(), Stop> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let result = match type_.known() {
             Some(kind) => {
@@ -203,7 +203,7 @@ impl Reader<'_> {
         result.and_then(|()| deserializer.end()).map_err(|error| self.json_error(&error, place))
     }
 
-    fn json_error(&self, error: &serde_json::Error, place: Place<'_>) -> Stop {
+    fn json_error(&self, error: &serde_json::Error, place: Position<'_>) -> Stop {
         let line = place.line() + error.line().saturating_sub(1);
         let problem = if error.is_eof() {
             // The text goes on after the item.
@@ -242,7 +242,7 @@ impl Reader<'_> {
             let hint = "copy the file again, or make the dump again";
             return Err(ClusterError::file(self.name, problem).hint(hint).into());
         }
-        let text = self.utf8(&bytes, Place::on(1))?;
+        let text = self.utf8(&bytes, Position::on(1))?;
         for document in yaml::documents(text) {
             let value = match yaml::value(document) {
                 Ok(value) => value,
@@ -254,7 +254,7 @@ impl Reader<'_> {
             match value {
                 Value::Object(fields) => {
                     self.end_yaml(fields, document.text.len(), document.lines_before + 1)?;
-                    self.document = Document::default();
+                    self.document = OpenDocument::default();
                 }
                 Value::Array(_) => return Err(Stop::Foreign("holds a YAML sequence, not Kubernetes objects")),
                 _ => return Err(Stop::Foreign("holds plain text, not Kubernetes objects")),

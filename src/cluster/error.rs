@@ -1,7 +1,7 @@
 //! Errors of reading and writing a cluster, and of reading a dump or a manifest.
 
 #[cfg(feature = "live")]
-use crate::connection::error::{ConnectionError, Failure};
+use crate::connection::error::{ConnectionError, FailureKind};
 use crate::error::CommandError;
 #[cfg(feature = "live")]
 use crate::error::Exit;
@@ -212,7 +212,7 @@ impl From<ClusterError> for CommandError {
         let message = CommandError::new(error.to_string());
         let exit = match &error {
             #[cfg(feature = "live")]
-            ClusterError::Connection(error) if error.failure == Failure::TimedOut => Exit::TimedOut,
+            ClusterError::Connection(error) if error.failure == FailureKind::TimedOut => Exit::TimedOut,
             _ => message.exit,
         };
         let stands_alone = error.stands_alone();

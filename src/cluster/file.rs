@@ -11,7 +11,7 @@ use super::archive;
 use super::dump_header::Pods;
 use super::dump_reader;
 use super::error::ClusterError;
-use super::objects::{Complete, ForeignPods, Objects, Unreadable};
+use super::objects::{Complete, Objects, PackedPods, Unreadable};
 use super::suggestions;
 use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
 use super::{CoverageScope, Query, Wanted};
@@ -348,7 +348,7 @@ impl Dump {
 }
 
 /// Adds the pods of other controllers on some nodes, so that free resources can be computed there.
-fn add_foreign_pods(snapshot: &mut Snapshot, mut foreign_pods: ForeignPods, nodes: BTreeSet<String>) {
+fn add_foreign_pods(snapshot: &mut Snapshot, mut foreign_pods: PackedPods, nodes: BTreeSet<String>) {
     for node in &nodes {
         snapshot.pods.extend(foreign_pods.take(node));
     }

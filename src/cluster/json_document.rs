@@ -8,11 +8,11 @@ use std::fmt;
 
 use memchr::memchr2;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::log_section::{Extent, LogSection};
-use super::pieces::{MAX_AROUND, MAX_ITEM, Piece, Place, TooLong, newlines};
+use super::pieces::{MAX_AROUND, MAX_ITEM, Piece, Position, TooLong, newlines};
 
 /// Cuts the documents of a text.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl JsonCutter {
     pub(super) fn push<E: From<TooLong>>(
         &mut self,
         bytes: &[u8],
-        hand: &mut impl FnMut(Piece<'_>, Place<'_>) -> Result<(), E>,
+        hand: &mut impl FnMut(Piece<'_>, Position<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut at = 0;
         while at < bytes.len() {
@@ -63,7 +63,7 @@ impl JsonCutter {
                     }
                     Extent::GoesOn => bytes.len(),
                     Extent::Foreign => {
-                        hand(Piece::End(log.heading()), Place::on(self.document_line))?;
+                        hand(Piece::End(log.heading()), Position::on(self.document_line))?;
                         self.log = None;
                         bytes.len()
                     }
@@ -86,7 +86,7 @@ impl JsonCutter {
         &mut self,
         bytes: &[u8],
         start: usize,
-        hand: &mut impl FnMut(Piece<'_>, Place<'_>) -> Result<(), E>,
+        hand: &mut impl FnMut(Piece<'_>, Position<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
         for (at, &byte) in bytes.iter().enumerate().skip(start) {
             if self.depth == 0 {
@@ -99,7 +99,7 @@ impl JsonCutter {
                     return Ok(at);
                 }
                 if byte != b'{' {
-                    hand(Piece::End(&bytes[at..=at]), Place::on(self.document_line))?;
+                    hand(Piece::End(&bytes[at..=at]), Position::on(self.document_line))?;
                     continue;
                 }
             }
@@ -119,7 +119,7 @@ impl JsonCutter {
                     self.string_start = self.around.len() - 1;
                 }
                 b'[' if self.at_items => {
-                    hand(Piece::Begin(&self.around), Place::on(self.document_line))?;
+                    hand(Piece::Begin(&self.around), Position::on(self.document_line))?;
                     (self.in_items, self.at_items, self.has_items) = (true, false, false);
                     self.depth = 2;
                     return Ok(at + 1);
@@ -128,7 +128,7 @@ impl JsonCutter {
                 b']' | b'}' => {
                     self.depth -= 1;
                     if self.depth == 0 {
-                        hand(Piece::End(&self.around), Place::on(self.document_line))?;
+                        hand(Piece::End(&self.around), Position::on(self.document_line))?;
                         self.around.clear();
                     }
                 }
@@ -146,7 +146,7 @@ impl JsonCutter {
         &mut self,
         bytes: &[u8],
         mut start: usize,
-        hand: &mut impl FnMut(Piece<'_>, Place<'_>) -> Result<(), E>,
+        hand: &mut impl FnMut(Piece<'_>, Position<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
         let mut at = start;
         if std::mem::take(&mut self.escaped) {
@@ -211,14 +211,14 @@ impl JsonCutter {
         bytes: &[u8],
         start: usize,
         end: usize,
-        hand: &mut impl FnMut(Piece<'_>, Place<'_>) -> Result<(), E>,
+        hand: &mut impl FnMut(Piece<'_>, Position<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.item.is_empty() {
             let start = start + blanks(&bytes[start..end]);
-            return hand(Piece::Item(&bytes[start..end]), Place::after(self.lines, &bytes[..start]));
+            return hand(Piece::Item(&bytes[start..end]), Position::after(self.lines, &bytes[..start]));
         }
         self.item.extend_from_slice(&bytes[start..end]);
-        hand(Piece::Item(&self.item), Place::on(self.item_line))?;
+        hand(Piece::Item(&self.item), Position::on(self.item_line))?;
         self.item.clear();
         Ok(())
     }
@@ -249,55 +249,23 @@ pub(super) struct JsonDocument<'a> {
     pub(super) api_version: Cow<'a, str>,
     #[serde(default, borrow)]
     pub(super) kind: Cow<'a, str>,
-    #[serde(default)]
-    pub(super) items: Items,
+    #[serde(default, borrow, deserialize_with = "raw")]
+    pub(super) items: Option<&'a RawValue>,
     /// The items of a list of kubectl 1.9 and older.
-    #[serde(default, rename = "Items")]
-    pub(super) old_items: Items,
+    #[serde(default, borrow, rename = "Items", deserialize_with = "raw")]
+    pub(super) old_items: Option<&'a RawValue>,
     #[serde(default, borrow)]
     pub(super) snapshot: Option<&'a RawValue>,
 }
 
-/// The field `items` of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Items {
-    /// Absent, or of another shape in an object that is not a list.
-    #[default]
-    None,
-    /// A list, or `null`, which Go writes for an empty one.
-    List,
+/// Returns whether a field is a list, or `null`, which Go writes for an empty one.
+pub(super) fn is_list(field: Option<&RawValue>) -> bool {
+    field.is_some_and(|field| field.get().starts_with('[') || field.get() == "null")
 }
 
-impl<'de> Deserialize<'de> for Items {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AnyItems;
-        impl<'de> Visitor<'de> for AnyItems {
-            type Value = Items;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a list of objects")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Items, A::Error> {
-                while sequence.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Items::List)
-            }
-
-            fn visit_unit<E: serde::de::Error>(self) -> Result<Items, E> {
-                Ok(Items::List)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Items, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Items::None)
-            }
-
-            fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Items, E> {
-                Ok(Items::None)
-            }
-        }
-        deserializer.deserialize_any(AnyItems)
-    }
+/// Reads a field, in which `null` is not the same as nothing.
+fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// An item's own `apiVersion` and `kind`.
@@ -366,7 +334,7 @@ mod tests {
         let (mut items, mut documents) = (Vec::new(), Vec::new());
         let mut cutter = JsonCutter::default();
         for chunk in text.as_bytes().chunks(chunk) {
-            let hand = &mut |piece: Piece<'_>, place: crate::cluster::pieces::Place<'_>| {
+            let hand = &mut |piece: Piece<'_>, place: crate::cluster::pieces::Position<'_>| {
                 match piece {
                     Piece::Begin(_) => {}
                     Piece::Item(item) => items.push((String::from_utf8_lossy(item).trim().to_owned(), place.line())),

@@ -63,7 +63,7 @@ impl Complete {
 
 /// An object of which only the name is of interest.
 #[derive(Deserialize)]
-pub(super) struct Named {
+pub(super) struct NamedObject {
     metadata: Name,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Objects {
     /// The objects that are kept. Everything else of the snapshot is found out at the end.
     pub(super) snapshot: Snapshot,
     /// The bound pods of other controllers.
-    pub(super) foreign_pods: ForeignPods,
+    pub(super) foreign_pods: PackedPods,
     /// The kinds of which there was an object, or a list without one.
     pub(super) kinds: BTreeSet<Kind>,
     /// The kinds of the lists that broke off in a file of a directory or archive.
@@ -127,9 +127,9 @@ pub(super) struct Unreadable {
 
 /// Pods of other controllers, by node, encoded to take little memory until the free resources of a node are needed.
 #[derive(Debug, Default)]
-pub(super) struct ForeignPods(BTreeMap<String, Vec<u8>>);
+pub(super) struct PackedPods(BTreeMap<String, Vec<u8>>);
 
-impl ForeignPods {
+impl PackedPods {
     fn add(&mut self, pod: Pod) {
         let node = if pod.spec.node_name.is_empty() { &pod.status.nominated_node_name } else { &pod.spec.node_name };
         let (node, version) = (node.clone(), pod.metadata.resource_version.clone());
@@ -337,11 +337,11 @@ impl Objects {
     }
 
     /// Notes an object of which only the name is of interest.
-    pub(super) fn note_name(&mut self, type_: Type<'_>, read: impl FnOnce() -> Option<Named>) {
+    pub(super) fn note_name(&mut self, type_: Type<'_>, read: impl FnOnce() -> Option<NamedObject>) {
         let is_account = (type_.api_version, type_.kind) == ("v1", "ServiceAccount");
         if is_account
             && self.snapshot.service_accounts.len() < MAX_ACCOUNTS
-            && let Some(Named { metadata: Name { namespace, name } }) = read()
+            && let Some(NamedObject { metadata: Name { namespace, name } }) = read()
         {
             self.snapshot.service_accounts.insert((namespace, name));
         }

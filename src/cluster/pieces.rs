@@ -19,20 +19,20 @@ pub(super) enum Piece<'a> {
 
 /// Where a piece begins. Counting lines takes time that only errors need.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Position<'a> {
     lines: usize,
     before: &'a [u8],
 }
 
-impl<'a> Place<'a> {
+impl<'a> Position<'a> {
     /// A place on a line, counted from 1.
     pub(super) fn on(line: usize) -> Self {
-        Place { lines: line - 1, before: &[] }
+        Position { lines: line - 1, before: &[] }
     }
 
     /// A place after some lines and some bytes.
     pub(super) fn after(lines: usize, before: &'a [u8]) -> Self {
-        Place { lines, before }
+        Position { lines, before }
     }
 
     /// Returns the line, counted from 1.

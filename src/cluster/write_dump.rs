@@ -33,7 +33,7 @@ pub struct WriteOptions {
 /// The order of the objects does not depend on the order in which they were read.
 pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Write) -> io::Result<()> {
     let redactor = options.redact.then(|| Redactor::new(snapshot));
-    let mut dump = Dump { out, format: options.format, redactor, is_empty: true };
+    let mut dump = DumpWriter { out, format: options.format, redactor, is_empty: true };
     dump.begin(Header::of(snapshot, options.namespace.as_deref(), options.redact))?;
     for kind in Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets]) {
         match kind {
@@ -80,7 +80,7 @@ fn write_into(snapshot: &Snapshot, options: &WriteOptions, path: &Path, file: &m
 }
 
 /// A dump on its way out, an object at a time.
-struct Dump<'a> {
+struct DumpWriter<'a> {
     out: &'a mut dyn Write,
     format: Format,
     redactor: Option<Redactor>,
@@ -106,7 +106,7 @@ struct Typed<'a, T> {
     object: &'a T,
 }
 
-impl Dump<'_> {
+impl DumpWriter<'_> {
     fn begin(&mut self, snapshot: Header) -> io::Result<()> {
         let head = Head { api_version: "v1", kind: "List", snapshot };
         match self.format {

@@ -2,11 +2,8 @@
 //!
 //! What aliases stand for is counted, so that a few lines that expand to gigabytes end with an error at once.
 
-use std::cell::Cell;
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error, SnippetMode, UserMessageFormatter};
 
 /// One document of a text.
@@ -46,43 +43,14 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
     documents
 }
 
-/// How much a document may unfold to.
-#[derive(Debug)]
-struct Allowance {
-    left: Cell<usize>,
-}
-
-impl Allowance {
-    fn spend<E: serde::de::Error>(&self, amount: usize) -> Result<(), E> {
-        let left = self.left.get().checked_sub(amount);
-        self.left.set(left.unwrap_or(0));
-        left.map(|_| ()).ok_or_else(|| E::custom("the allowance is spent"))
-    }
-
-    fn is_spent(&self) -> bool {
-        self.left.get() == 0
-    }
-}
-
-/// Reads one document with a seed that is made from the allowance.
-///
-/// # Errors
-///
-/// Fails with a fragment that names the line, where the text is no YAML, unfolds to far more than
-/// it is long, or the seed refuses it.
-fn read<'a, T>(
-    document: Document<'a>,
-    duplicate_keys: DuplicateKeyPolicy,
-    message: fn(&Error, Document<'_>) -> String,
-    visit: impl for<'e> FnOnce(serde_saphyr::Deserializer<'a, 'e>, &Allowance) -> Result<T, Error>,
-) -> Result<T, String> {
-    let allowance = Allowance { left: Cell::new(4 * document.text.len() + (1 << 20)) };
+fn read(document: Document<'_>, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, String> {
+    // What is not an alias is bounded by the text that is in memory already; what aliases stand for counts, too.
+    let limit = 4 * document.text.len() + (1 << 20);
     let options = serde_saphyr::options! {
-        // What is not an alias is bounded by the text that is in memory already.
         budget: serde_saphyr::budget! {
-            max_events: usize::MAX,
-            max_nodes: usize::MAX,
-            max_total_scalar_bytes: usize::MAX,
+            max_events: limit,
+            max_nodes: limit,
+            max_total_scalar_bytes: limit,
             max_depth: 100,
         },
         emit_comments: false,
@@ -91,15 +59,15 @@ fn read<'a, T>(
         duplicate_keys: duplicate_keys,
         with_snippet: false,
     };
-    serde_saphyr::with_deserializer_from_str_with_options(document.text, options, |deserializer| {
-        visit(deserializer, &allowance)
-    })
-    .map_err(|error| {
-        if allowance.is_spent() || is_bomb(&error) {
+    let read = serde_saphyr::with_deserializer_from_str_with_options(document.text, options, |deserializer| {
+        Value::deserialize(deserializer)
+    });
+    read.map_err(|error| match is_bomb(&error) {
+        true => {
             let line = error.location().map_or(0, |location| location.line()) + document.lines_before as u64;
-            return format!("its aliases unfold to far more than its size (line {line}): it looks like a YAML bomb");
+            format!("its aliases unfold to far more than its size (line {line}): it looks like a YAML bomb")
         }
-        message(&error, document)
+        false => describe(&error, document),
     })
 }
 
@@ -123,94 +91,13 @@ fn is_bomb(error: &Error) -> bool {
     }
 }
 
-/// Reads a value, and charges it to the allowance.
-#[derive(Debug, Clone, Copy)]
-struct ValueSeed<'a>(&'a Allowance);
-
-impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ValueSeed<'_> {
-    type Value = Value;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a value")
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
-        self.0.spend(1)?;
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
-        self.0.spend(1)?;
-        Ok(Value::from(value))
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
-        self.0.spend(1)?;
-        Ok(Value::from(value))
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        self.0.spend(1)?;
-        Ok(Value::from(value))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
-        self.visit_string(value.to_owned())
-    }
-
-    fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
-        self.0.spend(1 + value.len())?;
-        Ok(Value::String(value))
-    }
-
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
-        self.0.spend(1)?;
-        Ok(Value::Null)
-    }
-
-    fn visit_none<E: serde::de::Error>(self) -> Result<Value, E> {
-        self.visit_unit()
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.deserialize(deserializer)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
-        self.0.spend(1)?;
-        let mut values = Vec::new();
-        while let Some(value) = sequence.next_element_seed(self)? {
-            values.push(value);
-        }
-        Ok(Value::Array(values))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        self.0.spend(1)?;
-        let mut fields = Map::new();
-        while let Some(key) = map.next_key::<String>()? {
-            self.0.spend(key.len())?;
-            fields.insert(key, map.next_value_seed(self)?);
-        }
-        Ok(Value::Object(fields))
-    }
-}
-
 /// Reads one document as a value.
 ///
 /// # Errors
 ///
 /// Fails with a fragment that names the line, where the text is no YAML or unfolds without end.
 pub fn value(document: Document<'_>) -> Result<Value, String> {
-    read(document, DuplicateKeyPolicy::Error, describe, deserialize)
+    read(document, DuplicateKeyPolicy::Error)
 }
 
 /// Reads one document as a value. Of keys that are given twice, the last one counts, as for `kubectl apply`.
@@ -219,12 +106,7 @@ pub fn value(document: Document<'_>) -> Result<Value, String> {
 ///
 /// Fails as [`value`] does.
 pub(super) fn value_with_duplicate_keys(document: Document<'_>) -> Result<Value, String> {
-    read(document, DuplicateKeyPolicy::LastWins, describe, deserialize)
-}
-
-fn deserialize(deserializer: serde_saphyr::Deserializer<'_, '_>, allowance: &Allowance) -> Result<Value, Error> {
-    let value = ValueSeed(allowance).deserialize(deserializer)?;
-    if allowance.is_spent() { Err(Error::custom("the allowance is spent")) } else { Ok(value) }
+    read(document, DuplicateKeyPolicy::LastWins)
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::api_server::{ApiServer, REREAD};
-use super::change_args::{ChangeArgs, DryRun, Output, Settings};
+use super::change_args::{ChangeArgs, ChangeOutput, DryRun, Settings};
 use super::hold_trial::held_at;
 use super::not_applied::{NotApplied, applied_or_not, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::output;
 use super::parse::Named;
 use super::session::{GlobalArgs, Session, Target, show_progress};
-use super::status_watch::{self, Followed, Map, WatchArgs};
+use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
 use super::{Failure, RunCommand, interrupted, partition, refusal};
 use crate::cluster::{PodsOf, Query, Wanted};
 use crate::difference::difference;
@@ -93,7 +93,7 @@ impl<V: Verb> RunCommand for V {
         let before = Situation::new(&index, daemon_set);
         let Planned { plan, after, report } = self.plan(&before)?;
         let switches = self.switches();
-        let mut change = Change {
+        let mut change = PendingChange {
             settings,
             switches,
             session: &session,
@@ -229,7 +229,7 @@ async fn follow(
     out.flush()?;
     let settings = WatchArgs::until_available();
     let display = settings.progress.display(None, target.color, target.view(io.width()), io)?;
-    let followed = Followed {
+    let followed = FollowedRollouts {
         query: Query {
             namespace: Some(daemon_set.metadata.namespace.clone()),
             names: vec![daemon_set.metadata.name.clone()],
@@ -264,7 +264,7 @@ pub(super) fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a Dae
 const REACTION: Duration = Duration::from_secs(1);
 
 /// One change on its way.
-struct Change<'a> {
+struct PendingChange<'a> {
     settings: &'a Settings,
     switches: Vec<&'static str>,
     session: &'a Session,
@@ -274,7 +274,7 @@ struct Change<'a> {
     report: ChangePlan,
 }
 
-impl Change<'_> {
+impl PendingChange<'_> {
     fn view(&self, io: &Io<'_>) -> View {
         self.target.view(io.width())
     }
@@ -326,7 +326,7 @@ impl Change<'_> {
         }
         self.report.outcome.changed_by_others = changes;
         self.report.outcome.stage = if is_kept && is_dry_run { ChangeStage::Refused } else { stage };
-        if let Some(output @ (Output::Json | Output::Yaml)) = self.settings.output {
+        if let Some(output @ (ChangeOutput::Json | ChangeOutput::Yaml)) = self.settings.output {
             // The error is more important than that nobody reads the plan.
             let _ = self.print_as(output, None, io, out).and_then(|()| out.flush());
         }
@@ -400,7 +400,13 @@ impl Change<'_> {
     }
 
     /// Prints the plan with its outcome and the object, or only a name.
-    fn print_as(&self, output: Output, object: Option<&Value>, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
+    fn print_as(
+        &self,
+        output: ChangeOutput,
+        object: Option<&Value>,
+        io: &Io<'_>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let mut object = object.cloned();
         if let Some(metadata) = object.iter_mut().find_map(|object| object.get_mut("metadata")?.as_object_mut()) {
             // As kubectl does.
@@ -408,9 +414,9 @@ impl Change<'_> {
         }
         let mut report = ChangePlan { object, ..self.report.clone() };
         match output {
-            Output::Name => writeln!(out, "{}", sanitize(&report.daemon_set.full())),
-            Output::Json => output::print_json(&mut report, &self.view(io), out),
-            Output::Yaml => output::print_yaml(&mut report, &self.view(io), out),
+            ChangeOutput::Name => writeln!(out, "{}", sanitize(&report.daemon_set.full())),
+            ChangeOutput::Json => output::print_json(&mut report, &self.view(io), out),
+            ChangeOutput::Yaml => output::print_yaml(&mut report, &self.view(io), out),
         }
     }
 

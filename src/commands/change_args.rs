@@ -22,7 +22,7 @@ pub struct ChangeArgs {
     /// Output format: json or yaml for the plan, its outcome and the changed DaemonSet; name for its name, as soon as the API
     /// server has answered
     #[arg(short, long, value_name = "FORMAT", value_enum)]
-    output: Option<Output>,
+    output: Option<ChangeOutput>,
     /// Do not wait until the controller has observed the change
     #[arg(long)]
     no_wait: bool,
@@ -46,7 +46,7 @@ pub(super) enum DryRun {
 
 /// What `-o` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
+pub(super) enum ChangeOutput {
     Name,
     Json,
     Yaml,
@@ -57,7 +57,7 @@ pub(super) enum Output {
 pub struct Settings {
     pub(super) named: Named,
     pub(super) dry_run: DryRun,
-    pub(super) output: Option<Output>,
+    pub(super) output: Option<ChangeOutput>,
     /// How long to wait for the controller; `None` if not waiting.
     pub(super) patience: Option<Duration>,
     /// Whether the change is all that is made.
@@ -86,7 +86,7 @@ impl ChangeArgs {
             return Err(CommandError::usage("--watch and --dry-run cannot be given together: nothing is rolled out"));
         }
         // The server's answer has the object already.
-        let waits = !no_wait && dry_run == DryRun::Off && output != Some(Output::Name);
+        let waits = !no_wait && dry_run == DryRun::Off && output != Some(ChangeOutput::Name);
         let timeout = if timeout.is_zero() { NO_LIMIT } else { timeout };
         Ok(Settings { named, dry_run, output, patience: waits.then_some(timeout), no_wait, watch })
     }

@@ -17,7 +17,7 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 use super::Failure;
 use super::parse::{is_dns_label, is_dns_subdomain, parse_name};
 use super::session::GlobalArgs;
-use crate::cluster::live::Named;
+use crate::cluster::live::Nameable;
 use crate::cluster::{PodsOf, Query, Source, Wanted};
 use crate::connection::names_in_kubeconfig;
 use crate::encode::sanitize::sanitize;
@@ -243,7 +243,7 @@ async fn values(value: Value, words: &[OsString], io: &Io<'_>) -> Result<BTreeMa
         let session = target.open(&mut io).await?;
         let wanted = Wanted::History(PodsOf::None);
         let query = Query { names: vec![name.name], flavors: name.flavors, wanted, ..Query::default() };
-        return Ok(revisions(&session.read_history(query, &mut io).await?));
+        return Ok(revisions(&session.read(query, &mut io, |_| BTreeSet::new()).await?));
     }
     let session = target.open(&mut io).await?;
     match &session.source {
@@ -254,11 +254,11 @@ async fn values(value: Value, words: &[OsString], io: &Io<'_>) -> Result<BTreeMa
                 |rows: Vec<(String, [String; 1])>| rows.into_iter().map(|(name, [status])| (name, status));
             Ok(match value {
                 Value::DaemonSet => {
-                    let rows = live.names(Named::DaemonSets, namespace, ["Available", "Desired"]).await?;
+                    let rows = live.names(Nameable::DaemonSets, namespace, ["Available", "Desired"]).await?;
                     rows.into_iter().map(|(name, [available, desired])| (name, counts(&available, &desired))).collect()
                 }
-                Value::Node => with_status(of(Named::Nodes).await?).collect(),
-                Value::Namespace => with_status(of(Named::Namespaces).await?).collect(),
+                Value::Node => with_status(of(Nameable::Nodes).await?).collect(),
+                Value::Namespace => with_status(of(Nameable::Namespaces).await?).collect(),
                 Value::NodeLabel => undescribed(live.node_label_keys().await?),
                 Value::Revision | Value::Context | Value::Cluster | Value::User | Value::File => none,
             })

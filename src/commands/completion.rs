@@ -45,7 +45,7 @@ kubectl-ds completion powershell | Out-String | Invoke-Expression")]
 pub struct CompletionArgs {
     /// The shell; `kubectl` outputs the program kubectl_complete-ds
     #[arg(value_name = "SHELL", value_enum, required_unless_present = "install", conflicts_with = "install")]
-    shell: Option<Target>,
+    shell: Option<CompletionTarget>,
     /// Write kubectl_complete-ds to this directory; by default to that of kubectl-ds in PATH
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     install: Option<Option<PathBuf>>,
@@ -53,7 +53,7 @@ pub struct CompletionArgs {
 
 /// What the completion is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Target {
+enum CompletionTarget {
     Bash,
     Zsh,
     Fish,
@@ -70,11 +70,11 @@ pub fn run(arguments: &CompletionArgs, io: &Io<'_>, out: &mut dyn Write) -> Resu
     let CompletionArgs { shell, install } = arguments;
     let shell: &dyn EnvCompleter = match shell {
         None => return install_shim(install.as_ref().and_then(Option::as_deref), io, out),
-        Some(Target::Bash) => &Bash,
-        Some(Target::Zsh) => &Zsh,
-        Some(Target::Fish) => &Fish,
-        Some(Target::Powershell) => &Powershell,
-        Some(Target::Kubectl) => {
+        Some(CompletionTarget::Bash) => &Bash,
+        Some(CompletionTarget::Zsh) => &Zsh,
+        Some(CompletionTarget::Fish) => &Fish,
+        Some(CompletionTarget::Powershell) => &Powershell,
+        Some(CompletionTarget::Kubectl) => {
             out.write_all(KUBECTL_COMPLETE_DS.as_bytes())?;
             return Ok(Exit::Success);
         }

@@ -121,13 +121,13 @@ pub(super) struct NodeSelection {
 
 enum Question {
     /// Which nodes have a pod.
-    Coverage(Scope),
+    Coverage(CoverageQuestion),
     /// What manifests would change.
     WhatIf(WhatIf),
 }
 
 /// Which DaemonSets and nodes are looked at, and how they are shown.
-struct Scope {
+struct CoverageQuestion {
     /// The namespace that the names were given with.
     namespace: Option<String>,
     names: Vec<String>,
@@ -181,7 +181,7 @@ impl CoverageArgs {
                 };
                 Question::WhatIf(WhatIf { manifests: filename, node, by, nodes, how })
             }
-            true => Question::Coverage(Scope {
+            true => Question::Coverage(CoverageQuestion {
                 namespace,
                 names,
                 node,
@@ -219,13 +219,13 @@ impl RunCommand for CoverageArgs {
 /// Prints the coverage, and returns the answer for `--exit-code`.
 async fn run_coverage(
     target: &Target,
-    scope: Scope,
+    scope: CoverageQuestion,
     node_selector: NodeSelection,
     output: Option<&Output>,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let Scope { namespace: _, names, node, by, map, nodes, filter } = scope;
+    let CoverageQuestion { namespace: _, names, node, by, map, nodes, filter } = scope;
     let is_data = output.is_some_and(Output::is_data);
     let explains = node.is_some() && (names.len() == 1 || is_data);
     let detail = match &node {
@@ -264,7 +264,7 @@ async fn run_coverage(
         let text = match output {
             Some(Output::Name) => view.text(|page| render::coverage::names(&report, node.as_deref(), page)),
             _ => {
-                let shown = Shown { wide, node: node.as_deref(), explains, nodes, is_broken_down };
+                let shown = CoverageScreen { wide, node: node.as_deref(), explains, nodes, is_broken_down };
                 view.text(|page| shown.write(&report, page))
             }
         };
@@ -280,7 +280,7 @@ async fn run_coverage(
 }
 
 /// How a report is shown as text.
-struct Shown<'a> {
+struct CoverageScreen<'a> {
     /// Whether tables have more columns, and several DaemonSets are shown in full.
     wide: bool,
     node: Option<&'a str>,
@@ -291,7 +291,7 @@ struct Shown<'a> {
     is_broken_down: bool,
 }
 
-impl Shown<'_> {
+impl CoverageScreen<'_> {
     fn write(&self, report: &CoverageReport, page: &mut Page<'_>) {
         match self.node {
             Some(_) if self.explains => render::explanation::explanation(report, self.wide, page),

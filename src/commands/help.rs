@@ -41,7 +41,7 @@ const SEE_OPTIONS: &str =
 pub struct OptionsArgs {}
 
 /// Runs `options`.
-pub fn run_options(out: &mut dyn Write) -> Result<Exit, Failure> {
+pub fn run_options(is_colored: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
     let flags = super::command();
     let flags = flags.get_arguments().filter(|flag| flag.is_global_set() && !flag.is_hide_set()).cloned();
     let mut options = Command::new("options")
@@ -49,7 +49,12 @@ pub fn run_options(out: &mut dyn Write) -> Result<Exit, Failure> {
         .max_term_width(100)
         .help_template("The following options can be passed to any command:\n\n{all-args}\n")
         .args(flags.map(|flag| flag.help_heading("Options")));
-    write!(out, "{}", options.render_help().ansi())?;
+    let help = options.render_help();
+    if is_colored {
+        write!(out, "{}", help.ansi())?;
+    } else {
+        write!(out, "{help}")?;
+    }
     Ok(Exit::Success)
 }
 

@@ -1,5 +1,6 @@
 //! `history`: the revisions of a DaemonSet, and how two templates differ.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use clap::Args;
@@ -181,7 +182,7 @@ async fn answer(
     let pods = if matches!(question, Question::Table) { PodsOf::All } else { PodsOf::None };
     let is_named = !names.is_empty();
     let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
-    let snapshot = session.read_history(query, io).await?;
+    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
     let view = target.view(io.width());
     let (sides, unified) = match question {
         Question::Table => {
@@ -189,7 +190,7 @@ async fn answer(
             if reports.is_empty() && output.as_ref().is_none_or(|output| *output == Output::Wide) {
                 session.say_none_found(io)?;
             }
-            let shown = Shown { is_named, with_namespace: session.namespace.is_none(), output: output.as_ref() };
+            let shown = TableScope { is_named, with_namespace: session.namespace.is_none(), output: output.as_ref() };
             print_table(&reports, shown, &view, out)?;
             return Ok(Exit::Success);
         }
@@ -245,15 +246,20 @@ impl Sides {
 
 /// What is shown of the revisions.
 #[derive(Debug, Clone, Copy)]
-struct Shown<'a> {
+struct TableScope<'a> {
     /// Whether one DaemonSet was asked for by name.
     is_named: bool,
     with_namespace: bool,
     output: Option<&'a Output>,
 }
 
-fn print_table(reports: &[HistoryReport], shown: Shown<'_>, view: &View, out: &mut dyn Write) -> Result<(), Failure> {
-    let Shown { is_named, with_namespace, output } = shown;
+fn print_table(
+    reports: &[HistoryReport],
+    shown: TableScope<'_>,
+    view: &View,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let TableScope { is_named, with_namespace, output } = shown;
     let printed = match reports {
         [report] if is_named => output::print_data(output, &mut report.clone(), view, out)?,
         _ => output::print_data(output, &mut HistoryReportList::of(reports.to_vec()), view, out)?,

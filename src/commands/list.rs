@@ -11,7 +11,7 @@ use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{parse_names, reason_codes};
 use super::session::{GlobalArgs, Session, show_progress};
-use super::watch::{Display, Progress, Rejection, check_watch, notices, warn_once};
+use super::watch::{Display, ProgressStyle, Rejection, check_watch, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
 use crate::cluster::Query;
 use crate::coverage::filter::CoverageFilter;
@@ -59,7 +59,7 @@ pub struct ListArgs {
     watch: bool,
     /// With --watch: how to show what changes
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true, requires = "watch")]
-    progress: Progress,
+    progress: ProgressStyle,
 }
 
 /// List DaemonSets, unhealthy first
@@ -118,7 +118,7 @@ impl RunCommand for ListNamedArgs {
         let wide = output == Some(Output::Wide);
         let view = target.view_for(output.as_ref(), io);
         let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
-        let shown = render::list::Shown { namespace: session.namespace.is_none(), wide, all, heading };
+        let shown = render::list::ListParts { namespace: session.namespace.is_none(), wide, all, heading };
         let filter = CoverageFilter { reasons: reason, problems, ..CoverageFilter::default() };
         let choice = Choice { filter, sort_by, shown };
         if watch {
@@ -154,7 +154,7 @@ impl RunCommand for ListNamedArgs {
 struct Choice {
     filter: CoverageFilter,
     sort_by: SortBy,
-    shown: render::list::Shown,
+    shown: render::list::ListParts,
 }
 
 impl Choice {

@@ -48,7 +48,6 @@ use std::io::{self, Write};
 use std::pin::pin;
 use std::task::Poll;
 
-use anstream::adapter::StripBytes;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -201,11 +200,7 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
     };
     // Where the hints of an error have to lead.
     let view = cli.target.view(io);
-    let result = match cli {
-        cli if session::is_colored(cli.target.color, io.out_is_terminal, io) => until_interrupted(cli, io, out).await,
-        cli => until_interrupted(cli, io, &mut Plain { out: &mut *out, stripper: StripBytes::new() }).await,
-    };
-    match result.and_then(|exit| Ok(out.flush().map(|()| exit)?)) {
+    match until_interrupted(cli, io, out).await.and_then(|exit| Ok(out.flush().map(|()| exit)?)) {
         Ok(exit) => exit,
         // Whoever reads has seen enough, as `head` does; that is no failure of ours.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
@@ -267,7 +262,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Explain(arguments)) => explain::run(&arguments, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, io, out),
         Some(Subcommands::Complete(arguments)) => Box::pin(complete::run(arguments, io, out)).await,
-        Some(Subcommands::Options(help::OptionsArgs {})) => help::run_options(out),
+        Some(Subcommands::Options(help::OptionsArgs {})) => help::run_options(target.is_colored(io), out),
     }?;
     // As in kubectl, only a command that has succeeded fails so.
     match io.server_warnings {
@@ -298,24 +293,5 @@ fn print_clap_error(error: &clap::Error, io: &mut Io<'_>, out: &mut dyn Write) -
     } else {
         let _ = write!(out, "{text}").and_then(|()| out.flush());
         Exit::Success
-    }
-}
-
-/// Standard output where color is not wanted: takes the styles out.
-struct Plain<'a> {
-    out: &'a mut dyn Write,
-    stripper: StripBytes,
-}
-
-impl Write for Plain<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for plain in self.stripper.strip_next(bytes) {
-            self.out.write_all(plain)?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Failure;
-use crate::encode::json_path::Template;
+use crate::encode::json_path::JsonPath;
 use crate::encode::{json, yaml};
 use crate::error::CommandError;
 use crate::render::view::View;
@@ -28,7 +28,7 @@ pub enum Output {
     /// Names only.
     Name,
     /// Values of the report in a text.
-    JsonPath(Template),
+    JsonPath(JsonPath),
 }
 
 impl Output {
@@ -79,9 +79,9 @@ fn invalid(command: &Command, value: &OsStr, why: &str) -> Error {
     Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
 }
 
-fn parse_template(text: &str) -> Result<Template, String> {
+fn parse_template(text: &str) -> Result<JsonPath, String> {
     match text.contains('{') {
-        true => Template::parse(text),
+        true => JsonPath::parse(text),
         false => Err("the path must be in braces, as in jsonpath='{.kind}'".to_owned()),
     }
 }

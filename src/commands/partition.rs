@@ -10,8 +10,8 @@ use super::out_after_change::OutAfterChange;
 use super::output;
 use super::parse::Named;
 use super::partition_args::{PartitionArgs, Settings};
-use super::partition_progress::Progress;
-use super::partition_run::{Clock, Run, repeat};
+use super::partition_progress::StageProgress;
+use super::partition_run::{Run, RunClock, repeat};
 use super::session::{GlobalArgs, Session, Target, warn};
 use super::watch::{self, Display};
 use super::{Failure, RunCommand, refusal};
@@ -38,7 +38,7 @@ use crate::rollout::status::situation::Situation;
 struct Order<'a> {
     named: &'a Named,
     dry_run: bool,
-    progress: watch::Progress,
+    progress: watch::ProgressStyle,
     is_text: bool,
     /// What speaks against the revision to return to.
     doubts: Vec<Warning>,
@@ -81,7 +81,8 @@ pub(super) async fn roll_back(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let request = StageRequest::roll_back(number, format!("{} {}", (io.clock)(), std::process::id()), daemon_set);
-    let order = Order { named, dry_run, progress: watch::Progress::default(), is_text: true, doubts, session, target };
+    let order =
+        Order { named, dry_run, progress: watch::ProgressStyle::default(), is_text: true, doubts, session, target };
     order.stage(request, None, io, out).await
 }
 
@@ -167,7 +168,7 @@ impl Order<'_> {
             true => progress.display(None, target.color, *view, io)?,
             false => Display::None,
         };
-        let progress = Progress::new(display);
+        let progress = StageProgress::new(display);
         let live = session.source.live()?;
         let mut run = Run {
             request,
@@ -182,7 +183,7 @@ impl Order<'_> {
             manifest: path,
             progress,
             // A proxy may have written the dates of the answers.
-            clock: Clock::starting_at(session.now(io).min((io.clock)())),
+            clock: RunClock::starting_at(session.now(io).min((io.clock)())),
             ready_times: ReadyTimes::default(),
             is_lost: false,
         };

@@ -104,13 +104,13 @@ pub struct PartitionArgs {
     /// Show the plan without sending it
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
-    dry_run: DryRun,
+    dry_run: PartitionDryRun,
     /// How to show what happens
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true)]
-    progress: watch::Progress,
+    progress: watch::ProgressStyle,
     /// Output format. One of: (json)
     #[arg(short, long, value_name = "FORMAT", value_enum)]
-    output: Option<Output>,
+    output: Option<PartitionOutput>,
 }
 
 /// What `--on-failure` takes.
@@ -125,7 +125,7 @@ enum OnFailure {
 
 /// What `--dry-run` takes: a stage cannot be tried out on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum DryRun {
+enum PartitionDryRun {
     #[default]
     #[value(name = "none")]
     Off,
@@ -134,7 +134,7 @@ enum DryRun {
 
 /// What `-o` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
+pub(super) enum PartitionOutput {
     Json,
 }
 
@@ -143,8 +143,8 @@ pub(super) struct Settings {
     pub(super) named: Named,
     pub(super) request: StageRequest,
     pub(super) dry_run: bool,
-    pub(super) progress: watch::Progress,
-    pub(super) output: Option<Output>,
+    pub(super) progress: watch::ProgressStyle,
+    pub(super) output: Option<PartitionOutput>,
     /// The manifest whose template is rolled out.
     pub(super) manifest: Option<String>,
 }
@@ -237,7 +237,7 @@ impl PartitionArgs {
             force,
             ..StageRequest::new(amount, template, run)
         };
-        Ok(Settings { named, request, dry_run: dry_run == DryRun::Client, progress, output, manifest })
+        Ok(Settings { named, request, dry_run: dry_run == PartitionDryRun::Client, progress, output, manifest })
     }
 }
 

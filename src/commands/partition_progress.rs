@@ -21,7 +21,7 @@ use crate::rollout::status::rollout_status_with_map;
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// How a stage is shown.
-pub(super) struct Progress {
+pub(super) struct StageProgress {
     display: Display,
     events: NodeEvents,
     /// What is waited for.
@@ -32,9 +32,16 @@ pub(super) struct Progress {
     drawn: Option<Instant>,
 }
 
-impl Progress {
+impl StageProgress {
     pub(super) fn new(display: Display) -> Self {
-        Progress { display, events: NodeEvents::default(), waiting: None, said: None, warned: Vec::new(), drawn: None }
+        StageProgress {
+            display,
+            events: NodeEvents::default(),
+            waiting: None,
+            said: None,
+            warned: Vec::new(),
+            drawn: None,
+        }
     }
 
     /// Says that something has happened; a screen shows it anyway.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep};
 
-use super::partition_progress::{PAUSE, Progress};
+use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_requests::Replaced;
 use super::session::{Session, tell_long_wait};
 use super::watch::{Rejection, check_readable};
@@ -23,7 +23,7 @@ use crate::model::int_or_percent::int;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{self, Plan, PodRef};
-use crate::render::progress::Progress as ReadProgress;
+use crate::render::progress::ReadProgress;
 use crate::render::view::View;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
@@ -58,9 +58,9 @@ pub(super) struct Run<'a> {
     /// The file of the manifest whose template is rolled out.
     pub(super) manifest: Option<&'a str>,
     /// How what happens is shown.
-    pub(super) progress: Progress,
+    pub(super) progress: StageProgress,
     /// What time is measured by.
-    pub(super) clock: Clock,
+    pub(super) clock: RunClock,
     pub(super) ready_times: ReadyTimes,
     /// Whether the DaemonSet is no longer held by this client; the error says how to continue.
     pub(super) is_lost: bool,
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
             }
             // A proxy may have written the dates of the answers, but not the times in an object.
             if let Some(written_at) = written_at(&object) {
-                self.clock = Clock::starting_at(written_at);
+                self.clock = RunClock::starting_at(written_at);
             }
         }
         // The user may have been asked meanwhile.
@@ -528,14 +528,14 @@ pub(super) fn repeat(report: &PartitionReport, request: &StageRequest, manifest:
 
 /// The clock of a run: it shows the time of the API server at its beginning, and goes on by this machine's monotonic clock, so
 /// that no other clock that is wrong, or is set, makes time pass.
-pub(super) struct Clock {
+pub(super) struct RunClock {
     start: Timestamp,
     started: Instant,
 }
 
-impl Clock {
+impl RunClock {
     pub(super) fn starting_at(start: Timestamp) -> Self {
-        Clock { start, started: Instant::now() }
+        RunClock { start, started: Instant::now() }
     }
 
     pub(super) fn now(&self) -> Timestamp {

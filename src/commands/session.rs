@@ -28,7 +28,7 @@ use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Admission, Snapshot};
-use crate::render::progress::{LONG_WAIT, Progress, ProgressLine};
+use crate::render::progress::{LONG_WAIT, ProgressLine, ReadProgress};
 use crate::render::text::wrap;
 use crate::render::view::View;
 use crate::report::age::format_age;
@@ -97,8 +97,9 @@ pub struct Target {
     pub selector: LabelSelector,
     /// Whether only ASCII characters are printed.
     ascii: bool,
-    /// When output is colored.
+    /// When output is colored, and whether that on standard output is.
     pub(super) color: Color,
+    colored: bool,
     /// Where suggested commands have to lead, for as long as the process lives.
     origin: &'static Origin,
     verbosity: i32,
@@ -122,7 +123,7 @@ enum Scope {
 /// A source that is open, and the namespace to look in.
 pub struct Session {
     pub(super) source: Source,
-    pub(super) progress: Progress,
+    pub(super) progress: ReadProgress,
     verbosity: i32,
     selector: LabelSelector,
     /// Whether it was said that the clocks differ.
@@ -139,6 +140,11 @@ impl GlobalArgs {
     /// Returns the view of standard error.
     pub(super) fn view(&self, io: &Io<'_>) -> View {
         View { origin: Some(self.origin()), ..View::new(width_of_errors(io), self.ascii || !io.unicode) }
+    }
+
+    /// Returns whether standard output is colored.
+    pub(super) fn is_colored(&self, io: &Io<'_>) -> bool {
+        is_colored(self.color, io.out_is_terminal, io)
     }
 
     /// Returns where suggested commands have to lead, for as long as the process lives.
@@ -160,7 +166,7 @@ impl GlobalArgs {
     ///
     /// Fails if a selector is invalid.
     pub fn resolve(self, io: &Io<'_>) -> Result<Target, CommandError> {
-        let origin = self.origin();
+        let (origin, colored) = (self.origin(), self.is_colored(io));
         let GlobalArgs {
             namespace,
             all_namespaces,
@@ -183,14 +189,14 @@ impl GlobalArgs {
             None => Place::Live(Box::new(connection.resolve(io))),
         };
         let selector = parse_selector("--selector", selector.as_deref())?;
-        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, origin, verbosity })
+        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, colored, origin, verbosity })
     }
 }
 
 impl Target {
     /// Returns the view of a terminal with a width in columns, if known.
     pub fn view(&self, width: Option<usize>) -> View {
-        View { origin: Some(self.origin), ..View::new(width, self.ascii) }
+        View { origin: Some(self.origin), colored: self.colored, ..View::new(width, self.ascii) }
     }
 
     /// Returns the view for a format: `-o wide` has no limit.
@@ -205,7 +211,7 @@ impl Target {
     ///
     /// Fails if the dump or the kubeconfig cannot be read.
     pub async fn open(&self, io: &mut Io<'_>) -> Result<Session, Failure> {
-        let progress = Progress::default();
+        let progress = ReadProgress::default();
         let named = match &self.scope {
             Scope::One(namespace) => Some(namespace.clone()),
             Scope::Default | Scope::All => None,
@@ -214,7 +220,7 @@ impl Target {
             Place::Dump { path, now } => (Source::File(Dump::new(path, *now)), None),
             Place::Live(options) => {
                 let progress = progress.clone();
-                let tell = move |read: live::Progress| progress.set(read.kind.resource(), read.objects, read.bytes);
+                let tell = move |read: live::KindRead| progress.set(read.kind.resource(), read.objects, read.bytes);
                 let live = live::connect(options, io.clock, Arc::new(tell)).await?;
                 let default_namespace = live.default_namespace().to_owned();
                 (Source::Live(Box::new(live)), Some(default_namespace))
@@ -398,18 +404,11 @@ impl Session {
         }
     }
 
-    /// Reads DaemonSets with their revisions, and with their pods where the query wants them.
-    ///
-    /// The selector is filled in, and the namespace.
-    pub async fn read_history(&self, query: Query, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
-        self.read(query, io, |_| BTreeSet::new()).await
-    }
-
     /// Reads a DaemonSet, and what decides about changing it.
     pub(super) async fn read_for_change(&self, named: &Named, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
         let names = vec![named.name.clone()];
         let query = Query { names, flavors: named.flavors, wanted: Wanted::Change, ..Query::default() };
-        self.read_history(query, io).await
+        self.read(query, io, |_| BTreeSet::new()).await
     }
 
     /// Reads what a query asks for again and again until it is found; returns `None` if it is not in time. Transient
@@ -526,7 +525,7 @@ fn width_of_errors(io: &Io<'_>) -> Option<usize> {
 const COLUMNS_OF_A_TERMINAL: usize = 80;
 
 /// Waits for what the API server does, and shows on a terminal how far it has come; elsewhere, only a long wait is told.
-pub(super) async fn show_progress<T>(work: impl Future<Output = T>, progress: &Progress, io: &mut Io<'_>) -> T {
+pub(super) async fn show_progress<T>(work: impl Future<Output = T>, progress: &ReadProgress, io: &mut Io<'_>) -> T {
     if !io.err_is_terminal {
         return tell_long_wait(work, progress, io).await;
     }
@@ -548,7 +547,7 @@ pub(super) async fn show_progress<T>(work: impl Future<Output = T>, progress: &P
 }
 
 /// Waits for what the API server does, and writes a line if that takes long, and then each time it has taken twice as long.
-pub(super) async fn tell_long_wait<T>(work: impl Future<Output = T>, progress: &Progress, io: &mut Io<'_>) -> T {
+pub(super) async fn tell_long_wait<T>(work: impl Future<Output = T>, progress: &ReadProgress, io: &mut Io<'_>) -> T {
     let (mut work, began, mut wait) = (pin!(work), Instant::now(), LONG_WAIT);
     loop {
         if let Ok(done) = timeout_at(began + wait, &mut work).await {

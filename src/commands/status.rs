@@ -8,7 +8,7 @@ use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, parse_names_of_any_flavor};
 use super::session::{GlobalArgs, Session, Target};
-use super::status_watch::{self, Followed, Map, WatchArgs};
+use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
 use super::watch::check_watch;
 use super::{Failure, RunCommand};
 use crate::cluster::{Flavors, Query};
@@ -137,7 +137,7 @@ impl RunCommand for StatusArgs {
         let view = target.view_for(output.as_ref(), io);
         if let Some(settings) = watch {
             let display = settings.progress.display(output.as_ref(), target.color, view, io)?;
-            let followed = Followed { query, is_named, to_revision, output, view, display, map, accept };
+            let followed = FollowedRollouts { query, is_named, to_revision, output, view, display, map, accept };
             return status_watch::run(settings, followed, &session, io, out).await;
         }
         let mut snapshot = session.read(query, io, nodes_needing_all_pods).await?;

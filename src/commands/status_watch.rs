@@ -13,7 +13,7 @@ use super::output::{self, Output};
 use super::parse::parse_duration;
 use super::session::{Session, show_progress};
 use super::status::{Accept, check_revision, has_lost_nodes, partial};
-use super::watch::{Display, Progress, Rejection, check_readable, notices, warn_once};
+use super::watch::{Display, ProgressStyle, Rejection, check_readable, notices, warn_once};
 use crate::cluster::{Flavors, Query};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -59,7 +59,7 @@ pub(super) struct WatchArgs {
     blocked_for: Duration,
     /// With --watch: how to show what happens
     #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "watch")]
-    pub(super) progress: Progress,
+    pub(super) progress: ProgressStyle,
 }
 
 impl WatchArgs {
@@ -70,13 +70,13 @@ impl WatchArgs {
             timeout: None,
             fail_fast: false,
             blocked_for: Duration::ZERO,
-            progress: Progress::Auto,
+            progress: ProgressStyle::Auto,
         }
     }
 }
 
 /// What is followed.
-pub(super) struct Followed {
+pub(super) struct FollowedRollouts {
     pub(super) query: Query,
     pub(super) is_named: bool,
     pub(super) to_revision: Option<i64>,
@@ -117,12 +117,12 @@ enum End {
 /// Follows rollouts until they are done, and returns the exit code.
 pub(super) async fn run(
     settings: WatchArgs,
-    followed: Followed,
+    followed: FollowedRollouts,
     session: &Session,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let Followed { query, is_named, to_revision, output, view, mut display, map, accept } = followed;
+    let FollowedRollouts { query, is_named, to_revision, output, view, mut display, map, accept } = followed;
     // 0 is no limit, as in kubectl.
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

@@ -39,7 +39,7 @@ const LEAST_SIZE: Size = Size { columns: 20, rows: 6 };
 
 /// How to show what happens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Progress {
+pub(super) enum ProgressStyle {
     /// On a terminal as tty, elsewhere as plain
     #[default]
     Auto,
@@ -60,7 +60,7 @@ pub(super) enum Display {
     None,
 }
 
-impl Progress {
+impl ProgressStyle {
     /// Chooses the display.
     ///
     /// # Errors
@@ -81,13 +81,15 @@ impl Progress {
             Display::Screen(Screen { region: Region::default(), size, terminal_size: io.terminal_size, colored, view })
         };
         match self {
-            Progress::None => Ok(Display::None),
-            Progress::Tty if is_json => Err(CommandError::usage("--progress=tty and -o json cannot be given together")),
+            ProgressStyle::None => Ok(Display::None),
+            ProgressStyle::Tty if is_json => {
+                Err(CommandError::usage("--progress=tty and -o json cannot be given together"))
+            }
             _ if is_json => Ok(Display::Json),
-            Progress::Tty => {
+            ProgressStyle::Tty => {
                 size.map(screen).ok_or_else(|| CommandError::usage("--progress=tty needs a terminal as standard error"))
             }
-            Progress::Auto => Ok(match size {
+            ProgressStyle::Auto => Ok(match size {
                 Some(size)
                     if io.out_is_terminal && size.columns >= LEAST_SIZE.columns && size.rows >= LEAST_SIZE.rows =>
                 {
@@ -95,7 +97,7 @@ impl Progress {
                 }
                 _ => Display::Lines,
             }),
-            Progress::Plain => Ok(Display::Lines),
+            ProgressStyle::Plain => Ok(Display::Lines),
         }
     }
 }
@@ -124,7 +126,7 @@ impl Screen {
             return Ok(());
         }
         // The region leaves out the last column and the last row.
-        let view = View { width: size.columns.saturating_sub(1), ..self.view };
+        let view = View { width: size.columns.saturating_sub(1), colored: self.colored, ..self.view };
         let view = View { limit: Some(view.width), wraps: true, ..view };
         let mut lines = lines(&view, size.rows.saturating_sub(1));
         if !self.colored {

@@ -130,9 +130,9 @@ pub(super) async fn run(
         reports.push(report);
     }
     let shown = match (node, nodes) {
-        (Some(_), _) => render::what_if::Shown::Node,
-        (None, true) => render::what_if::Shown::Nodes,
-        (None, false) => render::what_if::Shown::Groups,
+        (Some(_), _) => render::what_if::WhatIfDetail::Node,
+        (None, true) => render::what_if::WhatIfDetail::Nodes,
+        (None, false) => render::what_if::WhatIfDetail::Groups,
     };
     print(&mut reports, shown, output, &target.view_for(output, io), out)?;
     let passes = reports.iter().all(WhatIfReport::passes);
@@ -171,7 +171,7 @@ fn replacements_of_manifest(
 
 fn print(
     reports: &mut [WhatIfReport],
-    shown: render::what_if::Shown,
+    shown: render::what_if::WhatIfDetail,
     output: Option<&Output>,
     view: &render::view::View,
     out: &mut dyn Write,

@@ -7,14 +7,14 @@ use crate::report::fix::Fix;
 #[error("{message}")]
 pub struct ConnectionError {
     /// What failed.
-    pub failure: Failure,
+    pub failure: FailureKind,
     message: String,
     hints: Vec<Fix>,
 }
 
 /// What failed on the way to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum FailureKind {
     /// The kubeconfig, a flag or an environment variable is invalid.
     Config,
     /// There are no credentials, for example because a credential plugin failed.
@@ -28,26 +28,26 @@ pub enum Failure {
 impl ConnectionError {
     /// Makes an error about the kubeconfig, a flag or an environment variable.
     pub fn config(message: impl Into<String>) -> Self {
-        Self::of(Failure::Config, message)
+        Self::of(FailureKind::Config, message)
     }
 
     /// Makes an error about credentials.
     pub(crate) fn credentials(message: impl Into<String>) -> Self {
-        Self::of(Failure::Credentials, message)
+        Self::of(FailureKind::Credentials, message)
     }
 
     /// Makes an error about a server that could not be reached, or a connection that was lost.
     pub(crate) fn lost(message: impl Into<String>) -> Self {
-        Self::of(Failure::Lost, message)
+        Self::of(FailureKind::Lost, message)
     }
 
     /// Makes an error about a server that did not answer in time.
     pub(crate) fn timed_out(message: impl Into<String>) -> Self {
-        Self::of(Failure::TimedOut, message)
+        Self::of(FailureKind::TimedOut, message)
             .hint("check that the server can be reached from here, or increase --request-timeout")
     }
 
-    fn of(failure: Failure, message: impl Into<String>) -> Self {
+    fn of(failure: FailureKind, message: impl Into<String>) -> Self {
         ConnectionError { failure, message: message.into(), hints: Vec::new() }
     }
 
@@ -65,6 +65,6 @@ impl ConnectionError {
 
     /// Tells whether a server was tried, and a request may have arrived there.
     pub(crate) fn is_about_the_server(&self) -> bool {
-        matches!(self.failure, Failure::Lost | Failure::TimedOut)
+        matches!(self.failure, FailureKind::Lost | FailureKind::TimedOut)
     }
 }

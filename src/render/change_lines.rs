@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::list;
 use super::page::Page;
-use super::text::count;
+use super::text::{count, or_unknown};
 use crate::report::age::seconds_between;
 use crate::report::list::ListReport;
 
@@ -59,7 +59,6 @@ impl ChangeLines {
 
 /// Returns the sentences of a list.
 pub(crate) fn of_list(report: &ListReport) -> Sentences {
-    let number = |number: Option<usize>| number.map_or_else(|| "?".to_owned(), |number| number.to_string());
     let rows = report.daemon_sets.iter().map(|row| {
         let counts = &row.counts;
         let problem = match list::problem(row, usize::MAX) {
@@ -69,9 +68,9 @@ pub(crate) fn of_list(report: &ListReport) -> Sentences {
         let sentence = format!(
             "{:?}: {} desired, {} updated, {} available{problem}",
             row.status,
-            number(counts.eligible),
-            number(counts.updated),
-            number(counts.available)
+            or_unknown(counts.eligible),
+            or_unknown(counts.updated),
+            or_unknown(counts.available)
         );
         (format!("{}/{}", row.namespace, row.name), sentence)
     });

@@ -5,8 +5,7 @@ use jiff::Timestamp;
 use super::coverage::incomplete;
 use super::page::Page;
 use super::style;
-use super::text::{columns, count, wrap};
-use crate::report::age::{format_age, seconds_between};
+use super::text::{columns, count, time_since, wrap};
 use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
 use crate::report::reason::Reason;
 
@@ -147,7 +146,7 @@ impl Story<'_, '_> {
     }
 
     fn ago(&self, at: Option<Timestamp>) -> String {
-        at.map_or_else(|| "some time ago".to_owned(), |at| format!("{} ago", format_age(seconds_between(at, self.now))))
+        at.map_or_else(|| "some time ago".to_owned(), |at| format!("{} ago", time_since(at, self.now)))
     }
 
     fn reasons(&mut self, heading: &str, reasons: &[Reason]) {

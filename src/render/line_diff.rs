@@ -22,7 +22,7 @@ pub enum Mark {
 }
 
 /// A line of a hunk, without its line ending, in pieces; each with whether it differs.
-pub type Line = (Mark, Vec<(bool, String)>);
+pub type DiffLine = (Mark, Vec<(bool, String)>);
 
 /// Changed lines that are near each other, and the lines around them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Hunk {
     /// The number of its first line in the first text, from 0.
     pub start: usize,
     /// Its lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<DiffLine>,
 }
 
 /// Compares two texts, given as lines.
@@ -49,7 +49,7 @@ pub fn hunks(from: &[&str], to: &[&str], context: usize) -> Vec<Hunk> {
     hunks
 }
 
-fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<Line> {
+fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<DiffLine> {
     let (old, new) = (&from[operation.old_range()], &to[operation.new_range()]);
     match operation {
         DiffOp::Equal { .. } => old.iter().map(|line| (Mark::Both, vec![(false, (*line).to_owned())])).collect(),
@@ -76,7 +76,7 @@ fn lines(operation: &DiffOp, from: &[&str], to: &[&str]) -> Vec<Line> {
 }
 
 /// Splits pieces at line endings.
-fn split(mark: Mark, pieces: &[word_diff::Piece<'_>]) -> Vec<Line> {
+fn split(mark: Mark, pieces: &[word_diff::Piece<'_>]) -> Vec<DiffLine> {
     let mut lines = vec![(mark, Vec::new())];
     for (differs, piece) in pieces {
         for (index, part) in piece.split('\n').enumerate() {

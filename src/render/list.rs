@@ -11,10 +11,9 @@ use super::removed_nodes::in_short;
 use super::status::held_in_short;
 use super::style;
 use super::table::{self, Column, Heading};
-use super::text::count;
+use super::text::{count, or_unknown, time_since};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
-use crate::report::age::{format_age, seconds_between};
 use crate::report::list::{FleetStatus, ListReport, ListRow};
 
 /// The maximum number of rows on a terminal before healthy ones are left out.
@@ -25,7 +24,7 @@ const LEAST_WIDTH_FOR_ALL_COLUMNS: usize = 110;
 
 /// The optional parts of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shown {
+pub struct ListParts {
     /// The namespace.
     pub namespace: bool,
     /// Strategies, ages, images and node selectors.
@@ -37,7 +36,7 @@ pub struct Shown {
 }
 
 /// Writes a summary, and a row per DaemonSet. On a terminal, only the first few healthy ones are shown.
-pub fn table(report: &ListReport, shown: Shown, page: &mut Page<'_>) {
+pub fn table(report: &ListReport, shown: ListParts, page: &mut Page<'_>) {
     let view = page.view;
     let is_healthy = |row: &&ListRow| row.status == FleetStatus::Healthy;
     let others = report.daemon_sets.iter().filter(|row| !is_healthy(row)).count();
@@ -103,7 +102,7 @@ fn summary(report: &ListReport) -> String {
     format!("{}{nodes}{not_ready}: {}", count(report.daemon_sets.len(), "DaemonSet"), words.join(", "))
 }
 
-fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Column<'a, &'a ListRow>> {
+fn columns<'a>(report: &'a ListReport, shown: ListParts, view: &'a View) -> Vec<Column<'a, &'a ListRow>> {
     let mut columns = Vec::new();
     if shown.namespace {
         columns.push(Column::text("NAMESPACE", |row: &&ListRow| view.show(&row.namespace)));
@@ -112,7 +111,7 @@ fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Colu
     let is_narrow = !shown.wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ALL_COLUMNS);
     if is_narrow {
         columns.push(Column::text("AVAILABLE", |row: &&ListRow| {
-            format!("{}/{}", number(row.counts.available), number(row.counts.eligible))
+            format!("{}/{}", or_unknown(row.counts.available), or_unknown(row.counts.eligible))
         }));
     } else {
         columns.extend([
@@ -138,16 +137,12 @@ fn columns<'a>(report: &'a ListReport, shown: Shown, view: &'a View) -> Vec<Colu
 }
 
 fn status(status: FleetStatus) -> String {
+    let word = format!("{status:?}");
     match status {
-        FleetStatus::Blocked => style::trouble("Blocked"),
-        FleetStatus::Degraded => style::trouble("Degraded"),
-        FleetStatus::NotObserved => style::trouble("NotObserved"),
-        FleetStatus::Deleting => style::moving("Deleting"),
-        FleetStatus::Unknown => style::moving("Unknown"),
-        FleetStatus::NoNodes => style::moving("NoNodes"),
-        FleetStatus::Progressing => style::moving("Progressing"),
-        FleetStatus::Paused => style::moving("Paused"),
-        FleetStatus::Healthy => style::well("Healthy"),
+        FleetStatus::Blocked | FleetStatus::Degraded | FleetStatus::NotObserved => style::trouble(word),
+        FleetStatus::Deleting | FleetStatus::Unknown | FleetStatus::NoNodes => style::moving(word),
+        FleetStatus::Progressing | FleetStatus::Paused => style::moving(word),
+        FleetStatus::Healthy => style::well(word),
     }
 }
 
@@ -184,10 +179,6 @@ fn or_none(text: String) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text }
 }
 
-fn number(number: Option<usize>) -> String {
-    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
-}
-
 /// Writes the names, as `kubectl get ds -o name` does.
 pub fn names(report: &ListReport, page: &mut Page<'_>) {
     report.daemon_sets.iter().for_each(|row| writeln!(page, "daemonset.apps/{}", sanitize(&row.name)))
@@ -195,5 +186,5 @@ pub fn names(report: &ListReport, page: &mut Page<'_>) {
 
 /// Formats an age as kubectl does.
 pub(super) fn age(at: Option<Timestamp>, now: Timestamp) -> String {
-    at.map_or_else(|| "<unknown>".to_owned(), |at| format_age(seconds_between(at, now)))
+    at.map_or_else(|| "<unknown>".to_owned(), |at| time_since(at, now))
 }

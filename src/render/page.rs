@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use anstream::adapter::strip_str;
+
 use super::style;
 use super::text::{columns, wrap, wrap_fix};
 use super::view::View;
@@ -20,7 +22,7 @@ impl View {
     pub fn text(&self, write: impl FnOnce(&mut Page<'_>)) -> String {
         let mut page = Page { view: self, text: String::new() };
         write(&mut page);
-        page.text
+        if self.colored { page.text } else { strip_str(&page.text).to_string() }
     }
 }
 

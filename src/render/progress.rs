@@ -9,9 +9,9 @@ use super::text::cut;
 
 /// What has been read so far; shared between clones.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Arc<Mutex<BTreeMap<&'static str, (usize, u64)>>>);
+pub struct ReadProgress(Arc<Mutex<BTreeMap<&'static str, (usize, u64)>>>);
 
-impl Progress {
+impl ReadProgress {
     /// Records how many objects of a resource have been read, from how many bytes.
     pub fn set(&self, resource: &'static str, objects: usize, bytes: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, (objects, bytes));
@@ -71,11 +71,11 @@ impl Drop for ProgressLine<'_> {
 mod tests {
     use std::time::Duration;
 
-    use super::{LONG_WAIT, Progress, ProgressLine};
+    use super::{LONG_WAIT, ProgressLine, ReadProgress};
 
     #[test]
     fn the_line_says_what_has_been_read() {
-        let progress = Progress::default();
+        let progress = ReadProgress::default();
         assert_eq!(progress.line(Duration::ZERO), "waiting for the API server");
         assert_eq!(progress.line(LONG_WAIT), "still waiting for the API server (10s)");
         progress.clone().set("pods", 1_200, 24_000_000);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_line_never_wraps() {
-        let progress = Progress::default();
+        let progress = ReadProgress::default();
         progress.set("nodes", 5_000, 63_000_000);
         progress.set("pods", 1_200, 24_000_000);
         for (columns, expected) in

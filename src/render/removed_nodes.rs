@@ -4,8 +4,7 @@ use jiff::Timestamp;
 
 use super::page::Page;
 use super::style;
-use super::text::some_of;
-use crate::report::age::{format_age, seconds_between};
+use super::text::{some_of, time_since};
 use crate::report::coverage::RemovedNodes;
 
 /// Writes which revision has removed nodes, which ones, and what gives them their pods back.
@@ -22,7 +21,7 @@ pub(super) fn write(removed: &RemovedNodes, now: Timestamp, page: &mut Page<'_>)
 
 /// Returns which revision has removed how many nodes, when, and by what.
 pub(super) fn sentence(removed: &RemovedNodes, now: Timestamp) -> String {
-    let age = format_age(seconds_between(removed.at, now));
+    let age = time_since(removed.at, now);
     let accepted = if removed.accepted { "; accepted" } else { "" };
     format!("{} {age} ago ({}){accepted}", in_short(removed), removed.changes.join(", "))
 }

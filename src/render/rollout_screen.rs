@@ -7,9 +7,9 @@ use super::region::Line;
 use super::removed_nodes::sentence;
 use super::status::{at_once, change, headline, overview, styled, suspicion};
 use super::style;
-use super::text::{columns, count, some_of, wrap};
+use super::text::{columns, count, some_of, time_since, wrap};
 use super::view::View;
-use crate::report::age::{format_age, seconds_between};
+use crate::report::age::format_age;
 use crate::report::fix::Fix;
 use crate::report::node_event::{NodeEvent, NodeEventKind};
 use crate::report::node_map::MapState;
@@ -169,8 +169,7 @@ fn bar(rollout: &RolloutStatus, view: &View) -> String {
 
 /// Returns the lines of a cause: which nodes, and why.
 fn cause(cause: &Cause, now: Timestamp, view: &View) -> [String; 2] {
-    let since =
-        cause.since.map(|since| format!(" for {}", format_age(seconds_between(since, now)))).unwrap_or_default();
+    let since = cause.since.map(|since| format!(" for {}", time_since(since, now))).unwrap_or_default();
     let lead = format!("{} on {}{since}: ", cause.code, count(cause.nodes.len(), "node"));
     let nodes = some_of(&cause.nodes, view.width.saturating_sub(columns(&lead)));
     let code = style::trouble(cause.code.name());
@@ -197,7 +196,7 @@ fn way_out(fixes: &[Fix], view: &View) -> Vec<Vec<Line>> {
 }
 
 fn event_line(event: &NodeEvent, now: Timestamp, view: &View) -> String {
-    let ago = format_age(seconds_between(event.at, now));
+    let ago = time_since(event.at, now);
     let pod = event.pod.as_deref().unwrap_or("pod");
     let text = match event.change {
         NodeEventKind::Added => "is a new node".to_owned(),

@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 
-use super::coverage::{incomplete, stale_status};
+use super::coverage::{incomplete, stale_status, troubles};
 use super::page::Page;
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, some_of, wrap};
+use super::text::{columns, count, or_unknown, some_of, time_since, wrap};
 use super::view::View;
-use crate::report::age::{format_age, seconds_between};
+use crate::report::age::format_age;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::{
@@ -58,16 +58,12 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, page: &mut Pa
     table::write(&columns, &sorted, page)
 }
 
-fn or_unknown(number: Option<usize>) -> String {
-    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
-}
-
 /// Returns the problems of a rollout in short, or the time left.
 fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let mut words: Vec<String> = rollout.removed_nodes.iter().map(removed_nodes::in_short).collect();
     words.extend(rollout.concerns.iter().map(|concern| concern.code.name().to_owned()));
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
-        words.push(format!("kube-controller-manager lease not renewed for {}", ago(since, now)));
+        words.push(format!("kube-controller-manager lease not renewed for {}", time_since(since, now)));
     }
     words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));
     // While it progresses, what is expected to pass is all there is.
@@ -161,7 +157,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         texts.extend(next(rollout, view));
         texts.extend(outdated(rollout, view));
     }
-    let mut remarks: Vec<Fix> = texts.into_iter().map(|advice| Fix { advice, command: None }).collect();
+    let mut remarks: Vec<Fix> = texts.into_iter().map(Fix::from).collect();
     remarks.extend(by_generation(rollout, view));
     // The headline has them if nothing else is known.
     remarks.extend(other_troubles(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
@@ -217,7 +213,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                     "; the controller has not noticed that surge pods have become available".to_owned()
                 }
                 Some(BlockedBy::ControllerDown) => {
-                    let ago = rollout.controller_silent_since.map(|since| format!(" {} ago", ago(since, now)));
+                    let ago = rollout.controller_silent_since.map(|since| format!(" {} ago", time_since(since, now)));
                     let ago = ago.unwrap_or_default();
                     format!("; kube-controller-manager seems to be down: its lease expired{ago}")
                 }
@@ -270,9 +266,10 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name} is {}{why}", phrase(rollout.verdict))
         }
         Verdict::Unknown => {
-            let troubles: Vec<String> =
-                rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)).collect();
-            let troubles = if troubles.is_empty() { String::new() } else { format!("{}; ", troubles.join(", ")) };
+            let troubles = match troubles(&rollout.other_troubles, usize::MAX) {
+                none if none.is_empty() => none,
+                troubles => format!("{troubles}; "),
+            };
             format!("{name}: {troubles}whether the rollout is complete is unknown")
         }
     }
@@ -289,7 +286,7 @@ pub(super) fn held_in_short(hold: &RolloutHold) -> String {
 
 /// Returns what `pause` or `partition` holds, since when, and what has slipped through.
 fn held(hold: &RolloutHold, now: Timestamp) -> String {
-    let since = hold.since.map(|since| format!(" {} ago", ago(since, now))).unwrap_or_default();
+    let since = hold.since.map(|since| format!(" {} ago", time_since(since, now))).unwrap_or_default();
     let what = match &hold.partition {
         None => format!("paused by kubectl ds{since}"),
         Some(partition) => {
@@ -318,13 +315,9 @@ pub(super) fn change(rollout: &RolloutStatus, now: Timestamp) -> Option<String> 
         text = format!("{text}: {}", revision.changes.join(", "));
     }
     if let Some(at) = revision.rolled_out_at {
-        text = format!("{text}; rollout began {} ago", ago(at, now));
+        text = format!("{text}; rollout began {} ago", time_since(at, now));
     }
     Some(text)
-}
-
-fn ago(at: Timestamp, now: Timestamp) -> String {
-    format_age(seconds_between(at, now))
 }
 
 /// Returns the time left, with its spread if there is one.
@@ -345,7 +338,7 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     for cause in &rollout.causes {
         let code = format!("{:<24}", cause.code.name());
         let code = if cause.passing { style::moving(code) } else { style::trouble(code) };
-        let since = cause.since.map_or_else(|| "?".to_owned(), |since| ago(since, now));
+        let since = cause.since.map_or_else(|| "?".to_owned(), |since| time_since(since, now));
         let which = view.names(&cause.nodes, BEFORE_NAMES);
         writeln!(page, "{code}{:>5}   {since:>6}   {}", cause.nodes.len(), view.show(&which));
         let message = format!("{}{}", cause.message, compared(rollout, cause));
@@ -444,10 +437,8 @@ fn by_generation(rollout: &RolloutStatus, view: &View) -> Option<Fix> {
 
 /// Returns the problems that do not hold the rollout up, and what shows them.
 fn other_troubles(rollout: &RolloutStatus) -> Option<Fix> {
-    let troubles: Vec<String> =
-        rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)).collect();
+    let troubles = troubles(&rollout.other_troubles, usize::MAX);
     let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace).name(&rollout.name);
-    let troubles = troubles.join(", ");
     (!troubles.is_empty()).then(|| match rollout.api_version == "apps/v1" {
         true => Fix { advice: format!("Other problems, {troubles}; to see them"), command: Some(coverage) },
         // Coverage takes no Advanced DaemonSets.

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::page::Page;
 use super::removed_nodes::in_short;
 use super::status::headline;
-use super::text::some_of;
-use crate::report::age::{format_age, seconds_between};
+use super::text::{some_of, time_since};
+use crate::report::age::seconds_between;
 use crate::report::coverage::Counts;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, RolloutStatusReport, Verdict};
@@ -22,12 +22,12 @@ const NAMES: usize = 120;
 /// What was written about rollouts so far.
 #[derive(Debug, Default)]
 pub(crate) struct StatusLines {
-    rollouts: BTreeMap<(String, String), Shown>,
+    rollouts: BTreeMap<(String, String), Written>,
 }
 
 /// What was last written about a rollout.
 #[derive(Debug)]
-struct Shown {
+struct Written {
     began: Timestamp,
     written: Timestamp,
     state: (Verdict, Option<BlockedBy>, [Option<usize>; 5]),
@@ -56,11 +56,7 @@ impl StatusLines {
         let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
         if is_due {
             let is_followed = shown.is_some() && rollout.verdict == Verdict::Complete;
-            let took = if is_followed {
-                format!(", after {}", format_age(seconds_between(began, now)))
-            } else {
-                String::new()
-            };
+            let took = if is_followed { format!(", after {}", time_since(began, now)) } else { String::new() };
             let removed = rollout.removed_nodes.as_ref().map(|removed| format!("; {}", in_short(removed)));
             let text = format!("{}{took}{}", headline(rollout, now), removed.unwrap_or_default());
             writeln!(page, "{time} {}", view.show(&text));
@@ -82,6 +78,6 @@ impl StatusLines {
             }
         }
         let written = if is_due { now } else { shown.map_or(now, |shown| shown.written) };
-        self.rollouts.insert(key, Shown { began, written, state, failing });
+        self.rollouts.insert(key, Written { began, written, state, failing });
     }
 }

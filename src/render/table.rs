@@ -7,7 +7,7 @@ use anstream::adapter::strip_str;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use super::page::Page;
-use super::text::{columns, cut, wrap};
+use super::text::{columns, cut, or_unknown, wrap};
 
 /// The space between two columns.
 const GAP: u16 = 3;
@@ -81,9 +81,7 @@ impl<'a, Row> Column<'a, Row> {
 
     /// Creates a column of numbers, aligned on the right; `?` for an unknown one.
     pub fn number(heading: &'a str, cell: impl Fn(&Row) -> Option<usize> + 'a) -> Self {
-        Column::new(heading, Shape::Number, move |row, _| {
-            cell(row).map_or_else(|| "?".to_owned(), |number| number.to_string())
-        })
+        Column::new(heading, Shape::Number, move |row, _| or_unknown(cell(row)))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Text layout.
 
+use jiff::Timestamp;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::view::View;
 use crate::encode::sanitize::sanitize;
+use crate::report::age::{format_age, seconds_between};
 use crate::report::fix::Fix;
 
 /// Returns the width of text without styles, in columns.
@@ -56,6 +58,16 @@ pub fn some_of(names: &[String], width: usize) -> String {
         text.push_str(&name);
     }
     text
+}
+
+/// Writes a number, or `?` for an unknown one.
+pub fn or_unknown(number: Option<usize>) -> String {
+    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
+}
+
+/// Formats the time since something happened as kubectl formats ages.
+pub fn time_since(at: Timestamp, now: Timestamp) -> String {
+    format_age(seconds_between(at, now))
 }
 
 /// Truncates text without styles to at most `width` columns, with an ellipsis.

@@ -14,6 +14,8 @@ pub struct View {
     pub wraps: bool,
     /// Whether lists of names are complete, however long they are.
     pub all_names: bool,
+    /// Whether text has colors.
+    pub colored: bool,
     /// Whether only ASCII characters can be shown.
     pub ascii: bool,
     /// Where the reports come from that are shown, which suggested commands have to lead back to, if known.
@@ -34,6 +36,7 @@ impl View {
             limit: width,
             wraps: width.is_some(),
             all_names: false,
+            colored: true,
             ascii,
             origin: None,
         }

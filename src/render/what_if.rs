@@ -12,7 +12,7 @@ use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, Pre
 
 /// What is shown below the headline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum WhatIfDetail {
     /// The nodes by what would change, in groups; or by the value of a label if the report has that.
     Groups,
     /// A row per node.
@@ -22,11 +22,11 @@ pub enum Shown {
 }
 
 /// Writes which nodes would gain, lose or keep a pod, and on which it would not fit.
-pub fn what_if(report: &WhatIfReport, shown: Shown, page: &mut Page<'_>) {
+pub fn what_if(report: &WhatIfReport, shown: WhatIfDetail, page: &mut Page<'_>) {
     let view = page.view;
     match (shown, report.nodes.as_slice()) {
-        (Shown::Node, [node]) => one_node(report, node, page),
-        (Shown::Nodes, nodes) => {
+        (WhatIfDetail::Node, [node]) => one_node(report, node, page),
+        (WhatIfDetail::Nodes, nodes) => {
             headline(report, page);
             rows(nodes, page);
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use kubectl_ds::encode::json_path::Template;
+use kubectl_ds::encode::json_path::JsonPath;
 use serde_json::{Value, json};
 
 use crate::support::control_plane::build;
@@ -76,7 +76,7 @@ fn kubectl_applies_the_same_templates_in_the_same_way() {
         "{end}",
         "{\"open}",
     ] {
-        let ours = Template::parse(template).and_then(|template| template.apply(&object()));
+        let ours = JsonPath::parse(template).and_then(|template| template.apply(&object()));
         let kubectls = apply_by_kubectl(template, file.to_str().unwrap());
         match (&ours, &kubectls) {
             (Ok(ours), Ok(kubectls)) => assert_eq!(ours, kubectls, "{template}"),

@@ -43,7 +43,7 @@ const RESTORED: Duration = Duration::from_secs(30);
 
 /// What became of the objects of a list.
 #[derive(Debug)]
-pub(super) enum Change<T> {
+pub(super) enum ListChange<T> {
     /// The list was read: these are all of its objects.
     Listed(Vec<T>),
     /// An object was added or modified.
@@ -66,7 +66,7 @@ pub(super) fn follow<'a, T: Item + 'a>(
     tally: &'a Tally,
     list: List,
     keep: impl Fn(T) -> Option<T> + 'a,
-) -> impl Stream<Item = Change<T>> + 'a {
+) -> impl Stream<Item = ListChange<T>> + 'a {
     let follower = Follower {
         transport,
         tally,
@@ -115,7 +115,7 @@ enum State<'a> {
 }
 
 impl<'a, K> Follower<'a, K> {
-    async fn change<T: Item>(&mut self) -> Change<T>
+    async fn change<T: Item>(&mut self) -> ListChange<T>
     where
         K: Fn(T) -> Option<T>,
     {
@@ -140,7 +140,7 @@ impl<'a, K> Follower<'a, K> {
         }
     }
 
-    async fn list<T: Item>(&mut self) -> Change<T>
+    async fn list<T: Item>(&mut self) -> ListChange<T>
     where
         K: Fn(T) -> Option<T>,
     {
@@ -159,7 +159,7 @@ impl<'a, K> Follower<'a, K> {
             Ok(listed) if self.is_stale(&listed.resource_version) && !self.is_restored() => {
                 self.state = State::Pausing(None, LIST_INTERVAL);
                 let problem = "it is older than what the server has sent before".to_owned();
-                Change::Failed(ClusterError::Answer { request: self.list.request(), problem })
+                ListChange::Failed(ClusterError::Answer { request: self.list.request(), problem })
             }
             Ok(Listed { items, resource_version }) => {
                 (self.newest, self.stale_since) = (resource_version.parse().unwrap_or(0), None);
@@ -169,21 +169,21 @@ impl<'a, K> Follower<'a, K> {
                 } else {
                     State::At(resource_version)
                 };
-                Change::Listed(items)
+                ListChange::Listed(items)
             }
             Err(error) if is_forbidden(&error) => {
                 self.state = State::Pausing(None, MAX_PAUSE);
-                Change::Forbidden
+                ListChange::Forbidden
             }
             Err(error) => {
                 self.back_off(None);
-                Change::Failed(error)
+                ListChange::Failed(error)
             }
         }
     }
 
     /// Checks that a watch can go on from a version: from one that the server has not reached it would show nothing.
-    async fn resume<T: Item>(&mut self, version: String) -> Option<Change<T>> {
+    async fn resume<T: Item>(&mut self, version: String) -> Option<ListChange<T>> {
         match list::version::<T>(self.transport, self.tally, &self.list).await {
             Ok(now) if self.is_stale(&now) => None,
             // What may be watched, but no longer listed, is watched.
@@ -195,7 +195,7 @@ impl<'a, K> Follower<'a, K> {
         }
     }
 
-    async fn open<T: Item>(&mut self, version: String) -> Option<Change<T>> {
+    async fn open<T: Item>(&mut self, version: String) -> Option<ListChange<T>> {
         let request = format!("watch {}", self.list.kind.resource());
         let opened = async {
             let path = self.list.watch(&version, WATCH_SECONDS)?;
@@ -204,7 +204,7 @@ impl<'a, K> Follower<'a, K> {
         match opened.await {
             Ok(events) => {
                 self.state = State::Watching { version, events: Box::new(events), opened: Instant::now() };
-                std::mem::take(&mut self.has_failed).then_some(Change::Resumed)
+                std::mem::take(&mut self.has_failed).then_some(ListChange::Resumed)
             }
             Err(error) => self.fail(version, error),
         }
@@ -216,7 +216,7 @@ impl<'a, K> Follower<'a, K> {
         events: Box<Events<'a>>,
         opened: Instant,
         event: Result<Option<Event<T>>, ClusterError>,
-    ) -> Option<Change<T>>
+    ) -> Option<ListChange<T>>
     where
         K: Fn(T) -> Option<T>,
     {
@@ -253,11 +253,11 @@ impl<'a, K> Follower<'a, K> {
         self.note_version(&version);
         self.state = State::Watching { version, events, opened };
         let kept = if is_deleted { None } else { (self.keep)(object) };
-        Some(kept.map_or(Change::Deleted { namespace, name }, |object| Change::Applied(Box::new(object))))
+        Some(kept.map_or(ListChange::Deleted { namespace, name }, |object| ListChange::Applied(Box::new(object))))
     }
 
     /// Decides how to continue after a watch that could not be opened or that broke.
-    fn fail<T>(&mut self, version: String, error: ClusterError) -> Option<Change<T>> {
+    fn fail<T>(&mut self, version: String, error: ClusterError) -> Option<ListChange<T>> {
         let version = match &error {
             // The server has forgotten the version; a list shows what was missed.
             ClusterError::Api { code: 410, .. } => {
@@ -267,7 +267,7 @@ impl<'a, K> Follower<'a, K> {
             ClusterError::Api { code: 403 | 405, .. } => {
                 self.is_unwatched = true;
                 self.state = State::Pausing(None, LIST_INTERVAL);
-                return Some(Change::Unwatched);
+                return Some(ListChange::Unwatched);
             }
             // The same version would lead to the same answer.
             ClusterError::Answer { .. } | ClusterError::Api { code: 400 | 404 | 422, .. } => None,
@@ -275,7 +275,7 @@ impl<'a, K> Follower<'a, K> {
         };
         self.back_off(version);
         self.has_failed = true;
-        Some(Change::Failed(error))
+        Some(ListChange::Failed(error))
     }
 
     /// Notes a version that the server has named. Versions are numbers that grow; one that is none is not compared.

@@ -24,9 +24,9 @@ mod watch;
 mod watch_event;
 mod write;
 
-pub use names::Named;
+pub use names::Nameable;
 pub(crate) use preview::Asked;
-pub use progress::{OnProgress, Progress};
+pub use progress::{KindRead, OnProgress};
 pub use watch::Watch;
 
 use std::collections::BTreeSet;

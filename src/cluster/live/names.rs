@@ -18,7 +18,7 @@ const NODES_WITH_LABELS: usize = 200;
 
 /// What can be named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
+pub enum Nameable {
     /// DaemonSets.
     DaemonSets,
     /// Nodes.
@@ -56,16 +56,16 @@ impl Live {
     /// Fails if the server does not answer with a table.
     pub async fn names<const N: usize>(
         &self,
-        named: Named,
+        named: Nameable,
         namespace: Option<&str>,
         columns: [&str; N],
     ) -> Result<Vec<(String, [String; N])>, ClusterError> {
         let path = match named {
-            Named::DaemonSets => {
+            Nameable::DaemonSets => {
                 List { namespace: namespace.map(str::to_owned), ..List::of(Kind::DaemonSets) }.collection()
             }
-            Named::Nodes => List::of(Kind::Nodes).collection(),
-            Named::Namespaces => "/api/v1/namespaces".to_owned(),
+            Nameable::Nodes => List::of(Kind::Nodes).collection(),
+            Nameable::Namespaces => "/api/v1/namespaces".to_owned(),
         };
         let table = self.table(&format!("{path}?includeObject=None&resourceVersion=0")).await?;
         let position = |column: &str| table.column_definitions.iter().position(|known| known.name == column);

@@ -8,7 +8,7 @@ use crate::model::snapshot::Kind;
 
 /// How much of a kind has been read so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct KindRead {
     /// The kind of object.
     pub kind: Kind,
     /// The objects.
@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 /// A function that is told of progress, some hundred times for each kind of a big cluster.
-pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+pub type OnProgress = Arc<dyn Fn(KindRead) + Send + Sync>;
 
 /// Adds up what is read of each kind.
 pub(super) struct Tally {
@@ -43,7 +43,7 @@ impl Tally {
         let total = totals.entry(kind).or_default();
         total.0 += objects;
         total.1 += bytes as u64;
-        let progress = Progress { kind, objects: total.0, bytes: total.1 };
+        let progress = KindRead { kind, objects: total.0, bytes: total.1 };
         drop(totals);
         (self.on_progress)(progress);
     }

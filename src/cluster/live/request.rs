@@ -33,7 +33,7 @@ pub(super) struct Transport {
 }
 
 /// A request that changes something.
-pub(super) struct Change {
+pub(super) struct ChangeRequest {
     pub(super) method: Method,
     pub(super) content_type: &'static str,
     pub(super) body: Bytes,
@@ -107,7 +107,7 @@ impl Transport {
         &self,
         request: &str,
         path: &str,
-        change: Change,
+        change: ChangeRequest,
     ) -> Result<T, ClusterError> {
         self.request(request, path, JSON, Some(change)).await?.object().await
     }
@@ -118,13 +118,13 @@ impl Transport {
         description: &str,
         path: &str,
         accept: &'static str,
-        change: Option<Change>,
+        change: Option<ChangeRequest>,
     ) -> Result<Response<'_>, ClusterError> {
         let builder = Request::builder().uri(path).header(ACCEPT, accept);
         let (is_read, repeats) = (change.is_none(), change.as_ref().is_none_or(|change| change.retries));
         let request = match change {
             None => builder.body(Body::empty()),
-            Some(Change { method, content_type, body, .. }) => {
+            Some(ChangeRequest { method, content_type, body, .. }) => {
                 builder.method(method).header(CONTENT_TYPE, content_type).body(Body::from(body))
             }
         };

@@ -23,7 +23,7 @@ use futures::stream::{self, Stream, StreamExt};
 use futures::{FutureExt, future};
 use tokio::time::{Instant, timeout_at};
 
-use super::follow::{Change, follow};
+use super::follow::{ListChange, follow};
 use super::list::{Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, note_missing_nodes, unreadable_lease};
@@ -90,13 +90,13 @@ struct Followed<'a> {
 
 /// What became of the objects that are followed.
 enum Update {
-    DaemonSets(Change<DaemonSet>),
-    AdvancedDaemonSets(Change<DaemonSet>),
-    ControllerRevisions(Change<ControllerRevision>),
-    Nodes(Change<Node>),
-    Pods(Change<Pod>),
-    Events(&'static str, Change<Event>),
-    Leases(Change<Lease>),
+    DaemonSets(ListChange<DaemonSet>),
+    AdvancedDaemonSets(ListChange<DaemonSet>),
+    ControllerRevisions(ListChange<ControllerRevision>),
+    Nodes(ListChange<Node>),
+    Pods(ListChange<Pod>),
+    Events(&'static str, ListChange<Event>),
+    Leases(ListChange<Lease>),
 }
 
 /// The nodes that pods name: the watch of pods may be ahead of the watch of nodes.
@@ -292,7 +292,7 @@ impl<'a> Watch<'a> {
         subject: Subject,
         list: List,
         keep: impl Fn(T) -> Option<T> + 'a,
-        update: impl Fn(Change<T>) -> Update + 'a,
+        update: impl Fn(ListChange<T>) -> Update + 'a,
     ) {
         let namespace = list.namespace.clone();
         let updates = Box::pin(follow(&self.live.transport, &self.live.tally, list, keep).map(update));
@@ -403,7 +403,7 @@ impl<'a> Watch<'a> {
             Ok(found) => {
                 for node in found {
                     missing.remove(&node.metadata.name);
-                    apply(Change::Applied(Box::new(node)), &mut self.snapshot.nodes, |_| true);
+                    apply(ListChange::Applied(Box::new(node)), &mut self.snapshot.nodes, |_| true);
                 }
                 self.nodes.gone.extend(missing);
                 (self.nodes.are_due, self.nodes.failure) = (false, None);
@@ -441,12 +441,12 @@ enum Outcome {
 }
 
 /// Applies a change to the objects that `belongs` returns true for.
-fn apply<T: Item>(change: Change<T>, objects: &mut Vec<T>, belongs: impl Fn(&T) -> bool) -> Outcome {
+fn apply<T: Item>(change: ListChange<T>, objects: &mut Vec<T>, belongs: impl Fn(&T) -> bool) -> Outcome {
     fn place<T: Item>(objects: &[T], wanted: (&str, &str)) -> Result<usize, usize> {
         objects.binary_search_by(|object| key(object.metadata()).cmp(&wanted))
     }
     match change {
-        Change::Listed(mut listed) => {
+        ListChange::Listed(mut listed) => {
             listed.extend(objects.iter().filter(|object| !belongs(object)).cloned());
             listed.sort_by(|one, other| key(one.metadata()).cmp(&key(other.metadata())));
             listed.shrink_to_fit();
@@ -454,7 +454,7 @@ fn apply<T: Item>(change: Change<T>, objects: &mut Vec<T>, belongs: impl Fn(&T) 
             *objects = listed;
             Outcome::Listed { has_changed }
         }
-        Change::Applied(object) => {
+        ListChange::Applied(object) => {
             let has_changed = match place(objects, key(object.metadata())) {
                 Ok(index) => std::mem::replace(&mut objects[index], *object) != objects[index],
                 Err(index) => {
@@ -464,42 +464,43 @@ fn apply<T: Item>(change: Change<T>, objects: &mut Vec<T>, belongs: impl Fn(&T) 
             };
             Outcome::Applied { has_changed }
         }
-        Change::Deleted { namespace, name } => {
+        ListChange::Deleted { namespace, name } => {
             let found = place(objects, (&namespace, &name));
             Outcome::Applied { has_changed: found.map(|index| objects.remove(index)).is_ok() }
         }
-        Change::Forbidden => {
+        ListChange::Forbidden => {
             objects.retain(|object| !belongs(object));
             Outcome::Forbidden
         }
-        Change::Unwatched => Outcome::Unwatched,
-        Change::Failed(error) => Outcome::Failed(error),
-        Change::Resumed => Outcome::Resumed,
+        ListChange::Unwatched => Outcome::Unwatched,
+        ListChange::Failed(error) => Outcome::Failed(error),
+        ListChange::Resumed => Outcome::Resumed,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, Outcome, apply};
+    use super::{ListChange, Outcome, apply};
     use crate::cluster::live::protobuf::tests::node;
     use crate::model::node::Node;
 
     #[test]
     fn only_what_differs_counts_as_a_change() {
         let mut nodes: Vec<Node> = Vec::new();
-        let mut changed = |change: Change<Node>| match apply(change, &mut nodes, |node| node.metadata.name != "other") {
-            Outcome::Listed { has_changed } | Outcome::Applied { has_changed } => has_changed,
-            outcome => panic!("{outcome:?}"),
-        };
-        let deleted = |name: &str| Change::Deleted { namespace: String::new(), name: name.to_owned() };
-        let applied = |name: &str| Change::Applied(Box::new(node(name)));
-        assert!(changed(Change::Listed(vec![node("b"), node("a")])));
-        assert!(!changed(Change::Listed(vec![node("a"), node("b")])));
+        let mut changed =
+            |change: ListChange<Node>| match apply(change, &mut nodes, |node| node.metadata.name != "other") {
+                Outcome::Listed { has_changed } | Outcome::Applied { has_changed } => has_changed,
+                outcome => panic!("{outcome:?}"),
+            };
+        let deleted = |name: &str| ListChange::Deleted { namespace: String::new(), name: name.to_owned() };
+        let applied = |name: &str| ListChange::Applied(Box::new(node(name)));
+        assert!(changed(ListChange::Listed(vec![node("b"), node("a")])));
+        assert!(!changed(ListChange::Listed(vec![node("a"), node("b")])));
         assert!(!changed(applied("a")));
         assert!(changed(applied("other")));
         assert!(!changed(deleted("c")));
         assert!(changed(deleted("a")));
-        assert!(changed(Change::Listed(Vec::new())));
+        assert!(changed(ListChange::Listed(Vec::new())));
         assert_eq!(nodes, [node("other")]);
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::list::List;
-use super::request::{Change, JSON};
+use super::request::{ChangeRequest, JSON};
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
 use crate::connection::error::ConnectionError;
@@ -36,7 +36,7 @@ impl Live {
             Step::DeletePod(pod) => (pod_path(pod), change(Method::DELETE, JSON, &pod.delete_options(is_dry_run))?),
             // An eviction that a PodDisruptionBudget does not allow is no sign of an overloaded server.
             Step::EvictPod(pod) => {
-                let change = Change { retries: false, ..change(Method::POST, JSON, &pod.eviction(is_dry_run))? };
+                let change = ChangeRequest { retries: false, ..change(Method::POST, JSON, &pod.eviction(is_dry_run))? };
                 (format!("{}/eviction", pod_path(pod)), change)
             }
             Step::CreateJob(job) => {
@@ -128,10 +128,10 @@ pub(super) fn change(
     method: Method,
     content_type: &'static str,
     body: &impl Serialize,
-) -> Result<Change, ClusterError> {
+) -> Result<ChangeRequest, ClusterError> {
     let body = serde_json::to_vec(body)
         .map_err(|error| ConnectionError::config(format!("cannot write the body of a request: {error}")))?;
-    Ok(Change { method, content_type, body: body.into(), retries: true })
+    Ok(ChangeRequest { method, content_type, body: body.into(), retries: true })
 }
 
 fn jobs_path(namespace: &str) -> String {

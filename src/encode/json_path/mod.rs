@@ -16,7 +16,7 @@ use super::sanitize::{escape, is_unsafe};
 
 /// A template.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Template(Vec<Part>);
+pub struct JsonPath(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
@@ -28,10 +28,10 @@ enum Part {
 
 /// A path from a value to values below it.
 #[derive(Debug, Clone, PartialEq)]
-struct Path(Vec<Step>);
+struct Path(Vec<Segment>);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Step {
+enum Segment {
     Field(String),
     /// All values of an object or an array.
     Wildcard,
@@ -71,7 +71,7 @@ enum Operator {
 /// What is wrong with a template, or with applying it.
 type Result<T> = std::result::Result<T, String>;
 
-impl Template {
+impl JsonPath {
     /// Applies the template to a value. What controls a terminal is escaped in values, not in the template's own text.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ fn apply(parts: &[Part], value: &Value, text: &mut String) -> Result<()> {
         match part {
             Part::Text(literal) => text.push_str(literal),
             Part::Print(path) => {
-                if let [Step::Literal(Value::String(literal))] = path.0.as_slice() {
+                if let [Segment::Literal(Value::String(literal))] = path.0.as_slice() {
                     text.push_str(literal);
                     continue;
                 }
@@ -128,31 +128,31 @@ impl Path {
     }
 }
 
-impl Step {
+impl Segment {
     fn find<'a>(&'a self, values: Vec<&'a Value>) -> Result<Vec<&'a Value>> {
         let found = match self {
-            Step::Field(name) => values.into_iter().filter_map(|value| value.as_object()?.get(name)).collect(),
-            Step::Wildcard => values.into_iter().flat_map(children).collect(),
-            Step::Recursive => {
+            Segment::Field(name) => values.into_iter().filter_map(|value| value.as_object()?.get(name)).collect(),
+            Segment::Wildcard => values.into_iter().flat_map(children).collect(),
+            Segment::Recursive => {
                 let mut found = Vec::new();
                 values.into_iter().for_each(|value| descend(value, &mut found));
                 found
             }
-            Step::Slice(slice) => {
+            Segment::Slice(slice) => {
                 let mut found = Vec::new();
                 for value in values.into_iter().filter(|value| !value.is_null()) {
                     found.extend(slice.of(array(value)?)?);
                 }
                 found
             }
-            Step::Union(paths) => {
+            Segment::Union(paths) => {
                 let mut found = Vec::new();
                 for path in paths {
                     found.extend(path.0.iter().try_fold(values.clone(), |values, step| step.find(values))?);
                 }
                 found
             }
-            Step::Filter(filter) => {
+            Segment::Filter(filter) => {
                 let mut found = Vec::new();
                 for value in values {
                     for element in array(value)? {
@@ -163,8 +163,8 @@ impl Step {
                 }
                 found
             }
-            Step::Literal(text @ Value::String(_)) => vec![text],
-            Step::Literal(literal) => values.iter().map(|_| literal).collect(),
+            Segment::Literal(text @ Value::String(_)) => vec![text],
+            Segment::Literal(literal) => values.iter().map(|_| literal).collect(),
         };
         Ok(found)
     }

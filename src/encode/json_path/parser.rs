@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::{Filter, Operator, Part, Path, Result, Slice, Step, Template};
+use super::{Filter, JsonPath, Operator, Part, Path, Result, Segment, Slice};
 
-impl Template {
+impl JsonPath {
     /// Parses a template.
     ///
     /// # Errors
     ///
     /// Returns what is wrong with it.
-    pub fn parse(text: &str) -> Result<Template> {
+    pub fn parse(text: &str) -> Result<JsonPath> {
         let mut open: Vec<(Path, Vec<Part>)> = Vec::new();
         let mut parts = Vec::new();
         let mut rest = text;
@@ -38,7 +38,7 @@ impl Template {
             let repeated = std::mem::replace(&mut parts, before);
             parts.push(Part::Range(path, repeated));
         }
-        Ok(Template(parts))
+        Ok(JsonPath(parts))
     }
 }
 
@@ -73,15 +73,15 @@ impl<'a> Parser<'a> {
         loop {
             if let Some(rest) = self.rest.strip_prefix("[?(") {
                 self.rest = rest;
-                steps.push(Step::Filter(self.filter()?));
+                steps.push(Segment::Filter(self.filter()?));
                 continue;
             }
             if let Some(rest) = self.rest.strip_prefix("..") {
                 self.rest = rest;
-                if steps.last() == Some(&Step::Recursive) {
+                if steps.last() == Some(&Segment::Recursive) {
                     return Err("invalid multiple recursive descent".to_owned());
                 }
-                steps.push(Step::Recursive);
+                steps.push(Segment::Recursive);
                 if rest.starts_with(is_word) {
                     steps.push(self.field());
                 }
@@ -103,11 +103,11 @@ impl<'a> Parser<'a> {
                     self.rest = characters.as_str();
                     self.brackets(&mut steps)?;
                 }
-                '"' | '\'' => steps.push(Step::Literal(Value::String(self.quoted(first)?))),
-                '+' | '-' | '0'..='9' => steps.push(Step::Literal(self.number()?)),
+                '"' | '\'' => steps.push(Segment::Literal(Value::String(self.quoted(first)?))),
+                '+' | '-' | '0'..='9' => steps.push(Segment::Literal(self.number()?)),
                 c if is_word(c) => match self.take(|c| !ends_word(c)) {
-                    "true" => steps.push(Step::Literal(Value::Bool(true))),
-                    "false" => steps.push(Step::Literal(Value::Bool(false))),
+                    "true" => steps.push(Segment::Literal(Value::Bool(true))),
+                    "false" => steps.push(Segment::Literal(Value::Bool(false))),
                     word => return Err(format!("unrecognized identifier {word}")),
                 },
                 c => return Err(format!("unrecognized character in action: {c:?}")),
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         taken
     }
 
-    fn field(&mut self) -> Step {
+    fn field(&mut self) -> Segment {
         let mut name = String::new();
         let mut characters = self.rest.chars();
         loop {
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
                 _ => break,
             }
         }
-        if name == "*" { Step::Wildcard } else { Step::Field(name) }
+        if name == "*" { Segment::Wildcard } else { Segment::Field(name) }
     }
 
     fn number(&mut self) -> Result<Value> {
@@ -175,13 +175,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses what is between brackets: an index, a slice, a name in quotes, or several of them.
-    fn brackets(&mut self, steps: &mut Vec<Step>) -> Result<()> {
+    fn brackets(&mut self, steps: &mut Vec<Segment>) -> Result<()> {
         let (inner, rest) = self.rest.split_once(']').ok_or("unterminated array")?;
         self.rest = rest;
         match inner.contains(',') {
             true => {
                 let paths = inner.split(',').map(|one| element(one.trim_matches(' ')).map(Path));
-                steps.push(Step::Union(paths.collect::<Result<_>>()?));
+                steps.push(Segment::Union(paths.collect::<Result<_>>()?));
             }
             false => steps.extend(element(inner)?),
         }
@@ -226,12 +226,12 @@ impl<'a> Parser<'a> {
 }
 
 /// Parses a name in quotes, in which a dot must be escaped, too, or an index, or a slice.
-fn element(text: &str) -> Result<Vec<Step>> {
+fn element(text: &str) -> Result<Vec<Segment>> {
     if let Some(name) = text.strip_prefix('\'').and_then(|name| name.strip_suffix('\'')) {
         return Ok(Parser { rest: &format!(".{name}}}") }.path()?.0);
     }
     if text == "*" {
-        return Ok(vec![Step::Slice(Slice::Range { from: None, to: None, step: None })]);
+        return Ok(vec![Segment::Slice(Slice::Range { from: None, to: None, step: None })]);
     }
     let invalid = || format!("invalid array index {text}");
     let number = |text: &str| match text {
@@ -244,7 +244,7 @@ fn element(text: &str) -> Result<Vec<Step>> {
         [from, to, step] => Slice::Range { from: number(from)?, to: number(to)?, step: number(step)? },
         _ => return Err(invalid()),
     };
-    Ok(vec![Step::Slice(slice)])
+    Ok(vec![Segment::Slice(slice)])
 }
 
 /// Whether a character can begin a word.

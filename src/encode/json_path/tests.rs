@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Template;
+use super::JsonPath;
 
 fn apply(template: &str, value: &Value) -> Result<String, String> {
-    Template::parse(template)?.apply(value)
+    JsonPath::parse(template)?.apply(value)
 }
 
 fn store() -> Value {

@@ -240,10 +240,13 @@ impl<'a> Revisions<'a> {
         !next.is_same_template(revision) && (existed || self.all[at + 1..].iter().any(returns))
     }
 
-    /// Returns the [revision to return to](Self::target) if its pods show that it works: they are available on more nodes than
-    /// they fail on.
+    /// Returns the revision whose pods are available on most nodes, and on more than they fail on, other than the current one: it
+    /// works, unlike one that nothing may ever have run. Of those alike it is the newest.
+    ///
+    /// Unlike the [target](Self::target), it may be one that was rolled back from: the current one may be an older one that was
+    /// rolled out again on purpose, and fails.
     pub fn proven(&self) -> Option<(&Revision<'a>, &Template)> {
-        self.target().filter(|(revision, _)| revision.is_proven())
+        most_available(self.others())
     }
 
     /// Returns the revision whose pods are available on most nodes, other than one that fails.

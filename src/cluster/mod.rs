@@ -27,6 +27,7 @@ mod unpack;
 pub mod write_dump;
 pub mod yaml;
 
+#[cfg(feature = "live")]
 pub(crate) use replace_file::replace_file;
 #[cfg(feature = "live")]
 pub(crate) use suggestions::near as similar_names;

@@ -70,7 +70,7 @@ fn node(index: usize) -> Node {
     };
     let labels: BTreeMap<String, String> = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     Node {
-        metadata: ObjectMeta { name: format!("node-{index}"), labels, ..ObjectMeta::default() },
+        metadata: ObjectMeta { name: format!("node-{index}"), labels: labels.into(), ..ObjectMeta::default() },
         spec: NodeSpec { taints, ..NodeSpec::default() },
         ..Node::default()
     }

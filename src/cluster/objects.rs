@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::dump_header::Header;
 use super::newest_time::NewestTime;
-use super::projection::{fine_pod, foreign_pod, is_fine, keep_node};
+use super::projection::{SharedParts, fine_pod, foreign_pod, is_fine, keep_node};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::event::Event;
@@ -85,6 +85,7 @@ pub(super) struct Objects {
     pub(super) snapshot: Snapshot,
     /// The bound pods of other controllers.
     pub(super) foreign_pods: PackedPods,
+    pub(super) shared: SharedParts,
     /// The kinds of which there was an object, or a list without one.
     pub(super) kinds: BTreeSet<Kind>,
     /// The kinds of the lists that broke off in a file of a directory or archive.
@@ -280,7 +281,8 @@ impl Objects {
         // A pod without a controller may be adopted by a DaemonSet.
         if pod.metadata.controller().is_none_or(|owner| owner.kind == "DaemonSet") {
             let is_complete = self.complete.includes(&pod.spec.node_name);
-            let pod = if is_complete || !is_fine(&pod) { pod } else { fine_pod(pod) };
+            let mut pod = if is_complete || !is_fine(&pod) { pod } else { fine_pod(pod) };
+            self.shared.share(&mut pod);
             return self.keep(|kept| &mut kept.pods, pod, |it| &it.metadata);
         }
         let takes_room = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::metadata::ObjectMeta;
+use crate::model::metadata::{ObjectMeta, OwnerReference};
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements};
+use crate::model::shared::Shared;
 
 /// The conditions of a ready pod that add nothing to its readiness.
 const STEPS: [&str; 4] = ["PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers"];
@@ -45,7 +46,7 @@ pub(super) fn fine_pod(mut pod: Pod) -> Pod {
     // The containers are ready and were never restarted. What the node allocated to them counts only if it is not
     // what they request.
     for (containers, statuses) in [
-        (&pod.spec.containers, &mut pod.status.container_statuses),
+        (&*pod.spec.containers, &mut pod.status.container_statuses),
         (&pod.spec.init_containers, &mut pod.status.init_container_statuses),
     ] {
         if statuses.iter().all(|status| has_its_requests(status, containers)) {
@@ -83,6 +84,33 @@ fn shrunk(mut pod: Pod) -> Pod {
     pod
 }
 
+/// What the pods of a controller have alike, by its uid and their revision.
+#[derive(Debug, Default)]
+pub(super) struct SharedParts(BTreeMap<(String, String), PodParts>);
+
+#[derive(Debug)]
+struct PodParts {
+    labels: Shared<BTreeMap<String, String>>,
+    owner_references: Shared<Vec<OwnerReference>>,
+    containers: Shared<Vec<Container>>,
+}
+
+impl SharedParts {
+    /// Lets a pod share what it has in common with an earlier one of the same controller and revision.
+    pub(super) fn share(&mut self, pod: &mut Pod) {
+        let Some(controller) = pod.metadata.controller() else { return };
+        let key = (controller.uid.clone(), pod.revision_hash().to_owned());
+        let earlier = self.0.entry(key).or_insert_with(|| PodParts {
+            labels: pod.metadata.labels.clone(),
+            owner_references: pod.metadata.owner_references.clone(),
+            containers: pod.spec.containers.clone(),
+        });
+        pod.metadata.labels.share(&earlier.labels);
+        pod.metadata.owner_references.share(&earlier.owner_references);
+        pod.spec.containers.share(&earlier.containers);
+    }
+}
+
 /// Drops the fields of a foreign pod that are not needed to compute the free resources of its node.
 pub(super) fn foreign_pod(pod: Pod) -> Pod {
     let Pod { metadata, spec, status } = pod;
@@ -93,7 +121,7 @@ pub(super) fn foreign_pod(pod: Pod) -> Pod {
         uid,
         creation_timestamp,
         deletion_timestamp,
-        owner_references: owner_references.into_iter().filter(|owner| owner.controller).collect(),
+        owner_references: owner_references.into_inner().into_iter().filter(|owner| owner.controller).collect(),
         ..ObjectMeta::default()
     };
     let PodStatus {
@@ -108,7 +136,7 @@ pub(super) fn foreign_pod(pod: Pod) -> Pod {
         ..
     } = status;
     for (containers, statuses) in
-        [(&spec.containers, &mut container_statuses), (&spec.init_containers, &mut init_container_statuses)]
+        [(&*spec.containers, &mut container_statuses), (&spec.init_containers, &mut init_container_statuses)]
     {
         if statuses.iter().all(|status| has_its_requests(status, containers)) {
             *statuses = Vec::new();
@@ -132,7 +160,7 @@ pub(super) fn foreign_pod(pod: Pod) -> Pod {
     };
     let PodSpec { containers, init_containers, node_name, host_network, priority, overhead, resources, .. } = spec;
     let spec = PodSpec {
-        containers: containers.into_iter().map(foreign_container).collect(),
+        containers: containers.into_inner().into_iter().map(foreign_container).collect(),
         init_containers: init_containers.into_iter().map(foreign_container).collect(),
         node_name,
         host_network,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::shared::Shared;
 use super::time::Time;
 
 /// The label that a DaemonSet's pods and revisions carry: the hash of their template.
@@ -38,9 +39,9 @@ wire! {
         /// The grace period of the deletion in seconds.
         deletion_grace_period_seconds: Option<i64> = 10,
         /// The labels.
-        labels: BTreeMap<String, String> = 11,
+        labels: Shared<BTreeMap<String, String>> = 11,
         /// The owners, of which at most one is the controller.
-        owner_references: Vec<OwnerReference> = 13,
+        owner_references: Shared<Vec<OwnerReference>> = 13,
         /// What must be removed before the object can be deleted.
         finalizers: Vec<String> = 14,
     }

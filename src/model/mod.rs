@@ -22,6 +22,7 @@ pub mod quantity;
 pub(crate) mod raised_pace;
 pub mod selector;
 pub mod server_side_apply;
+pub mod shared;
 pub mod snapshot;
 pub mod strategic_merge;
 pub mod template;

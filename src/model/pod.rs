@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::quantity::Quantity;
+use super::shared::Shared;
 use super::time::Time;
 
 /// Amounts by resource name, such as `cpu` and `memory`.
@@ -23,7 +24,7 @@ wire! {
     /// A pod's spec.
     pub struct PodSpec {
         /// The containers.
-        containers: Vec<Container> = 2,
+        containers: Shared<Vec<Container>> = 2,
         /// The grace period in seconds; 30 if absent.
         termination_grace_period_seconds: Option<i64> = 4,
         /// Labels that the node must have.

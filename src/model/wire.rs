@@ -125,12 +125,28 @@ macro_rules! wire {
             pub $field: Vec<$type>,
         ] $($rest)*);
     };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Shared<Vec<$type:ident>> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(message, repeated, tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: Shared<Vec<$type>>,
+        ] $($rest)*);
+    };
     (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: BTreeMap<String, String> = $tag:tt, $($rest:tt)*) => {
         wire!(@fields $head $name [$($done)*
             $(#[$meta])*
             #[prost(btree_map = "string, string", tag = $tag)]
             #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
             pub $field: BTreeMap<String, String>,
+        ] $($rest)*);
+    };
+    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Shared<BTreeMap<String, String>> = $tag:tt, $($rest:tt)*) => {
+        wire!(@fields $head $name [$($done)*
+            $(#[$meta])*
+            #[prost(btree_map = "string, string", tag = $tag)]
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: Shared<BTreeMap<String, String>>,
         ] $($rest)*);
     };
     (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: BTreeMap<String, $type:ident> = $tag:tt, $($rest:tt)*) => {

@@ -152,7 +152,7 @@ mod tests {
         other.metadata.name = "zz".to_owned();
         other.metadata.uid = "zz-uid".to_owned();
         other.spec.selector = serde_json::from_value(json!({"matchLabels": {"app": "zz"}})).unwrap();
-        other.spec.template.metadata.labels = [("app".to_owned(), "zz".to_owned())].into();
+        other.spec.template.metadata.labels = [("app".to_owned(), "zz".to_owned())].into_iter().collect();
         snapshot.daemon_sets.push(other);
         let rows = fleet(&snapshot).daemon_sets;
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["zz", "agent"]);

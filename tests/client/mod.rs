@@ -89,7 +89,7 @@ pub(crate) fn pod(name: &str, owner: &str, node: &str) -> Pod {
         name: name.to_owned(),
         namespace: "team".to_owned(),
         uid: format!("uid-of-{name}"),
-        owner_references: vec![owner],
+        owner_references: vec![owner].into(),
         ..ObjectMeta::default()
     };
     Pod { metadata, spec: PodSpec { node_name: node.to_owned(), ..PodSpec::default() }, ..Pod::default() }

@@ -86,8 +86,8 @@ fn metadata() -> BoxedStrategy<ObjectMeta> {
             creation_timestamp: created,
             deletion_timestamp: deleted,
             deletion_grace_period_seconds: grace,
-            labels,
-            owner_references,
+            labels: labels.into(),
+            owner_references: owner_references.into(),
             finalizers,
             ..ObjectMeta::default()
         })
@@ -198,7 +198,7 @@ fn pod() -> BoxedStrategy<Pod> {
         .prop_map(
             |(metadata, containers, init_containers, affinity, tolerations, phase, container_statuses, conditions)| {
                 let mut pod = Pod { metadata, ..Pod::default() };
-                pod.spec.containers = containers;
+                pod.spec.containers = containers.into();
                 pod.spec.init_containers = init_containers;
                 pod.spec.affinity = affinity;
                 pod.spec.tolerations = tolerations;
@@ -436,7 +436,7 @@ fn redaction_hides_values_annotations_and_registries_and_keeps_the_rest() {
     snapshot.events = vec![event];
     let mut pod = Pod::default();
     pod.metadata.name = "agent-1".to_owned();
-    pod.spec.containers = vec![Container { image: "other.secret.net/app".to_owned(), ..Container::default() }];
+    pod.spec.containers = vec![Container { image: "other.secret.net/app".to_owned(), ..Container::default() }].into();
     snapshot.pods = vec![pod];
 
     let options = WriteOptions { redact: true, ..options(Format::Json) };

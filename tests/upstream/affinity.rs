@@ -13,7 +13,10 @@ use serde::Deserialize;
 use super::rows;
 
 fn node(name: &str, labels: BTreeMap<String, String>) -> Node {
-    Node { metadata: ObjectMeta { name: name.to_owned(), labels, ..ObjectMeta::default() }, ..Node::default() }
+    Node {
+        metadata: ObjectMeta { name: name.to_owned(), labels: labels.into(), ..ObjectMeta::default() },
+        ..Node::default()
+    }
 }
 
 fn is_invalid(outcome: &AffinityOutcome) -> bool {

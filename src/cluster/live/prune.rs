@@ -3,9 +3,10 @@
 //! A big cluster has 5,000 nodes and several pods on each, nearly all of which are fine: what they do
 //! not say weighs more than what they do. Lists also arrive with room to grow in, which is given back.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::projection::{fine_pod, foreign_pod, is_fine};
+use crate::cluster::projection::{SharedParts, fine_pod, foreign_pod, is_fine};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -36,6 +37,7 @@ pub(super) struct DaemonSetMatcher {
     whole: bool,
     uids: BTreeSet<String>,
     by_namespace: BTreeMap<String, Vec<(String, LabelSelector)>>,
+    shared: RefCell<SharedParts>,
 }
 
 impl DaemonSetMatcher {
@@ -71,6 +73,12 @@ impl DaemonSetMatcher {
 
     /// Returns what is kept of a pod; `None` if nothing is.
     pub(super) fn keep_pod(&self, pod: Pod, foreign: ForeignPods) -> Option<Pod> {
+        let mut kept = self.pruned(pod, foreign)?;
+        self.shared.borrow_mut().share(&mut kept);
+        Some(kept)
+    }
+
+    fn pruned(&self, pod: Pod, foreign: ForeignPods) -> Option<Pod> {
         if foreign == ForeignPods::Whole {
             return Some(pod);
         }

@@ -338,18 +338,26 @@ impl PendingChange<'_> {
         let daemon_set = &self.report.daemon_set;
         let on =
             |arguments: &[&str]| Command::kubectl(arguments).namespace(&daemon_set.namespace).name(daemon_set.short());
-        let allowed = |command: Command| self.switches.iter().fold(command, |command, flag| command.switch(flag));
-        match self.plan.action {
-            Action::Undo { to_revision } => Fix::new("to repeat it", daemon_set.undo(to_revision)),
-            Action::Set(fields) => Fix::new("to repeat it", allowed(set::command(daemon_set, fields))),
-            Action::Pause => Fix::new("to repeat it", allowed(daemon_set.command(Subcommand::Pause))),
-            Action::Resume => Fix::new("to repeat it", daemon_set.command(Subcommand::Resume)),
-            Action::Partition(_) => Fix::new("to see how far it is", daemon_set.command(Subcommand::Status)),
-            Action::Restart => Fix::new(
-                "before you restart again, see whether the template was changed",
-                on(&["ds", "history", "--diff"]),
-            ),
-        }
+        let command = match self.plan.action {
+            Action::Undo { to_revision } => match self.settings.replaces_pods() {
+                true => daemon_set.undo(to_revision),
+                // Of a DaemonSet that is held, the updated nodes are rolled back otherwise.
+                false => daemon_set.undo(to_revision).switch("--no-wait"),
+            },
+            Action::Set(fields) => set::command(daemon_set, fields),
+            Action::Pause => daemon_set.command(Subcommand::Pause),
+            Action::Resume => daemon_set.command(Subcommand::Resume),
+            Action::Partition(_) => {
+                return Fix::new("to see how far it is", daemon_set.command(Subcommand::Status));
+            }
+            Action::Restart => {
+                let advice = "before you restart again, see whether the template was changed";
+                return Fix::new(advice, on(&["ds", "history", "--diff"]));
+            }
+        };
+        let dry_run = (self.settings.dry_run == DryRun::Server).then_some("--dry-run=server");
+        let switches = self.switches.iter().copied().chain(dry_run);
+        Fix::new("to repeat it", switches.fold(command, |command, switch| command.switch(switch)))
     }
 
     /// Notes that a step was applied, and how the server's result differs from the planned one, because of webhooks and

@@ -211,8 +211,15 @@ impl Order<'_> {
         io.interrupt.changes_are_reported();
         let exit = ended?;
         if undoes {
-            let run = (request, &run.stage, &run.report.daemon_set);
-            Box::pin(self.undo(run, io, &mut out)).await?;
+            let (stage, name) = (&run.stage, &run.report.daemon_set);
+            let status = Fix::new("to see how far it is, and how to continue", name.command(Subcommand::Status));
+            Box::pin(self.undo((request, stage, name), io, &mut out)).await.map_err(|failure| match failure {
+                // A gate has failed all the same.
+                Failure::Error(error) if error.exit == Exit::Error => {
+                    CommandError { exit: Exit::No, ..error }.hint(status).into()
+                }
+                failure => failure,
+            })?;
         }
         match out.failure {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -45,6 +45,9 @@ impl<'a> Run<'a> {
                 None => return Err(self.lost(Loss::Deleted)),
                 Some(live) if live.metadata.uid != self.stage.uid => return Err(self.lost(Loss::Recreated)),
                 Some(live) if !self.is_in_force(live) => return Err(self.lost(Loss::TakenOver)),
+                Some(live) if !live.template().same_meaning(&self.stage.template) => {
+                    return Err(self.lost(Loss::TemplateChanged));
+                }
                 // Its status is that of an earlier generation, or may be out of date.
                 Some(live) if !live.is_observed() || doubt.since.is_some() => {}
                 Some(live) => {

@@ -68,7 +68,8 @@ impl Run<'_> {
             let jobs = Command::kubectl(&["get", "jobs", "-l", &prepull::selector(self.before)])
                 .namespace(&self.before.metadata.namespace);
             let message = "warning: Jobs could not be deleted, and are deleted by the cluster later";
-            writeln!(io.err, "{message}: {why}\nhint: {}", self.view.command("to list them", &jobs))?;
+            let (why, hint) = (self.view.show(&why), self.view.command("to list them", &jobs));
+            writeln!(io.err, "{message}: {why}\nhint: {hint}")?;
         }
         self.stage.last_progress = self.clock.now();
         pulled

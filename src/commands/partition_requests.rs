@@ -98,7 +98,7 @@ impl Run<'_> {
     /// Deletes or evicts a pod, if the DaemonSet is still as it is meant to be: it is read right before.
     pub(super) async fn replace(
         &mut self,
-        generation: i64,
+        (generation, unavailable): (i64, i64),
         node: &str,
         pod: &PodRef,
         io: &mut Io<'_>,
@@ -110,8 +110,10 @@ impl Run<'_> {
             Ok(None) => return Ok(Replaced::Lost(Loss::Deleted)),
             Ok(Some(live)) => match loss(&live, &self.stage) {
                 Some(loss) => return Ok(Replaced::Lost(loss)),
-                // What the decision is based on is out of date.
-                None if live.metadata.generation != generation => return Ok(Replaced::Later(None)),
+                // What the decision is based on is out of date, such as behind a watch that has fallen silent.
+                None if live.metadata.generation != generation || live.status.number_unavailable > unavailable => {
+                    return Ok(Replaced::Later(None));
+                }
                 None => {}
             },
             Err(error) if error.is_transient() => return Ok(Replaced::Unanswered(error.into())),

@@ -230,6 +230,7 @@ impl<'a> Run<'a> {
     ) -> Result<bool, Failure> {
         // While requests fail, what the controller does is not known.
         if doubt.since.is_some() || !is_late(&self.stage, self.clock.now()) {
+            doubt.is_read_again = false;
             return Ok(false);
         }
         if std::mem::replace(&mut doubt.is_read_again, true) {
@@ -248,6 +249,7 @@ impl<'a> Run<'a> {
         let mut is_read_again = false;
         let mut unread = None;
         let mut has_begun = false;
+        let mut has_soaked = false;
         let mut is_failing = false;
         let mut excused = SignedDuration::ZERO;
         let mut is_refused_again = false;
@@ -275,9 +277,11 @@ impl<'a> Run<'a> {
             if !std::mem::replace(&mut has_begun, true) {
                 self.stage.begin(&snapshot);
             }
-            let generation = generation(&snapshot);
+            let seen = generation_and_unavailable(&snapshot);
             let Look { step, counts } = next_instruction(&snapshot, &self.stage);
-            is_read_again &= matches!(step, Instruction::Stop(_) | Instruction::Done);
+            if !matches!(step, Instruction::Stop(_) | Instruction::Done) {
+                (is_read_again, unread) = (false, None);
+            }
             // Pods are replaced, and the strategy is restored, only if what is known is up to date.
             let step = match step {
                 Instruction::Replace { .. } | Instruction::Verify { .. } | Instruction::Done
@@ -327,6 +331,12 @@ impl<'a> Run<'a> {
                 },
                 Instruction::Lost(loss) => return Ok(Ended::Lost(loss)),
                 Instruction::Wait(waiting) => {
+                    // A pod that fails while it soaks has as long to recover as it had to start; once.
+                    if let Waiting::Soak(end) = waiting
+                        && !std::mem::replace(&mut has_soaked, true)
+                    {
+                        self.stage.last_progress = self.stage.last_progress.max(end);
+                    }
                     self.wait(waiting.describe(time), watch, looked, io, out).await?;
                 }
                 Instruction::Verify { node, pod, uid } => {
@@ -339,7 +349,7 @@ impl<'a> Run<'a> {
                     self.unless_interrupted(io, self.progress.next_look(watch, Instant::now())).await?;
                 }
                 Instruction::Replace { node, pod } => {
-                    let why = match self.replace(generation, &node, &pod, io).await? {
+                    let why = match self.replace(seen, &node, &pod, io).await? {
                         Replaced::Yes => {
                             is_refused_again = false;
                             self.note_replaced(&node, &pod, out)?;
@@ -482,7 +492,7 @@ impl<'a> Run<'a> {
     /// Makes the error of a run that is interrupted.
     pub(super) fn interrupted(&self) -> CommandError {
         interrupted().hint(match self.before.flavor() {
-            Flavor::Apps if self.report.outcome.stage == PartitionStage::Planned => {
+            _ if self.report.outcome.stage == PartitionStage::Planned => {
                 "no pod was deleted, and the DaemonSet was not changed".into()
             }
             Flavor::Apps => self.repeat().after("the update strategy stays suspended"),
@@ -562,6 +572,7 @@ enum Ended {
     Lost(Loss),
 }
 
-fn generation(snapshot: &Snapshot) -> i64 {
-    snapshot.daemon_sets.first().map_or(0, |daemon_set| daemon_set.metadata.generation)
+fn generation_and_unavailable(snapshot: &Snapshot) -> (i64, i64) {
+    let daemon_set = snapshot.daemon_sets.first();
+    daemon_set.map_or((0, 0), |it| (it.metadata.generation, it.status.number_unavailable))
 }

@@ -182,6 +182,11 @@ async fn apply_patch<S: Server>(
             Ok(Some(now)) => match compare(before, &patch, &now) {
                 Reread::Change if !is_dry_run => return Application::Applied(now.object),
                 Reread::ChangeWithoutStrategy if !is_dry_run => return Application::StrategyKept(now.object),
+                // What the patch removes was removed by somebody else, which is no change that is shown.
+                Reread::Nothing if patch.applied_to(&now.object).is_err() => {
+                    let by = concurrent_edit::managers(&before.object, &now.object);
+                    return Application::Refused(StepRefusal::Changed { by, changes: Vec::new() });
+                }
                 Reread::Nothing => patch = patch.with_resource_version(&now.metadata.resource_version),
                 found => return conclude(found, error),
             },
@@ -312,6 +317,8 @@ async fn after_lost_answer<S: Server>(
                 Reread::Nothing if now.metadata.resource_version == patch.resource_version => {
                     is_unchanged = !is_on_its_way;
                 }
+                // It may have been applied and taken back.
+                Reread::Nothing if now.metadata.generation > before.metadata.generation => break,
                 // It may have been applied and overwritten.
                 Reread::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => break,
                 Reread::AnotherClient { .. } => break,
@@ -414,6 +421,12 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     let original = |object: &Value| object.pointer("/metadata/annotations")?.get(ORIGINAL_STRATEGY_ANNOTATION).cloned();
     if original(&planned) != original(&before.object) && original(&planned) != original(answer) {
         return Some(Problem::Other("the annotation with the original update strategy is not as sent"));
+    }
+    if patch.paths().any(is_in_template)
+        && same_template(&before.object, answer)
+        && !same_template(&before.object, &planned)
+    {
+        return Some(Problem::Other("its template is the one from before the change"));
     }
     // What the server changes on top of it, such as through a webhook, is shown to the user.
     let is_unchanged = patch.paths().all(|path| match is_in_template(path) {

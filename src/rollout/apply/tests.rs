@@ -249,6 +249,11 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     assert!(is_changed_by(&applied(lost(), Ok(Some(twice(1))), false).0, "kubectl-edit"));
     assert_eq!(applied(lost(), Ok(Some(twice(2))), false), (Application::Unknown("lost"), 1));
     assert!(is_changed_by(&applied(conflict(), Ok(Some(twice(2))), false).0, "kubectl-edit"));
+    // It may have been applied, and taken back.
+    let reverted = object("agent:2", |object| {
+        merge(&mut object["metadata"], json!({"resourceVersion": "9", "generation": 2}));
+    });
+    assert_eq!(applied(lost(), Ok(Some(reverted)), false), (Application::Unknown("lost"), 1));
     // An answer that is older than the change.
     let stale = object("agent:1", |_| {});
     assert_eq!(applied(Ok(stale), Ok(Some(same())), false), (Application::Unknown("unexpected"), 1));
@@ -386,6 +391,43 @@ fn a_hold_has_not_ended_if_the_server_keeps_the_strategy_suspended() {
         let script = Script::new(Ok(answer), vec![Err("down")]);
         assert_eq!(carried_out(&script, &plan, &held, false), (expected, 1));
     }
+}
+
+/// A webhook keeps the old image, and lets the annotations be.
+#[test]
+fn a_hold_whose_template_was_dropped_is_not_applied() {
+    let before = before();
+    let now = "2026-11-21T06:00:00Z".parse().unwrap();
+    let template = DaemonSet::from_object(object("agent:3", |_| {})).unwrap().template();
+    let plan = Plan::partition(&before, now, "3".parse().unwrap(), "run 1", &StageFlags::default(), Some(&template));
+    let Step::PatchDaemonSet(patch) = &plan.steps[0] else { panic!("no patch") };
+    let mut answer = patch.applied_to(&before.object).unwrap();
+    answer["metadata"]["resourceVersion"] = "8".into();
+    let dry_run =
+        |answer: &Value| carried_out(&Script::new(Ok(answer.clone()), vec![Err("down")]), &plan, &before, true);
+    assert!(matches!(dry_run(&answer).0, Application::Applied(_)));
+    answer["spec"]["template"] = before.object["spec"]["template"].clone();
+    assert_eq!(dry_run(&answer).0, Application::Refused(StepRefusal::ByServer("unexpected")));
+}
+
+/// Another client has paused the rollout, which removes an annotation that this one would remove.
+#[test]
+fn what_was_removed_meanwhile_is_removed_by_nobody_else() {
+    let held = |annotations: Value| {
+        object("agent:2", move |object| {
+            object["metadata"]["annotations"] = annotations.clone();
+            object["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+        })
+    };
+    let original = json!({"type": "RollingUpdate"}).to_string();
+    let before = held(json!({"kubectl-ds/original-update-strategy": original, "kubectl-ds/run": "run 1"}));
+    let before = DaemonSet::from_object(before).unwrap();
+    let mut paused = held(json!({"kubectl-ds/original-update-strategy": original}));
+    paused["metadata"]["resourceVersion"] = "8".into();
+    let script = Script::new(Err(Failed::Conflict("conflict")), vec![Ok(Some(paused))]);
+    let (application, sent) = carried_out(&script, &Plan::resume(&before), &before, false);
+    let changed = StepRefusal::Changed { by: Vec::new(), changes: Vec::new() };
+    assert_eq!((application, sent), (Application::Refused(changed), 1));
 }
 
 /// Its own annotation, which is not there yet, is not that of another client.

@@ -193,6 +193,12 @@ impl<'v, 'a> StageView<'v, 'a> {
         node.old.is_some_and(|old| !self.stage.deleted.contains(&old.metadata.uid))
     }
 
+    /// Returns whether a node was lost before the run, which does not count then.
+    fn is_excused(&self, node: &RolloutNode<'_>) -> bool {
+        let is_lost = node.old.is_none() || self.is_old(node);
+        is_lost && outage(node).is_some_and(|outage| self.stage.excused.contains(&outage))
+    }
+
     fn is_available(&self, node: &RolloutNode<'_>) -> bool {
         node.updated_is_available || (node.old_is_available && self.is_old(node))
     }
@@ -244,12 +250,10 @@ impl<'v, 'a> StageView<'v, 'a> {
             let (pod, uid) = (pod.metadata.name.clone(), pod.metadata.uid.clone());
             return Instruction::Verify { node: node.name.to_owned(), pod, uid };
         }
-        let is_excused = |node: &RolloutNode<'_>| {
-            self.is_old(node) && outage(node).is_some_and(|outage| stage.excused.contains(&outage))
-        };
         let unavailable: Vec<&RolloutNode<'_>> =
-            self.situation.eligible().filter(|node| !self.is_available(node) && !is_excused(node)).collect();
-        let in_flight = self.situation.eligible().filter(|node| self.is_in_flight(node)).count();
+            self.situation.eligible().filter(|node| !self.is_available(node) && !self.is_excused(node)).collect();
+        let in_flight =
+            self.situation.eligible().filter(|node| self.is_in_flight(node) && !self.is_excused(node)).count();
         let quota = self
             .situation
             .eligible()
@@ -308,7 +312,7 @@ impl<'v, 'a> StageView<'v, 'a> {
     /// Returns the gate that an updated node fails.
     fn failure(&self, node: &RolloutNode<'_>) -> Option<GateFailure> {
         // What coverage says about a node is about its old pod, even if that was deleted a moment ago.
-        if self.is_old(node) || (node.old.is_some() && node.updated.is_none()) {
+        if self.is_old(node) || (node.old.is_some() && node.updated.is_none()) || self.is_excused(node) {
             return None;
         }
         if node.updated.is_some_and(|pod| self.stage.spared.contains(&pod.metadata.uid)) {

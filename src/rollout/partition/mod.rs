@@ -83,11 +83,16 @@ impl Stage {
     }
 }
 
-/// A pod of an older revision that is not ready, by its UID, and since when: once it was ready again, it is another outage.
+/// A pod of an older revision that is not ready, by its UID, or a node that has lost its pod, by its name, and since when:
+/// once it was ready again, it is another outage.
 pub(crate) type Outage = (String, Option<Timestamp>);
 
-/// Returns the outage of a node; `None` if it has an available pod, or no pod of an older revision.
+/// Returns the outage of a node; `None` if it has an available pod, or a new one, or is ready and waits for one.
 fn outage(node: &RolloutNode<'_>) -> Option<Outage> {
+    if node.old.is_none() && node.updated.is_none() && !node.is_ready() {
+        let ready = node.object?.condition("Ready")?;
+        return Some((node.name.to_owned(), ready.last_transition_time.get()));
+    }
     let old = node.old.filter(|_| !node.old_is_available && !node.updated_is_available)?;
     let since = old.condition("Ready").and_then(|ready| ready.last_transition_time.get());
     Some((old.metadata.uid.clone(), since))

@@ -303,7 +303,10 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
     }
     let original =
         if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
-    let gates = &request.gates;
+    // A new pod makes no progress while it is ready and not available yet.
+    let min_ready = SignedDuration::from_secs(daemon_set.spec.min_ready_seconds);
+    let progress_deadline = request.gates.progress_deadline.saturating_add(min_ready);
+    let gates = StageGates { progress_deadline, ..request.gates.clone() };
     // Pods that have the template before it is written were not replaced by anyone.
     let present = situation.eligible().filter(|_| template.is_some()).filter_map(|node| node.updated);
     let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
@@ -317,7 +320,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         nodes: nodes.clone(),
         max_unavailable,
         excused,
-        gates: gates.clone(),
+        gates,
         old_unready: (!is_way_back).then(|| old_unready(situation)),
         deleted: Default::default(),
         replaced_at: Default::default(),
@@ -360,9 +363,9 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
             .count()),
         gates: report::Gates {
             min_ready_seconds: daemon_set.spec.min_ready_seconds,
-            max_restarts: gates.max_restarts,
-            soak_seconds: gates.soak.as_secs(),
-            progress_deadline_seconds: gates.progress_deadline.as_secs(),
+            max_restarts: stage.gates.max_restarts,
+            soak_seconds: stage.gates.soak.as_secs(),
+            progress_deadline_seconds: stage.gates.progress_deadline.as_secs(),
             verify: request.verify.clone(),
         },
         original_strategy: strategy(&original),

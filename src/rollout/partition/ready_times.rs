@@ -37,7 +37,9 @@ impl ReadyTimes {
             let condition = pod.condition(READY).and_then(|ready| ready.last_transition_time.get());
             // Another time in the condition: it was not ready meanwhile.
             let known = before.get(&pod.metadata.uid).filter(|(known, _)| *known == condition);
-            let age = condition.filter(|_| !self.has_looked).map(|since| earliest.duration_since(since));
+            // The condition's time is the kubelet's, that of the creation the API server's.
+            let since = condition.max(pod.metadata.creation_timestamp.get());
+            let age = condition.and(since).filter(|_| !self.has_looked).map(|since| earliest.duration_since(since));
             let since = known.map_or_else(|| back(now, age.unwrap_or_default()), |(_, since)| *since);
             self.since.insert(pod.metadata.uid.clone(), (condition, since));
         }
@@ -174,6 +176,10 @@ mod tests {
         // Time makes none of them available.
         let soaked = |earliest| ages(&mut ReadyTimes::default(), &snapshot(0, 0, &pods), 0, earliest);
         assert_eq!((soaked(0), soaked(-25)), (vec![1_000, 30, 5], vec![975, 5, 0]));
+        // The kubelet's clock is behind: no pod is ready before it is created.
+        let mut created = snapshot(0, 0, &pods);
+        created.pods[0].metadata.creation_timestamp = at(-40).into();
+        assert_eq!(ages(&mut ReadyTimes::default(), &created, 0, 0), [40, 30, 5]);
     }
 
     /// The controller has not yet seen that the pod on a node is another one.

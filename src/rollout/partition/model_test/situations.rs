@@ -161,6 +161,39 @@ fn outages_that_are_older_than_a_stage_do_not_count_until_they_end() {
     assert!(matches!(step(&model, &client), Instruction::Wait(Waiting::Budget { .. })));
 }
 
+/// Its old pod was deleted, and its kubelet, which is gone, does not confirm that.
+#[test]
+fn a_node_that_was_lost_without_a_pod_does_not_keep_the_others_from_going_back() {
+    let mut model = Model::new(5, 4, &json!(1), Faults::default());
+    all_old(&mut model);
+    let now = model.now;
+    for node in &mut model.nodes[..2] {
+        node.pods[0].hash = NEW;
+    }
+    let node = &mut model.nodes[3];
+    (node.ready, node.since, node.pods[0].ready_since) = (false, now, None);
+    node.pods[0].gone_at = Some(now + 1_000_000);
+    assert!(Client::start(&mut model, IntOrPercent::Int(0)).is_none());
+    let client = Client::start_with(&mut model, IntOrPercent::Int(0), Some(IntOrPercent::Int(1))).unwrap();
+    let step = |model: &Model| next_instruction(&model.snapshot(), &client.stage).step;
+    assert!(matches!(step(&model), Instruction::Replace { .. }), "{:?}", step(&model));
+    // Nor do pods that fail, of which one is replaced at a time.
+    for node in model.nodes.iter_mut().filter(|node| node.ready && node.pods[0].hash != NEW) {
+        node.pods[0].ready_since = None;
+    }
+    assert!(matches!(step(&model), Instruction::Replace { .. }), "{:?}", step(&model));
+}
+
+/// A pod is ready long before it counts as available.
+#[test]
+fn the_deadline_begins_after_min_ready_seconds() {
+    let mut model = Model::new(5, 4, &json!(1), Faults::default());
+    all_old(&mut model);
+    model.object["spec"]["minReadySeconds"] = 900.into();
+    let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    assert_eq!(client.stage.gates.progress_deadline.as_secs(), 120 + 900);
+}
+
 /// Returns a stage of which the first pod was deleted, and the position of its node.
 fn begun(nodes: usize) -> (Model, Client, usize) {
     let mut model = Model::new(3, nodes, &json!(1), Faults::default());

@@ -264,7 +264,7 @@ fn a_change_whose_answer_was_lost_is_found_by_reading_again() {
 fn a_change_whose_answer_was_lost_and_that_cannot_be_read_again_is_unknown() {
     for (what, reply) in lost_answers() {
         for (arguments, hint) in [
-            (["undo", "agent", "-o", "json"], "kubectl ds undo --to-revision 1 -n team"),
+            (["undo", "agent", "-o", "json"], "kubectl ds undo --to-revision 1 -n team --no-wait"),
             (["restart", "agent", "-o", "json"], "kubectl ds history --diff -n team"),
         ] {
             let (store, reply, is_down) = (store(), reply.clone(), AtomicBool::new(false));

@@ -60,6 +60,12 @@ pub(super) fn applied_or_not(
             let message = format!("{title} changes faster than it can be patched; this change was not applied");
             refused(CommandError::new(message).hint("find out what keeps writing its status"))
         }
+        Application::Refused(StepRefusal::TemplateKept) => {
+            let message = format!(
+                "the template of {title} cannot be changed: an admission webhook or a policy keeps it as it is"
+            );
+            refused(CommandError::new(message).hint("nothing was changed").hint(who_keeps()))
+        }
         Application::Refused(StepRefusal::ByServer(error)) => refused(error),
         Application::Refused(StepRefusal::NotApplied(error)) => {
             refused(error.hint(repeat.after(&format!("{title} was read again, and the change was not applied"))))

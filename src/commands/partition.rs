@@ -212,10 +212,11 @@ impl Order<'_> {
         let exit = ended?;
         if undoes {
             let (stage, name) = (&run.stage, &run.report.daemon_set);
-            let status = Fix::new("to see how far it is, and how to continue", name.command(Subcommand::Status));
+            let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
+            let status = Fix::new(advice, name.command(Subcommand::Status));
             Box::pin(self.undo((request, stage, name), io, &mut out)).await.map_err(|failure| match failure {
                 // A gate has failed all the same.
-                Failure::Error(error) if error.exit == Exit::Error => {
+                Failure::Error(error) if matches!(error.exit, Exit::Error | Exit::TimedOut) => {
                     CommandError { exit: Exit::No, ..error }.hint(status).into()
                 }
                 failure => failure,

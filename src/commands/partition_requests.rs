@@ -16,7 +16,7 @@ use super::{Failure, interrupted, refusal};
 use crate::coverage::strategy;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, DaemonSetStatus};
 use crate::model::hold::Hold;
 use crate::plan::{Plan, PodRef, Step};
 use crate::render;
@@ -34,6 +34,8 @@ pub(super) enum Replaced {
     Yes,
     /// Look again; why, if that may last.
     Later(Option<String>),
+    /// Look again: a watch has not shown yet what the decision depends on.
+    Stale,
     /// Look again: the API server does not answer.
     Unanswered(CommandError),
     Lost(Loss),
@@ -95,10 +97,11 @@ impl Run<'_> {
         ApiServer { live: self.live, is_dry_run: false }
     }
 
-    /// Deletes or evicts a pod, if the DaemonSet is still as it is meant to be: it is read right before.
+    /// Deletes or evicts a pod, if the DaemonSet is still as it is meant to be: it is read right before. `unready` is how many
+    /// nodes have no ready pod by what the decision is based on.
     pub(super) async fn replace(
         &mut self,
-        (generation, unavailable): (i64, i64),
+        (generation, unready): (i64, i64),
         node: &str,
         pod: &PodRef,
         io: &mut Io<'_>,
@@ -110,9 +113,9 @@ impl Run<'_> {
             Ok(None) => return Ok(Replaced::Lost(Loss::Deleted)),
             Ok(Some(live)) => match loss(&live, &self.stage) {
                 Some(loss) => return Ok(Replaced::Lost(loss)),
-                // What the decision is based on is out of date, such as behind a watch that has fallen silent.
-                None if live.metadata.generation != generation || live.status.number_unavailable > unavailable => {
-                    return Ok(Replaced::Later(None));
+                // What is ready depends on no clock, other than what is available.
+                None if live.metadata.generation != generation || unready_by(&live.status) > unready => {
+                    return Ok(Replaced::Stale);
                 }
                 None => {}
             },
@@ -243,4 +246,9 @@ impl Run<'_> {
             () = io.interrupt.requested() => {}
         }
     }
+}
+
+/// Returns how many nodes have no ready pod by what the controller has last written.
+fn unready_by(status: &DaemonSetStatus) -> i64 {
+    status.desired_number_scheduled - status.number_ready
 }

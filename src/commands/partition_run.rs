@@ -42,6 +42,12 @@ use crate::rollout::partition::{Stage, kept};
 /// How long a client that was replaced by this one may need to notice that, and to finish what it has begun.
 const HANDOVER: Duration = Duration::from_secs(1);
 
+/// How long the controller's status may say that more pods are not ready than a watch has shown, before all is read again.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// Why nothing is replaced then.
+const STALE: &str = "the DaemonSet or its pods have changed, and this run has not seen that";
+
 /// A stage that is carried out.
 pub(super) struct Run<'a> {
     pub(super) request: &'a StageRequest,
@@ -229,7 +235,10 @@ impl<'a> Run<'a> {
         io: &mut Io<'_>,
     ) -> Result<bool, Failure> {
         // While requests fail, what the controller does is not known.
-        if doubt.since.is_some() || !is_late(&self.stage, self.clock.now()) {
+        if doubt.since.is_some() {
+            return Ok(false);
+        }
+        if !is_late(&self.stage, self.clock.now()) {
             doubt.is_read_again = false;
             return Ok(false);
         }
@@ -249,7 +258,8 @@ impl<'a> Run<'a> {
         let mut is_read_again = false;
         let mut unread = None;
         let mut has_begun = false;
-        let mut has_soaked = false;
+        let mut soaks_until = None;
+        let mut stale_since = None;
         let mut is_failing = false;
         let mut excused = SignedDuration::ZERO;
         let mut is_refused_again = false;
@@ -277,7 +287,8 @@ impl<'a> Run<'a> {
             if !std::mem::replace(&mut has_begun, true) {
                 self.stage.begin(&snapshot);
             }
-            let seen = generation_and_unavailable(&snapshot);
+            self.stage.forget_found(&snapshot);
+            let generation = generation(&snapshot);
             let Look { step, counts } = next_instruction(&snapshot, &self.stage);
             if !matches!(step, Instruction::Stop(_) | Instruction::Done) {
                 (is_read_again, unread) = (false, None);
@@ -294,6 +305,7 @@ impl<'a> Run<'a> {
             if !matches!(step, Instruction::Lost(_)) {
                 if course.progresses(&counts) {
                     (self.stage.last_progress, excused) = (time, SignedDuration::ZERO);
+                    soaks_until = None;
                     if matches!(step, Instruction::Stop(_)) {
                         // The deadline has not passed after all.
                         continue;
@@ -331,11 +343,11 @@ impl<'a> Run<'a> {
                 },
                 Instruction::Lost(loss) => return Ok(Ended::Lost(loss)),
                 Instruction::Wait(waiting) => {
-                    // A pod that fails while it soaks has as long to recover as it had to start; once.
-                    if let Waiting::Soak(end) = waiting
-                        && !std::mem::replace(&mut has_soaked, true)
-                    {
-                        self.stage.last_progress = self.stage.last_progress.max(end);
+                    // A pod that fails while it soaks has as long to recover as it had to start. A soak that begins again
+                    // because of it does not count.
+                    if let Waiting::Soak(end) = waiting {
+                        let end = *soaks_until.get_or_insert(end);
+                        self.stage.last_progress = self.stage.last_progress.max(time.min(end));
                     }
                     self.wait(waiting.describe(time), watch, looked, io, out).await?;
                 }
@@ -349,9 +361,15 @@ impl<'a> Run<'a> {
                     self.unless_interrupted(io, self.progress.next_look(watch, Instant::now())).await?;
                 }
                 Instruction::Replace { node, pod } => {
-                    let why = match self.replace(seen, &node, &pod, io).await? {
+                    let replaced = match self.replace((generation, counts.unready), &node, &pod, io).await? {
+                        Replaced::Stale if is_late(&self.stage, self.clock.now()) => {
+                            Replaced::Later(Some(STALE.to_owned()))
+                        }
+                        replaced => replaced,
+                    };
+                    let why = match replaced {
                         Replaced::Yes => {
-                            is_refused_again = false;
+                            (is_refused_again, stale_since, soaks_until) = (false, None, None);
                             self.note_replaced(&node, &pod, out)?;
                             course.replaced(&node, self.stage.last_progress);
                             self.progress.draw_if_due(&self.report, watch, io)?;
@@ -375,6 +393,15 @@ impl<'a> Run<'a> {
                                     is_refused_again = false;
                                     Some(error.to_string())
                                 }
+                            }
+                        }
+                        Replaced::Stale if looked.duration_since(*stale_since.get_or_insert(looked)) < SILENCE => None,
+                        // A watch may have fallen silent.
+                        Replaced::Stale => {
+                            stale_since = None;
+                            match self.read_again(watch, io).await? {
+                                None => continue,
+                                Some(error) => Some(error.to_string()),
                             }
                         }
                         Replaced::Unanswered(error) => Some(error.message),
@@ -572,7 +599,6 @@ enum Ended {
     Lost(Loss),
 }
 
-fn generation_and_unavailable(snapshot: &Snapshot) -> (i64, i64) {
-    let daemon_set = snapshot.daemon_sets.first();
-    daemon_set.map_or((0, 0), |it| (it.metadata.generation, it.status.number_unavailable))
+fn generation(snapshot: &Snapshot) -> i64 {
+    snapshot.daemon_sets.first().map_or(0, |daemon_set| daemon_set.metadata.generation)
 }

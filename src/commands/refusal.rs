@@ -122,8 +122,17 @@ pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Optio
 /// that the nodes had before.
 pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, back_to: Option<i64>) -> CommandError {
     let title = name.title();
-    let stopped = "this run has stopped replacing pods";
+    let is_advanced = name.api_version != "apps/v1";
+    let stopped = match is_advanced {
+        true => "this run no longer follows it",
+        false => "this run has stopped replacing pods",
+    };
     match loss {
+        Loss::TemplateChanged if is_advanced => {
+            let message = format!("the template of {title} was changed; the controller rolls it out, and {stopped}");
+            let error = CommandError::new(message).hint(Fix::new("to stop it", name.command(Subcommand::Pause)));
+            error.hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
+        }
         Loss::Deleted => CommandError::new(format!("{title} was deleted; {stopped}")),
         Loss::Recreated => CommandError::new(format!("{title} was deleted and recreated; {stopped}")),
         Loss::StrategyPutBack => {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::concurrent_edit;
 use crate::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::hold::{ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION};
+use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::template::Template;
 use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodRef, Step};
@@ -36,6 +36,8 @@ const STRATEGY: &str = "/spec/updateStrategy";
 enum Problem {
     /// The type of the update strategy is not the one that was sent.
     OtherStrategy,
+    /// A change of the template was dropped.
+    SameTemplate,
     /// Anything else, as a clause.
     Other(&'static str),
 }
@@ -44,6 +46,7 @@ impl Problem {
     fn describe(self) -> &'static str {
         match self {
             Problem::OtherStrategy => "spec.updateStrategy.type is not as sent",
+            Problem::SameTemplate => "its template is the one from before the change",
             Problem::Other(problem) => problem,
         }
     }
@@ -119,6 +122,8 @@ pub(crate) enum StepRefusal<E> {
     Contended,
     /// A PodDisruptionBudget does not allow the eviction now.
     Blocked,
+    /// By a dry run, something, such as an admission webhook, would keep the template as it was.
+    TemplateKept,
     /// The server refused the request.
     ByServer(E),
     /// The request failed, and the object was read again without the change.
@@ -155,6 +160,7 @@ async fn apply_patch<S: Server>(
                 Some(Problem::OtherStrategy) if is_dry_run && is_hold(&patch, before) => {
                     return Application::StrategyKept(answer);
                 }
+                Some(Problem::SameTemplate) if is_dry_run => return Application::Refused(StepRefusal::TemplateKept),
                 Some(problem) => Failed::OutcomeUnknown(server.unexpected(&step, problem.describe())),
             },
             Err(failed) => failed,
@@ -318,10 +324,14 @@ async fn after_lost_answer<S: Server>(
                     is_unchanged = !is_on_its_way;
                 }
                 // It may have been applied and taken back.
-                Reread::Nothing if now.metadata.generation > before.metadata.generation => break,
+                Reread::Nothing if now.metadata.generation > before.metadata.generation => {
+                    return Application::Unknown(error);
+                }
                 // It may have been applied and overwritten.
-                Reread::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => break,
-                Reread::AnotherClient { .. } => break,
+                Reread::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => {
+                    return Application::Unknown(error);
+                }
+                Reread::AnotherClient { .. } => return Application::Unknown(error),
                 found => return conclude(found, error),
             },
         }
@@ -422,18 +432,19 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     if original(&planned) != original(&before.object) && original(&planned) != original(answer) {
         return Some(Problem::Other("the annotation with the original update strategy is not as sent"));
     }
-    if patch.paths().any(is_in_template)
-        && same_template(&before.object, answer)
-        && !same_template(&before.object, &planned)
-    {
-        return Some(Problem::Other("its template is the one from before the change"));
-    }
     // What the server changes on top of it, such as through a webhook, is shown to the user.
     let is_unchanged = patch.paths().all(|path| match is_in_template(path) {
         true => same_template(&before.object, answer),
         false => before.object.pointer(path) == answer.pointer(path),
     });
-    is_unchanged.then_some(Problem::Other("the change is not in it"))
+    // A stage that is continued sends its template again, and what admission made of it is there already.
+    let is_continued = Hold::of(before).is_some_and(|hold| hold.is_in_force);
+    let keeps_template = || same_template(&before.object, answer) && !same_template(&before.object, &planned);
+    match patch.paths().any(is_in_template) && !is_continued && keeps_template() {
+        _ if is_unchanged => Some(Problem::Other("the change is not in it")),
+        true => Some(Problem::SameTemplate),
+        false => None,
+    }
 }
 
 /// Returns whether the controller replaces no pods once a patch is applied.

@@ -253,7 +253,10 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     let reverted = object("agent:2", |object| {
         merge(&mut object["metadata"], json!({"resourceVersion": "9", "generation": 2}));
     });
-    assert_eq!(applied(lost(), Ok(Some(reverted)), false), (Application::Unknown("lost"), 1));
+    assert_eq!(applied(lost(), Ok(Some(reverted.clone())), false), (Application::Unknown("lost"), 1));
+    // Also after a read that did not show it yet.
+    let found = vec![Ok(Some(same())), Ok(Some(reverted))];
+    assert_eq!(reads(Err(Failed::Unconfirmed("page")), found), Application::Unknown("page"));
     // An answer that is older than the change.
     let stale = object("agent:1", |_| {});
     assert_eq!(applied(Ok(stale), Ok(Some(same())), false), (Application::Unknown("unexpected"), 1));
@@ -407,7 +410,16 @@ fn a_hold_whose_template_was_dropped_is_not_applied() {
         |answer: &Value| carried_out(&Script::new(Ok(answer.clone()), vec![Err("down")]), &plan, &before, true);
     assert!(matches!(dry_run(&answer).0, Application::Applied(_)));
     answer["spec"]["template"] = before.object["spec"]["template"].clone();
-    assert_eq!(dry_run(&answer).0, Application::Refused(StepRefusal::ByServer("unexpected")));
+    assert_eq!(dry_run(&answer).0, Application::Refused(StepRefusal::TemplateKept));
+    // A stage that is continued sends the same image again, of which a webhook has made another one.
+    let held = DaemonSet::from_object(plan.applied_to(&before.object).unwrap()).unwrap();
+    let again = Plan::partition(&held, now, "3".parse().unwrap(), "run 2", &StageFlags::default(), Some(&template));
+    let Step::PatchDaemonSet(patch) = &again.steps[0] else { panic!("no patch") };
+    let mut answer = patch.applied_to(&held.object).unwrap();
+    answer["metadata"]["resourceVersion"] = "8".into();
+    answer["spec"]["template"] = held.object["spec"]["template"].clone();
+    let script = Script::new(Ok(answer), vec![Err("down")]);
+    assert!(matches!(carried_out(&script, &again, &held, true).0, Application::Applied(_)));
 }
 
 /// Another client has paused the rollout, which removes an annotation that this one would remove.

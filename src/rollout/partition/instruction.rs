@@ -8,10 +8,12 @@ use crate::coverage::walk::daemon_set_coverage;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags};
-use crate::model::int_or_percent::IntOrPercent;
+use crate::model::int_or_percent::{IntOrPercent, int};
+use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::plan::PodRef;
 use crate::report::count_and;
+use crate::report::coverage::Counts;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
 use crate::rollout::status::situation::{RolloutNode, Situation, has_no_taint};
@@ -118,6 +120,8 @@ pub(crate) struct StageCounts {
     pub(crate) skipped: Vec<String>,
     /// The nodes whose new pod is not available yet.
     pub(crate) in_flight: Vec<String>,
+    /// How many nodes have no ready pod, as the controller counts them.
+    pub(crate) unready: i64,
 }
 
 /// Decides what to do next in a stage, at the time of the snapshot.
@@ -154,6 +158,7 @@ pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &
         nodes: Vec::new(),
         max_unavailable: flags.max_unavailable.unwrap_or(IntOrPercent::Int(1)),
         excused: Default::default(),
+        lost: Default::default(),
         gates: StageGates::of(flags),
         old_unready: None,
         deleted: Default::default(),
@@ -193,10 +198,15 @@ impl<'v, 'a> StageView<'v, 'a> {
         node.old.is_some_and(|old| !self.stage.deleted.contains(&old.metadata.uid))
     }
 
-    /// Returns whether a node was lost before the run, which does not count then.
+    /// Returns whether a node does not count: its outage is older than the stage.
     fn is_excused(&self, node: &RolloutNode<'_>) -> bool {
-        let is_lost = node.old.is_none() || self.is_old(node);
-        is_lost && outage(node).is_some_and(|outage| self.stage.excused.contains(&outage))
+        let is_excused = |outage| self.stage.excused.contains(&outage);
+        self.is_lost(node) || (self.is_old(node) && outage(node).is_some_and(is_excused))
+    }
+
+    /// Returns whether a node was lost before a stage that goes back, and still is.
+    fn is_lost(&self, node: &RolloutNode<'_>) -> bool {
+        self.stage.lost.contains(node.name) && !node.is_ready()
     }
 
     fn is_available(&self, node: &RolloutNode<'_>) -> bool {
@@ -214,7 +224,11 @@ impl<'v, 'a> StageView<'v, 'a> {
         let is_skipped = |node: &RolloutNode<'_>| self.is_old(node) && is_skipped(node);
         let skipped = self.situation.eligible().filter(|node| is_skipped(node));
         let updated = self.situation.eligible().filter(|node| node.updated.is_some());
+        // A pod that this client has deleted may not be seen to end yet.
+        let ending = |node: &RolloutNode<'_>| !self.is_old(node) && node.old.is_some_and(Pod::is_ready);
+        let Counts { eligible, ready, .. } = self.situation.coverage.counts;
         StageCounts {
+            unready: int(eligible.unwrap_or(0).saturating_sub(ready.unwrap_or(0)) + count(&ending)),
             updated: updated.map(|node| node.name.to_owned()).collect(),
             available: count(&|node| node.updated_is_available),
             old: count(&|node| self.is_old(node)),
@@ -252,8 +266,7 @@ impl<'v, 'a> StageView<'v, 'a> {
         }
         let unavailable: Vec<&RolloutNode<'_>> =
             self.situation.eligible().filter(|node| !self.is_available(node) && !self.is_excused(node)).collect();
-        let in_flight =
-            self.situation.eligible().filter(|node| self.is_in_flight(node) && !self.is_excused(node)).count();
+        let in_flight = self.situation.eligible().filter(|node| self.is_in_flight(node) && !self.is_lost(node)).count();
         let quota = self
             .situation
             .eligible()
@@ -284,7 +297,9 @@ impl<'v, 'a> StageView<'v, 'a> {
                 false => Waiting::Pods(names(&starting)),
                 true => Waiting::Budget { nodes: names(&unavailable), allowed },
             };
-            return match is_late(stage, now) {
+            // A pod makes no progress while it is ready and not available yet.
+            let waits = now.duration_since(stage.last_progress).saturating_sub(self.min_ready());
+            return match waits >= stage.gates.progress_deadline {
                 true => Instruction::Stop(vec![self.late(&what)]),
                 false => Instruction::Wait(what),
             };
@@ -294,6 +309,10 @@ impl<'v, 'a> StageView<'v, 'a> {
             Some(end) => Instruction::Wait(Waiting::Soak(end)),
             None => Instruction::Done,
         }
+    }
+
+    fn min_ready(&self) -> SignedDuration {
+        SignedDuration::from_secs(self.situation.daemon_set.spec.min_ready_seconds)
     }
 
     /// Returns a node of the stage that can be updated now.
@@ -312,7 +331,7 @@ impl<'v, 'a> StageView<'v, 'a> {
     /// Returns the gate that an updated node fails.
     fn failure(&self, node: &RolloutNode<'_>) -> Option<GateFailure> {
         // What coverage says about a node is about its old pod, even if that was deleted a moment ago.
-        if self.is_old(node) || (node.old.is_some() && node.updated.is_none()) || self.is_excused(node) {
+        if self.is_old(node) || (node.old.is_some() && node.updated.is_none()) || self.is_lost(node) {
             return None;
         }
         if node.updated.is_some_and(|pod| self.stage.spared.contains(&pod.metadata.uid)) {
@@ -437,12 +456,16 @@ impl<'v, 'a> StageView<'v, 'a> {
                     node: node.map(|node| node.name.to_owned()),
                     pod: node.and_then(|node| node.updated).map(|pod| pod.metadata.name.clone()),
                     reason: node.and_then(|node| node.reason),
-                    ..late(&message, self.stage)
+                    ..self.late_after(&message)
                 }
             }
-            Waiting::Budget { nodes, allowed } => late(&unavailable(nodes, *allowed), self.stage),
-            Waiting::Controller | Waiting::Server | Waiting::Soak(_) => late("nothing has changed", self.stage),
+            Waiting::Budget { nodes, allowed } => self.late_after(&unavailable(nodes, *allowed)),
+            Waiting::Controller | Waiting::Server | Waiting::Soak(_) => self.late_after("nothing has changed"),
         }
+    }
+
+    fn late_after(&self, message: &str) -> GateFailure {
+        late_after(self.stage.gates.progress_deadline.saturating_add(self.min_ready()), message)
     }
 }
 
@@ -456,8 +479,11 @@ pub(crate) fn is_late(stage: &Stage, now: Timestamp) -> bool {
 }
 
 pub(crate) fn late(message: &str, stage: &Stage) -> GateFailure {
-    let seconds = stage.gates.progress_deadline.as_secs();
-    let message = format!("no progress for {seconds}s: {message}");
+    late_after(stage.gates.progress_deadline, message)
+}
+
+fn late_after(deadline: SignedDuration, message: &str) -> GateFailure {
+    let message = format!("no progress for {}s: {message}", deadline.as_secs());
     GateFailure { gate: Gate::ProgressDeadline, node: None, pod: None, reason: None, message }
 }
 

@@ -49,6 +49,9 @@ pub(crate) struct Stage {
     pub(crate) max_unavailable: IntOrPercent,
     /// The outages that do not count: they are older than the stage.
     pub(crate) excused: BTreeSet<Outage>,
+    /// The nodes that were lost before a stage that goes back, and have not been ready since: they do not count, whatever became
+    /// of their pods.
+    pub(crate) lost: BTreeSet<String>,
     /// What has to hold.
     pub(crate) gates: StageGates,
     /// The nodes whose pod of an older revision was not ready at the beginning; `None` if it does not matter how those do.
@@ -74,6 +77,13 @@ impl Stage {
         }
     }
 
+    /// Forgets the lost nodes that are ready again: if one is lost once more, that counts.
+    pub(crate) fn forget_found(&mut self, snapshot: &Snapshot) {
+        for node in snapshot.nodes.iter().filter(|node| node.is_ready()) {
+            self.lost.remove(&node.metadata.name);
+        }
+    }
+
     /// Takes back what was noted of deletions that the server has confirmed and not carried out: the pods still run. Returns
     /// their nodes.
     pub(crate) fn take_back_deletions(&mut self, snapshot: &Snapshot) -> Vec<String> {
@@ -83,16 +93,11 @@ impl Stage {
     }
 }
 
-/// A pod of an older revision that is not ready, by its UID, or a node that has lost its pod, by its name, and since when:
-/// once it was ready again, it is another outage.
+/// A pod of an older revision that is not ready, by its UID, and since when: once it was ready again, it is another outage.
 pub(crate) type Outage = (String, Option<Timestamp>);
 
-/// Returns the outage of a node; `None` if it has an available pod, or a new one, or is ready and waits for one.
+/// Returns the outage of a node; `None` if it has an available pod, or a new one.
 fn outage(node: &RolloutNode<'_>) -> Option<Outage> {
-    if node.old.is_none() && node.updated.is_none() && !node.is_ready() {
-        let ready = node.object?.condition("Ready")?;
-        return Some((node.name.to_owned(), ready.last_transition_time.get()));
-    }
     let old = node.old.filter(|_| !node.old_is_available && !node.updated_is_available)?;
     let since = old.condition("Ready").and_then(|ready| ready.last_transition_time.get());
     Some((old.metadata.uid.clone(), since))

@@ -305,6 +305,18 @@ impl Client {
         Some(Client { stage, seen: VecDeque::new() })
     }
 
+    /// Starts a stage that takes the new revision back.
+    fn start_back(model: &mut Model) -> Self {
+        let request = StageRequest::roll_back(1, "back".to_owned(), &model.daemon_set());
+        let snapshot = model.snapshot();
+        let index = Index::new(&snapshot);
+        let PlannedStage { plan, mut stage, .. } =
+            plan(&Situation::new(&index, &snapshot.daemon_sets[0]), &request).unwrap();
+        model.apply(&plan);
+        stage.hash = OLD.to_owned();
+        Client { stage, seen: VecDeque::new() }
+    }
+
     /// Looks and acts once; returns how the run ended, if it did.
     fn act(&mut self, model: &mut Model, lag: usize) -> Result<(Option<End>, bool), TestCaseError> {
         self.seen.push_back(model.snapshot());
@@ -313,6 +325,7 @@ impl Client {
         }
         let mut snapshot = self.seen.front().unwrap().clone();
         snapshot.now = timestamp(model.now);
+        self.stage.forget_found(&snapshot);
         let Look { step, .. } = next_instruction(&snapshot, &self.stage);
         let (node, pod) = match step {
             Instruction::Done => return Ok((Some(End::Done), false)),

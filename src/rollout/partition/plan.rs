@@ -266,14 +266,15 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         true => situation.eligible().filter(|node| node.updated.is_none()).filter_map(outage).collect(),
         false => BTreeSet::new(),
     };
+    let is_lost = |node: &&RolloutNode<'_>| !node.updated_is_available && !node.old_is_available && !node.is_ready();
+    let lost: BTreeSet<String> = situation.eligible().filter(|_| is_way_back).filter(is_lost).map(name).collect();
+    let is_excused = |node: &&RolloutNode<'_>| {
+        lost.contains(node.name) || outage(node).is_some_and(|outage| excused.contains(&outage))
+    };
     let allowed_now = allowed(max_unavailable, desired);
     if !is_advanced {
-        let blocked: Vec<String> = situation
-            .eligible()
-            .filter(|node| !node.updated_is_available && !node.old_is_available && !node.is_ready())
-            .filter(|node| !outage(node).is_some_and(|outage| excused.contains(&outage)))
-            .map(name)
-            .collect();
+        let blocked: Vec<String> =
+            situation.eligible().filter(is_lost).filter(|node| !is_excused(node)).map(name).collect();
         // Pods that are not available are replaced at no cost.
         let has_available =
             |node: &RolloutNode<'_>| node.old_is_available && nodes.iter().any(|name| name == node.name);
@@ -303,14 +304,11 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
     }
     let original =
         if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
-    // A new pod makes no progress while it is ready and not available yet.
-    let min_ready = SignedDuration::from_secs(daemon_set.spec.min_ready_seconds);
-    let progress_deadline = request.gates.progress_deadline.saturating_add(min_ready);
-    let gates = StageGates { progress_deadline, ..request.gates.clone() };
+    let gates = &request.gates;
     // Pods that have the template before it is written were not replaced by anyone.
     let present = situation.eligible().filter(|_| template.is_some()).filter_map(|node| node.updated);
     let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
-    let not_counted = int(excused.len());
+    let not_counted = int(situation.eligible().filter(is_excused).count());
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
         hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
@@ -320,7 +318,8 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         nodes: nodes.clone(),
         max_unavailable,
         excused,
-        gates,
+        lost,
+        gates: gates.clone(),
         old_unready: (!is_way_back).then(|| old_unready(situation)),
         deleted: Default::default(),
         replaced_at: Default::default(),
@@ -363,9 +362,9 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
             .count()),
         gates: report::Gates {
             min_ready_seconds: daemon_set.spec.min_ready_seconds,
-            max_restarts: stage.gates.max_restarts,
-            soak_seconds: stage.gates.soak.as_secs(),
-            progress_deadline_seconds: stage.gates.progress_deadline.as_secs(),
+            max_restarts: gates.max_restarts,
+            soak_seconds: gates.soak.as_secs(),
+            progress_deadline_seconds: gates.progress_deadline.as_secs(),
             verify: request.verify.clone(),
         },
         original_strategy: strategy(&original),

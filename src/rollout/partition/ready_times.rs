@@ -22,9 +22,20 @@ const READY: &str = "Ready";
 /// Since when the pods of a DaemonSet are ready, by the clock of a run.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyTimes {
-    /// By the UID of a pod that is ready: the time in its condition, and since when it counts as ready.
-    since: BTreeMap<String, (Option<Timestamp>, Timestamp)>,
+    /// By the UID of a pod that is ready.
+    since: BTreeMap<String, Ready>,
     has_looked: bool,
+}
+
+/// Since when a pod is ready.
+#[derive(Debug, Clone, Copy)]
+struct Ready {
+    /// The time in its condition: if it changes, the pod was not ready meanwhile.
+    condition: Option<Timestamp>,
+    /// By the other clocks: that of the kubelet, or that of the API server if the pod was created later by it.
+    stated: Option<Timestamp>,
+    /// By the clock of the run.
+    since: Timestamp,
 }
 
 impl ReadyTimes {
@@ -35,13 +46,12 @@ impl ReadyTimes {
         let before = std::mem::take(&mut self.since);
         for pod in snapshot.pods.iter().filter(|pod| pod.is_ready()) {
             let condition = pod.condition(READY).and_then(|ready| ready.last_transition_time.get());
-            // Another time in the condition: it was not ready meanwhile.
-            let known = before.get(&pod.metadata.uid).filter(|(known, _)| *known == condition);
-            // The condition's time is the kubelet's, that of the creation the API server's.
-            let since = condition.max(pod.metadata.creation_timestamp.get());
-            let age = condition.and(since).filter(|_| !self.has_looked).map(|since| earliest.duration_since(since));
-            let since = known.map_or_else(|| back(now, age.unwrap_or_default()), |(_, since)| *since);
-            self.since.insert(pod.metadata.uid.clone(), (condition, since));
+            let stated =
+                condition.map(|condition| condition.max(pod.metadata.creation_timestamp.get().unwrap_or(condition)));
+            let age = stated.filter(|_| !self.has_looked).map(|stated| earliest.duration_since(stated));
+            let known = before.get(&pod.metadata.uid).filter(|known| known.condition == condition);
+            let since = known.map_or_else(|| back(now, age.unwrap_or_default()), |known| known.since);
+            self.since.insert(pod.metadata.uid.clone(), Ready { condition, stated, since });
         }
         if !self.has_looked {
             self.confirm(snapshot, now);
@@ -64,24 +74,24 @@ impl ReadyTimes {
         }
         let available = usize::try_from(daemon_set.status.number_available).unwrap_or(0);
         let counted_at = status_written_at(daemon_set);
-        let is_counted = |condition: Option<Timestamp>| {
-            counted_at.zip(condition).is_some_and(|(counted, since)| counted.duration_since(since) >= min_ready)
+        let is_counted = |stated: Option<Timestamp>| {
+            counted_at.zip(stated).is_some_and(|(counted, stated)| counted.duration_since(stated) >= min_ready)
         };
-        let mut oldest_first: Vec<&mut (Option<Timestamp>, Timestamp)> = self.since.values_mut().collect();
-        oldest_first.sort_by_key(|(_, since)| *since);
-        for (number, (condition, since)) in oldest_first.into_iter().enumerate() {
-            let is_confirmed = number < available && is_counted(*condition);
-            let is_available = now.duration_since(*since) >= min_ready;
+        let mut oldest_first: Vec<&mut Ready> = self.since.values_mut().collect();
+        oldest_first.sort_by_key(|ready| ready.since);
+        for (number, ready) in oldest_first.into_iter().enumerate() {
+            let is_confirmed = number < available && is_counted(ready.stated);
+            let is_available = now.duration_since(ready.since) >= min_ready;
             if is_confirmed != is_available {
-                *since = if is_available { now } else { back(now, min_ready) };
+                ready.since = if is_available { now } else { back(now, min_ready) };
             }
         }
     }
 
     fn rewrite(&self, pod: &mut Pod) {
-        let Some((_, since)) = self.since.get(&pod.metadata.uid) else { return };
+        let Some(ready) = self.since.get(&pod.metadata.uid) else { return };
         for condition in pod.status.conditions.iter_mut().filter(|condition| condition.type_ == READY) {
-            condition.last_transition_time = (*since).into();
+            condition.last_transition_time = ready.since.into();
         }
     }
 }
@@ -180,6 +190,10 @@ mod tests {
         let mut created = snapshot(0, 0, &pods);
         created.pods[0].metadata.creation_timestamp = at(-40).into();
         assert_eq!(ages(&mut ReadyTimes::default(), &created, 0, 0), [40, 30, 5]);
+        // A status that is older than the pod counts the one before it, whatever the kubelet says.
+        let mut young = counted_at(-30, 20, 1, &[("a", Some(-1_000))]);
+        young.pods[0].metadata.creation_timestamp = at(-5).into();
+        assert_eq!(ages(&mut ReadyTimes::default(), &young, 0, 0), [5]);
     }
 
     /// The controller has not yet seen that the pod on a node is another one.

@@ -161,37 +161,70 @@ fn outages_that_are_older_than_a_stage_do_not_count_until_they_end() {
     assert!(matches!(step(&model, &client), Instruction::Wait(Waiting::Budget { .. })));
 }
 
-/// Its old pod was deleted, and its kubelet, which is gone, does not confirm that.
+/// Whatever became of its pod: that was replaced, and its kubelet, which is gone, does not confirm that; or the stage had not
+/// come to it; or it is a new one that has never started.
 #[test]
-fn a_node_that_was_lost_without_a_pod_does_not_keep_the_others_from_going_back() {
-    let mut model = Model::new(5, 4, &json!(1), Faults::default());
-    all_old(&mut model);
-    let now = model.now;
-    for node in &mut model.nodes[..2] {
-        node.pods[0].hash = NEW;
+fn a_node_that_was_lost_before_does_not_keep_the_others_from_going_back() {
+    for (hash, is_deleted) in [(NEW, true), (OLD, true), (OLD, false), (NEW, false)] {
+        let mut model = Model::new(5, 4, &json!(1), Faults::default());
+        all_old(&mut model);
+        let now = model.now;
+        for node in &mut model.nodes[..2] {
+            node.pods[0].hash = NEW;
+        }
+        let lost = &mut model.nodes[3];
+        (lost.ready, lost.since) = (false, now);
+        (lost.pods[0].hash, lost.pods[0].ready_since, lost.pods[0].gone_at) = (hash, None, is_deleted.then_some(now));
+        // A stage that goes on, which may be why it is lost, must not take down one more.
+        if is_deleted {
+            let limit = Some(IntOrPercent::Int(1));
+            assert!(Client::start_with(&mut model, IntOrPercent::Int(0), limit).is_none(), "{hash}");
+        }
+        model.now += 1;
+        let mut client = Client::start_back(&mut model);
+        model.object["metadata"]["generation"] = 3.into();
+        model.object["status"]["observedGeneration"] = 3.into();
+        let step = |model: &Model, client: &Client| next_instruction(&model.snapshot(), &client.stage).step;
+        assert!(matches!(step(&model, &client), Instruction::Replace { .. }), "{hash} {:?}", step(&model, &client));
+        // Its kubelet says something again, and not that it is ready.
+        model.nodes[3].since += 1;
+        client.stage.forget_found(&model.snapshot());
+        assert!(matches!(step(&model, &client), Instruction::Replace { .. }), "{hash} {:?}", step(&model, &client));
+        // Nor do pods that fail, of which one is replaced at a time.
+        for node in model.nodes.iter_mut().filter(|node| node.ready && node.pods[0].hash == NEW) {
+            node.pods[0].ready_since = None;
+        }
+        assert!(matches!(step(&model, &client), Instruction::Replace { .. }), "{hash} {:?}", step(&model, &client));
+        for node in model.nodes.iter_mut().filter(|node| node.ready && node.pods[0].hash == NEW) {
+            node.pods[0].ready_since = Some(now);
+        }
+        // It is ready again, and is lost once more.
+        model.nodes[3].ready = true;
+        client.stage.forget_found(&model.snapshot());
+        let now = model.now;
+        let lost = &mut model.nodes[3];
+        (lost.ready, lost.since, lost.pods[0].created) = (false, now, now);
+        assert!(!matches!(step(&model, &client), Instruction::Replace { .. }), "{hash}");
     }
-    let node = &mut model.nodes[3];
-    (node.ready, node.since, node.pods[0].ready_since) = (false, now, None);
-    node.pods[0].gone_at = Some(now + 1_000_000);
-    assert!(Client::start(&mut model, IntOrPercent::Int(0)).is_none());
-    let client = Client::start_with(&mut model, IntOrPercent::Int(0), Some(IntOrPercent::Int(1))).unwrap();
-    let step = |model: &Model| next_instruction(&model.snapshot(), &client.stage).step;
-    assert!(matches!(step(&model), Instruction::Replace { .. }), "{:?}", step(&model));
-    // Nor do pods that fail, of which one is replaced at a time.
-    for node in model.nodes.iter_mut().filter(|node| node.ready && node.pods[0].hash != NEW) {
-        node.pods[0].ready_since = None;
-    }
-    assert!(matches!(step(&model), Instruction::Replace { .. }), "{:?}", step(&model));
 }
 
 /// A pod is ready long before it counts as available.
 #[test]
-fn the_deadline_begins_after_min_ready_seconds() {
+fn the_deadline_is_longer_by_min_ready_seconds_while_pods_become_available() {
     let mut model = Model::new(5, 4, &json!(1), Faults::default());
     all_old(&mut model);
     model.object["spec"]["minReadySeconds"] = 900.into();
-    let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
-    assert_eq!(client.stage.gates.progress_deadline.as_secs(), 120 + 900);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    assert_eq!(client.stage.gates.progress_deadline.as_secs(), 120);
+    assert_eq!(client.act(&mut model, 0).unwrap(), (None, true));
+    let begun = model.now;
+    let mut step = |after: i64| {
+        model.now = begun + after;
+        next_instruction(&model.snapshot(), &client.stage).step
+    };
+    assert!(matches!(step(1_000), Instruction::Wait(Waiting::Pods(_))));
+    let Instruction::Stop(failures) = step(1_030) else { panic!("not stopped") };
+    assert!(failures[0].message.starts_with("no progress for 1020s: "), "{failures:?}");
 }
 
 /// Returns a stage of which the first pod was deleted, and the position of its node.

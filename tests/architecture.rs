@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Parts of the standard library that reach outside the process, or start something.
 const OUTSIDE: [&str; 6] = ["env", "fs", "io", "net", "process", "thread"];
@@ -43,13 +43,10 @@ fn crates() -> BTreeSet<String> {
 #[test]
 fn every_module_keeps_to_the_import_table() {
     let ((table, all), crates) = (table(), crates());
-    let mut files: BTreeMap<String, Vec<(PathBuf, usize)>> = BTreeMap::new();
-    for (file, depth) in rust_files(&root().join("src"), 0) {
-        let below = file.strip_prefix(root().join("src")).unwrap().with_extension("");
-        let module = below.iter().next().unwrap().to_str().unwrap().to_owned();
-        files.entry(module).or_default().push((file, depth));
+    let mut files: BTreeMap<String, Vec<Source>> = BTreeMap::new();
+    for source in sources() {
+        files.entry(source.module[0].clone()).or_default().push(source);
     }
-    files.retain(|module, _| module != "lib" && module != "main");
     assert_eq!(
         table.keys().collect::<Vec<_>>(),
         files.keys().collect::<Vec<_>>(),
@@ -58,12 +55,11 @@ fn every_module_keeps_to_the_import_table() {
     let mut breaches = Vec::new();
     for (module, files) in &files {
         let mut unused = table[module].clone();
-        for (file, depth) in files {
-            let tokens = TokenStream::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-            for name in uses(tokens, *depth, &crates) {
+        for source in files {
+            for name in uses(&source.tokens, &source.module, &crates) {
                 unused.remove(&name);
-                if name != *module && !table[module].contains(&name) && !all.contains(&name) {
-                    breaches.push(format!("{}: {module} may not use {name}", file.display()));
+                if !table[module].contains(&name) && !all.contains(&name) {
+                    breaches.push(format!("{}: {module} may not use {name}", source.file.display()));
                 }
             }
         }
@@ -72,65 +68,149 @@ fn every_module_keeps_to_the_import_table() {
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
 }
 
-/// Returns the Rust files below a directory, with the number of modules between each one's items and the crate.
-fn rust_files(directory: &Path, depth: usize) -> Vec<(PathBuf, usize)> {
+#[test]
+fn no_circle_leads_through_a_folder() {
+    let circles = circles(sources());
+    assert!(circles.is_empty(), "{}", circles.join("\n"));
+}
+
+/// A file of the crate, with the path of its module and its code.
+struct Source {
+    file: PathBuf,
+    module: Vec<String>,
+    tokens: Vec<TokenTree>,
+}
+
+/// Returns the files of the crate's modules.
+fn sources() -> Vec<Source> {
+    let src = root().join("src");
+    let mut sources = Vec::new();
+    for file in rust_files(&src) {
+        let below = file.strip_prefix(&src).unwrap().with_extension("");
+        let mut module: Vec<String> = below.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+        module.pop_if(|name| name == "mod");
+        if !["lib", "main"].contains(&module[0].as_str()) {
+            let code = TokenStream::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+            sources.push(Source { file, module, tokens: code.into_iter().collect() });
+        }
+    }
+    sources
+}
+
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files.extend(rust_files(&path, depth + 1));
+            files.extend(rust_files(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let is_directory_module = path.ends_with("mod.rs");
-            files.push((path, if is_directory_module { depth } else { depth + 1 }));
+            files.push(path);
         }
     }
     files
 }
 
-/// Returns the rooms, crates and parts of `std` that code names, in macros too.
-///
-/// A path starts a name unless it goes on from another one; `depth` tells how many `super` lead out of the room.
-fn uses(code: TokenStream, depth: usize, crates: &BTreeSet<String>) -> BTreeSet<String> {
+/// Returns what names another module of the same folder, if that uses the first one in turn and one of both is a folder.
+/// Tests do not count: they may use whatever makes a situation.
+fn circles(mut sources: Vec<Source>) -> Vec<String> {
+    let mut tests = Vec::new();
+    for Source { module, tokens, .. } in &mut sources {
+        let names = without_tests(tokens).into_iter();
+        tests.extend(names.map(|name| [module.as_slice(), &[name]].concat()));
+    }
+    sources.retain(|source| !tests.iter().any(|test| source.module.starts_with(test)));
+    let modules: BTreeSet<&[String]> = sources.iter().map(|source| source.module.as_slice()).collect();
+    let is_folder =
+        |module: &[String]| modules.iter().any(|other| other.len() > module.len() && other.starts_with(module));
+    let mut uses: BTreeMap<(&[String], &[String]), &Path> = BTreeMap::new();
+    for Source { file, module, tokens } in &sources {
+        for path in paths(tokens, module).iter().filter(|path| path[0] == "crate") {
+            let target = (2..=path.len()).rev().find_map(|length| modules.get(&path[1..length]));
+            let Some(target) = target else { continue };
+            let fork = module.iter().zip(*target).take_while(|(one, other)| one == other).count();
+            if fork < module.len() && fork < target.len() {
+                uses.entry((&module[..=fork], &target[..=fork])).or_insert(file);
+            }
+        }
+    }
+    let leads_to = |from: &[String], to: &[String]| {
+        let (mut reached, mut next) = (BTreeSet::from([from]), vec![from]);
+        while let Some(module) = next.pop() {
+            let used = uses.keys().filter(|(user, _)| *user == module).map(|(_, used)| *used);
+            next.extend(used.filter(|used| reached.insert(used)));
+        }
+        reached.contains(to)
+    };
+    let circles = uses.iter().filter(|((user, used), _)| (is_folder(user) || is_folder(used)) && leads_to(used, user));
+    circles
+        .map(|((user, used), file)| format!("{}: {user:?} uses {used:?}, which leads back", file.display()))
+        .collect()
+}
+
+/// Removes what is compiled for tests only, and returns the names of the modules among it.
+fn without_tests(tokens: &mut Vec<TokenTree>) -> Vec<String> {
+    let (mut code, mut names, mut rest) = (Vec::new(), Vec::new(), std::mem::take(tokens).into_iter());
+    while let Some(token) = rest.next() {
+        let is_for_tests = matches!(&token, TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket
+            && group.to_string().replace(' ', "").starts_with("[cfg(test"));
+        if !is_for_tests {
+            code.push(token);
+            continue;
+        }
+        let is_end = |token: &TokenTree| match token {
+            TokenTree::Punct(punct) => punct.as_char() == ';',
+            TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+            _ => false,
+        };
+        names.extend(rest.by_ref().take_while(|token| !is_end(token)).last().map(|name| name.to_string()));
+    }
+    *tokens = code;
+    names
+}
+
+/// Returns the other rooms, the crates and the parts of `std` that code names.
+fn uses(code: &[TokenTree], module: &[String], crates: &BTreeSet<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    walk(&code.into_iter().collect::<Vec<_>>(), depth, crates, &mut found);
+    for path in paths(code, module) {
+        match (path[0].as_str(), path.get(1)) {
+            ("crate", Some(room)) if *room != module[0] => drop(found.insert(room.clone())),
+            ("std", Some(part)) if OUTSIDE.contains(&part.as_str()) => drop(found.insert(format!("std::{part}"))),
+            (name, _) if crates.contains(name) => drop(found.insert(name.to_owned())),
+            _ => {}
+        }
+    }
     found
 }
 
-fn walk(tokens: &[TokenTree], depth: usize, crates: &BTreeSet<String>, found: &mut BTreeSet<String>) {
-    let mut at = 0;
-    while at < tokens.len() {
-        match &tokens[at] {
+/// Returns the paths that code in a module names, in macros too; those that lead through the crate begin with `crate`.
+fn paths(tokens: &[TokenTree], module: &[String]) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
             TokenTree::Group(group) => {
                 let inner: Vec<TokenTree> = group.stream().into_iter().collect();
                 // `mod tests { … }` is one module further down.
                 let is_module = at >= 2 && is_ident(&tokens[at - 2], "mod");
-                walk(&inner, depth + usize::from(is_module), crates, found);
+                let below = is_module.then(|| tokens[at - 1].to_string());
+                found.extend(paths(&inner, &module.iter().cloned().chain(below).collect::<Vec<_>>()));
             }
-            TokenTree::Ident(ident) if !continues(tokens, at) && is_separator(tokens, at + 1) => {
-                let name = ident.to_string();
-                let mut rest = at + 3;
-                let mut left = depth;
-                if name == "super" {
-                    left -= 1;
-                    while tokens.get(rest).is_some_and(|token| is_ident(token, "super")) {
-                        left -= 1;
-                        rest += 3;
-                    }
-                }
-                if name == "crate" || name == "super" && left == 0 {
-                    found.extend(first_names(&tokens[rest..]));
-                } else if name == "std" {
-                    let parts = first_names(&tokens[rest..]);
-                    let outside = parts.into_iter().filter(|part| OUTSIDE.contains(&part.as_str()));
-                    found.extend(outside.map(|part| format!("std::{part}")));
-                } else if crates.contains(&name) {
-                    found.insert(name);
-                }
+            TokenTree::Ident(_) if !continues(tokens, at) && is_separator(tokens, at + 1) => {
+                found.extend(branches(&tokens[at..]).into_iter().map(|path| absolute(&path, module)));
             }
             _ => {}
         }
-        at += 1;
     }
+    found
+}
+
+/// Returns the path from `crate` on; one that begins with another crate as it is.
+fn absolute(path: &[String], module: &[String]) -> Vec<String> {
+    let ups = path.iter().take_while(|name| *name == "super").count();
+    if ups == 0 && path[0] != "self" {
+        return path.to_vec();
+    }
+    let above = &module[..module.len() - ups];
+    ["crate".to_owned()].iter().chain(above).chain(&path[ups.max(1)..]).cloned().collect()
 }
 
 fn is_ident(token: &TokenTree, name: &str) -> bool {
@@ -153,17 +233,20 @@ fn is_separator(tokens: &[TokenTree], at: usize) -> bool {
     at.checked_add(1).is_some_and(|next| is_colon(at) && is_colon(next))
 }
 
-/// Returns what follows `crate::`: one name, or the first name of each path in braces.
-fn first_names(tokens: &[TokenTree]) -> Vec<String> {
+/// Returns the path that begins here, or each path if it ends in braces.
+fn branches(tokens: &[TokenTree]) -> Vec<Vec<String>> {
+    let is_comma = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
     match tokens.first() {
-        Some(TokenTree::Ident(name)) => vec![name.to_string()],
+        Some(TokenTree::Ident(name)) => {
+            let rest = if is_separator(tokens, 1) { branches(&tokens[3..]) } else { vec![Vec::new()] };
+            rest.into_iter().map(|rest| [vec![name.to_string()], rest].concat()).collect()
+        }
         Some(TokenTree::Group(group)) => {
             let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-            let is_comma = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
-            inner.split(is_comma).flat_map(first_names).collect()
+            inner.split(is_comma).flat_map(branches).collect()
         }
         // `use crate::*`
-        _ => vec!["*".to_owned()],
+        _ => vec![vec!["*".to_owned()]],
     }
 }
 
@@ -187,7 +270,37 @@ fn every_way_to_name_a_room_is_seen() {
             vec![],
         ),
     ] {
-        let found = uses(TokenStream::from_str(code).unwrap(), 2, &crates);
+        let module = ["room", "file"].map(str::to_owned);
+        let found = uses(&TokenStream::from_str(code).unwrap().into_iter().collect::<Vec<_>>(), &module, &crates);
         assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{code}");
+    }
+}
+
+#[test]
+fn a_circle_is_one_only_through_a_folder_and_outside_of_tests() {
+    let source = |module: &str, code: &str| Source {
+        file: PathBuf::from(module),
+        module: module.split("::").map(str::to_owned).collect(),
+        tokens: TokenStream::from_str(code).unwrap().into_iter().collect(),
+    };
+    for (code, expected) in [
+        ("use super::set;", 0),
+        ("mod inner { use super::super::set; }", 0),
+        ("use super::status::way_out::leave;", 2),
+        ("fn f() { crate::rollout::status::leave() }", 2),
+        ("use super::set; pub use super::{set::x, status::{self, leave}};", 2),
+        ("use super::unit;", 0),
+        ("#[cfg(test)] #[path] mod tests { use super::super::status; } fn f() {}", 0),
+    ] {
+        let sources = vec![
+            source("rollout", "mod hold; mod status;"),
+            source("rollout::hold", code),
+            source("rollout::set", "use super::hold;"),
+            source("rollout::unit", "#[cfg(test)] mod tests;"),
+            source("rollout::unit::tests", "use super::super::hold; use crate::rollout::unit;"),
+            source("rollout::status", "mod way_out; use super::undo;"),
+            source("rollout::status::way_out", "use crate::rollout::hold::x; fn f() { super::leave() }"),
+        ];
+        assert_eq!(circles(sources).len(), expected, "{code}");
     }
 }

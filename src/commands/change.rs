@@ -40,7 +40,7 @@ use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::proposal::Planned;
 use crate::rollout::set;
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 
 /// A subcommand that changes a DaemonSet with one patch.
 pub(super) trait Verb {

@@ -32,7 +32,7 @@ use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::way_out::way_out;
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 
 /// A DaemonSet whose nodes are updated, and how that is shown.
 struct Order<'a> {

@@ -11,7 +11,7 @@ use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::rollout::hold::{PauseRefusal, pause};
 use crate::rollout::proposal::Planned;
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 
 /// Pause the rollout of a DaemonSet
 ///

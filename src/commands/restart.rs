@@ -10,7 +10,7 @@ use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::rollout::proposal::Planned;
 use crate::rollout::restart::restart;
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 
 /// Restart all pods, following the update strategy
 ///

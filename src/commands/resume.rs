@@ -7,7 +7,7 @@ use super::change_args::ChangeArgs;
 use crate::error::CommandError;
 use crate::rollout::hold::resume;
 use crate::rollout::proposal::Planned;
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 
 /// Resume the rollout of a DaemonSet that was paused or partitioned
 ///

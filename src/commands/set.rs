@@ -11,7 +11,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, StrategyType};
 use crate::rollout::proposal::Planned;
 use crate::rollout::set::{SetRefusal, SetRequest, set};
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 
 /// Change the update strategy of a DaemonSet
 ///

@@ -8,7 +8,7 @@ use super::history::{existing, revisions_unknown};
 use crate::error::CommandError;
 use crate::facts::revisions::{Revisions, name_of};
 use crate::rollout::proposal::Planned;
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 use crate::rollout::undo::{NoTarget, undo};
 
 /// Roll back to the template of a revision

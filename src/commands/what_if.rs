@@ -28,7 +28,7 @@ use crate::report::plan::Warning;
 use crate::report::what_if::{Preview, WhatIfReport, WhatIfReportList};
 use crate::rollout::proposal::with_template;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 
 /// Which manifests, and what is shown of the nodes.
 pub(super) struct WhatIf {

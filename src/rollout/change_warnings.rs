@@ -2,15 +2,20 @@
 
 use serde_json::{Value, json};
 
+use crate::coverage::strategy;
 use crate::facts::revisions::controller_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::hold::Hold;
+use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::server_side_apply;
 use crate::model::strategic_merge::{patched, three_way_patch};
 use crate::model::template::Template;
 use crate::report::plan::{Warning, WarningCode};
+
+/// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
+const KRUISE_ROLLOUTS: [&str; 2] =
+    ["batchrelease.rollouts.kruise.io/control-info", "rollouts.kruise.io/daemonset-advanced-control"];
 
 /// What a change writes.
 #[derive(Debug, Clone, Copy)]
@@ -215,6 +220,55 @@ pub(super) fn no_history(daemon_set: &DaemonSet) -> Option<Warning> {
         controller_of(daemon_set)
     );
     (daemon_set.spec.revision_history_limit == Some(0)).then(|| Warning::new(WarningCode::NoHistory, message))
+}
+
+/// Warns of a hold whose original update strategy is lost, so that another one is restored.
+pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
+    let hold = Hold::of(daemon_set).filter(|hold| hold.is_original_lost && hold.is_in_force)?;
+    let message = format!(
+        "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is not an update strategy that the API server accepts, so {} is restored \
+         instead; check it afterwards",
+        strategy(&hold.original_strategy())
+    );
+    Some(Warning::new(WarningCode::OriginalStrategyLost, message))
+}
+
+/// Returns who decides about the update strategy instead of whoever uses this tool.
+pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
+    if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {
+        return Some(format!("OpenKruise Rollouts (annotation {annotation})"));
+    }
+    let owner = daemon_set.metadata.controller()?;
+    Some(format!("{} {}, which controls it", owner.kind, owner.name))
+}
+
+/// Warns of everybody who may put back the suspended strategy, or the partition of an Advanced DaemonSet, and of what follows.
+pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPercent>) -> Vec<Warning> {
+    const TYPE: &[&str] = &["spec", "updateStrategy", "type"];
+    const PAUSED: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "paused"];
+    const PARTITION: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "partition"];
+    let written: (&[&str], Value) = match (daemon_set.flavor(), partition) {
+        (Flavor::Apps, _) => (TYPE, "OnDelete".into()),
+        (Flavor::Advanced, None) => (PAUSED, true.into()),
+        (Flavor::Advanced, Some(partition)) => (PARTITION, json!(partition)),
+    };
+    let mut warnings = managers(daemon_set, Written::Fields(&[written.0]));
+    warnings.extend(last_applied_fields(daemon_set, std::slice::from_ref(&written)));
+    let Some(first) = warnings.first().map(|warning| warning.code) else { return warnings };
+    let mut message = format!(
+        "if the update strategy is put back, the controller updates all nodes at its own pace; until you resume, set \
+         {} to {} in the manifest (to leave it out would restore the default)",
+        written.0.join("."),
+        written.1.as_str().map_or_else(|| written.1.to_string(), str::to_owned)
+    );
+    if first == WarningCode::ArgoCd {
+        message.push_str(
+            ", or let Argo CD ignore it: ignoreDifferences with managedFieldsManagers: [kubectl-ds], and the sync option \
+             RespectIgnoreDifferences=true",
+        );
+    }
+    warnings.push(Warning::new(WarningCode::StrategyPutBack, message));
+    warnings
 }
 
 fn is_zero(amount: IntOrPercent) -> bool {

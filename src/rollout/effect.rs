@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::status::situation::Situation;
-use super::status::verdict_of;
+use super::situation::Situation;
+use super::situation::verdict::verdict_of;
 use crate::facts::Facts;
 use crate::facts::revisions::Revision;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
@@ -255,7 +255,7 @@ mod tests {
     use crate::report::plan::Effect;
     use crate::rollout::restart::restart;
     use crate::rollout::set::{SetRequest, set};
-    use crate::rollout::status::situation::Situation;
+    use crate::rollout::situation::Situation;
     use crate::rollout::undo::undo;
 
     fn of_hash(hash: &str) -> Value {

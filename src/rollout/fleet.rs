@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 
-use super::status;
-use super::status::situation::Situation;
+use super::situation::Situation;
+use super::situation::verdict::verdict_of;
+use super::status::held;
 use crate::coverage::gaps;
 use crate::coverage::group::count_codes;
 use crate::coverage::options::Options;
@@ -53,7 +54,7 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
         true => (coverage, Verdict::Complete, None),
         false => {
             let situation = Situation::of(facts, coverage);
-            let (verdict, hold) = (status::verdict_of(&situation), status::held::hold(&situation));
+            let (verdict, hold) = (verdict_of(&situation), held::hold(&situation));
             (situation.coverage, verdict, hold)
         }
     };

@@ -1,24 +1,16 @@
 //! Pausing a rollout and resuming it: who else holds it, what it means for the cluster, and what may undo it.
 
-use serde_json::{Value, json};
-
-use super::change_warnings::{self, Written};
+use super::change_warnings::{self, holder, lost_original, who_puts_back};
 use super::effect::SurgePods;
 use super::partition::way_out::Continued;
 use super::proposal::{Planned, Proposal};
-use super::status::situation::Situation;
-use crate::coverage::strategy;
-use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
-use crate::model::int_or_percent::IntOrPercent;
+use super::situation::Situation;
+use crate::model::daemon_set::{Flavor, UpdateStrategy};
+use crate::model::hold::Hold;
 use crate::plan::Plan;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
-use crate::report::plan::{PlanKind, Warning, WarningCode};
-
-/// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
-const KRUISE_ROLLOUTS: [&str; 2] =
-    ["batchrelease.rollouts.kruise.io/control-info", "rollouts.kruise.io/daemonset-advanced-control"];
+use crate::report::plan::PlanKind;
 
 /// Why a pause is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,21 +35,19 @@ pub(crate) fn pause(before: &Situation<'_>, delete_surge_pods: bool) -> Result<P
     if let Some(effect) = &planned.report.effect {
         SurgePods::check(effect, delete_surge_pods, before).map_err(PauseRefusal::SurgePods)?;
     }
-    let was_running = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
-    if planned.report.needed && !was_running {
-        planned.report.warnings.extend(who_puts_back(daemon_set, None));
-    } else if was_running && planned.report.needed {
-        planned.report.why = Some("a client that is replacing pods stops".to_owned());
-    } else {
-        planned.report.why = Some(match Hold::of(daemon_set) {
-            Some(Hold { partition: Some(_), .. }) => "it is partitioned, so the controller replaces no pods".to_owned(),
-            Some(_) => "it is already paused".to_owned(),
-            None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => {
-                "its update strategy is OnDelete, so the controller replaces no pods".to_owned()
-            }
-            None => "it is already paused".to_owned(),
-        });
+    let report = &mut planned.report;
+    let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
+    if report.needed && !is_on_delete {
+        report.warnings.extend(who_puts_back(daemon_set, None));
+        return Ok(planned);
     }
+    let why = match Hold::of(daemon_set) {
+        _ if report.needed => "a client that is replacing pods stops",
+        Some(Hold { partition: Some(_), .. }) => "it is partitioned, so the controller replaces no pods",
+        None if is_on_delete => "its update strategy is OnDelete, so the controller replaces no pods",
+        _ => "it is already paused",
+    };
+    report.why = Some(why.to_owned());
     Ok(planned)
 }
 
@@ -108,55 +98,6 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     proposal.planned(report)
 }
 
-/// Warns of a hold whose original update strategy is lost, so that another one is restored.
-pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
-    let hold = Hold::of(daemon_set).filter(|hold| hold.is_original_lost && hold.is_in_force)?;
-    let message = format!(
-        "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is not an update strategy that the API server accepts, so {} is restored \
-         instead; check it afterwards",
-        strategy(&hold.original_strategy())
-    );
-    Some(Warning::new(WarningCode::OriginalStrategyLost, message))
-}
-
-/// Returns who decides about the update strategy instead of whoever uses this tool.
-pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
-    if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {
-        return Some(format!("OpenKruise Rollouts (annotation {annotation})"));
-    }
-    let owner = daemon_set.metadata.controller()?;
-    Some(format!("{} {}, which controls it", owner.kind, owner.name))
-}
-
-/// Warns of everybody who may put back the suspended strategy, or the partition of an Advanced DaemonSet, and of what follows.
-pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPercent>) -> Vec<Warning> {
-    const TYPE: &[&str] = &["spec", "updateStrategy", "type"];
-    const PAUSED: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "paused"];
-    const PARTITION: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "partition"];
-    let written: (&[&str], Value) = match (daemon_set.flavor(), partition) {
-        (Flavor::Apps, _) => (TYPE, "OnDelete".into()),
-        (Flavor::Advanced, None) => (PAUSED, true.into()),
-        (Flavor::Advanced, Some(partition)) => (PARTITION, json!(partition)),
-    };
-    let mut warnings = change_warnings::managers(daemon_set, Written::Fields(&[written.0]));
-    warnings.extend(change_warnings::last_applied_fields(daemon_set, std::slice::from_ref(&written)));
-    let Some(first) = warnings.first().map(|warning| warning.code) else { return warnings };
-    let mut message = format!(
-        "if the update strategy is put back, the controller updates all nodes at its own pace; until you resume, set \
-         {} to {} in the manifest (to leave it out would restore the default)",
-        written.0.join("."),
-        written.1.as_str().map_or_else(|| written.1.to_string(), str::to_owned)
-    );
-    if first == WarningCode::ArgoCd {
-        message.push_str(
-            ", or let Argo CD ignore it: ignoreDifferences with managedFieldsManagers: [kubectl-ds], and the sync option \
-             RespectIgnoreDifferences=true",
-        );
-    }
-    warnings.push(Warning::new(WarningCode::StrategyPutBack, message));
-    warnings
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -166,7 +107,7 @@ mod tests {
     use crate::facts::index::Index;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
-    use crate::rollout::status::situation::Situation;
+    use crate::rollout::situation::Situation;
 
     /// Four nodes with an old available pod each; on the first there is a new one beside it that is not ready.
     fn rollout(rolling_update: &Value) -> World {

@@ -1,7 +1,7 @@
 //! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
-//! [`fleet`] has a row for each DaemonSet; [`history`] lists revisions; [`undo`], [`restart`], [`set`] and
-//! [`hold`] plan a change, which a [`proposal`] applies, with its [`effect`] and what may go wrong ([`change_warnings`]), `apply`
+//! [`situation`] tells where a DaemonSet stands, from which all others start. [`status`] reports it, and [`fleet`] has a row
+//! for each DaemonSet; [`history`] lists revisions; [`undo`], [`restart`], [`set`] and [`hold`] plan a change, which a [`proposal`] applies, with its [`effect`] and what may go wrong ([`change_warnings`]), `apply`
 //! carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when the controller has acted.
 //! [`partition`] stages a rollout node by node.
 
@@ -26,6 +26,7 @@ pub mod proposal;
 pub(crate) mod replacement_warnings;
 pub(crate) mod restart;
 pub mod set;
+pub mod situation;
 #[cfg(feature = "live")]
 pub(crate) mod standstill;
 pub mod status;

@@ -77,7 +77,7 @@ mod tests {
     use crate::report::plan::{ChangeOutcome, ChangeStage};
     use crate::rollout::proposal::Planned;
     use crate::rollout::set::{SetRequest, set};
-    use crate::rollout::status::situation::Situation;
+    use crate::rollout::situation::Situation;
     use crate::rollout::undo::undo;
 
     /// A DaemonSet of this image and generation, with these revisions.

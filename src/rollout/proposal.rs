@@ -7,7 +7,7 @@ use super::change_warnings::{self, Written};
 use super::effect::{effect, template_effect};
 use super::pace_warnings::{pace_warnings, surge_pods_deleted, template_at_once};
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use super::status::situation::Situation;
+use super::situation::Situation;
 use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
 use crate::difference::{difference, object};
 use crate::facts::Facts;
@@ -236,7 +236,7 @@ mod tests {
     use crate::rollout::partition::template::NewTemplate;
     use crate::rollout::restart::restart;
     use crate::rollout::set;
-    use crate::rollout::status::situation::Situation;
+    use crate::rollout::situation::Situation;
     use crate::rollout::undo::undo;
 
     /// A DaemonSet with a pod of each of three revisions, of which one is not retained, and one that is being deleted.

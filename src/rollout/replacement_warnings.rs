@@ -1,8 +1,8 @@
 //! Warnings before pods are replaced: that their template fails, that the API server refuses new pods, and which pods
 //! would not be recreated.
 
-use super::status;
-use super::status::situation::Situation;
+use super::situation::Situation;
+use super::situation::suspect::{not_by_their_node, suspect};
 use crate::coverage::creation_refusal;
 use crate::facts::Facts;
 use crate::facts::index::Index;
@@ -12,7 +12,8 @@ use crate::model::pod::Pod;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::Fix;
 use crate::report::plan::{Warning, WarningCode};
-use crate::report::reason::Reason;
+use crate::report::reason::{Class, Reason};
+use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::{count, count_and};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::should_run::DaemonPod;
@@ -64,8 +65,10 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
     if replaced.is_empty() {
         return removed.into_iter().collect();
     }
-    let not_by_nodes = not_by_nodes(situation, replacement);
-    let failing = replacement.is_same_template.then(|| failing_revision(situation)).flatten();
+    let suspect = suspect(situation);
+    let not_by_nodes = not_by_nodes(situation, replacement, suspect.as_ref());
+    let failing = suspect.filter(|suspect| replacement.is_same_template && suspect.what == SuspectKind::Revision);
+    let failing = failing.map(|failing| failing_revision(situation, &failing));
     let refusal = creation_refusal(situation);
     let refused = refusal.map(|refusal| refused(situation, replacement, refusal));
     let lost =
@@ -93,8 +96,7 @@ fn replaced<'a>(situation: &Situation<'a>, replacement: &Replacement<'_>) -> Vec
 }
 
 /// Warns that the pods of the present template fail where older ones work, and how to roll back.
-fn failing_revision(situation: &Situation<'_>) -> Option<Warning> {
-    let (failing, works) = status::failing_revision(situation)?;
+fn failing_revision(situation: &Situation<'_>, failing: &Suspect) -> Warning {
     let number =
         situation.current.map_or_else(|| "the current revision".to_owned(), |it| format!("revision {}", it.revision));
     let message = format!(
@@ -102,13 +104,20 @@ fn failing_revision(situation: &Situation<'_>) -> Option<Warning> {
         count(failing.failing, "node"),
         count(failing.old_available, "node")
     );
-    let fix = works.map(|number| Fix::new("to roll back instead", name_of(situation.daemon_set).undo(number)));
-    Some(Warning { fix, ..Warning::new(WarningCode::RevisionFails, message) })
+    let undo = |number| Fix::new("to roll back instead", name_of(situation.daemon_set).undo(number));
+    let fix = situation.revisions.proven().map(|(works, _)| undo(works.number()));
+    Warning { fix, ..Warning::new(WarningCode::RevisionFails, message) }
 }
 
-/// Warns that new pods do not become available, whichever node they are on.
-fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>) -> Vec<Warning> {
-    let reasons = status::not_by_their_node(situation, replacement.is_same_template);
+/// Warns that new pods do not become available, whichever node they are on; those of another template, because of the
+/// cluster. Not of pods that the revision is to blame for, or that the API server refuses.
+fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspect: Option<&Suspect>) -> Vec<Warning> {
+    let is_explained = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision);
+    let mut reasons = not_by_their_node(situation, suspect);
+    reasons.retain(|code, _| {
+        let is_cluster = code.class() == Class::Cluster;
+        !situation.creation_is_refused() && (is_cluster || (replacement.is_same_template && !is_explained))
+    });
     let group = |code| situation.coverage.groups.iter().find(|group| group.code == code);
     let found = reasons.into_iter().filter_map(|(code, nodes)| Some((group(code)?, nodes)));
     let warnings = found.map(|(group, nodes)| {
@@ -180,7 +189,7 @@ mod tests {
     use crate::facts::index::Index;
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::restart::restart;
-    use crate::rollout::status::situation::Situation;
+    use crate::rollout::situation::Situation;
     use crate::rollout::undo::undo;
 
     fn old() -> Value {

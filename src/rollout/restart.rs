@@ -1,7 +1,7 @@
 //! A restart, and what prevents it from having an effect.
 
 use super::proposal::{Planned, propose_template};
-use super::status::situation::Situation;
+use super::situation::Situation;
 use crate::plan::Plan;
 use crate::report::plan::PlanKind;
 

@@ -4,8 +4,8 @@
 use super::change_warnings::{self, Written};
 use super::effect::SurgePods;
 use super::proposal::{Planned, Proposal};
-use super::status::situation::Situation;
-use super::status::verdict_of;
+use super::situation::Situation;
+use super::situation::verdict::verdict_of;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
@@ -259,7 +259,7 @@ mod tests {
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::plan::{SpecFields, StrategyType};
     use crate::report::plan::{ChangePlan, WarningCode};
-    use crate::rollout::status::situation::Situation;
+    use crate::rollout::situation::Situation;
 
     fn unavailable(amount: &str) -> SetRequest {
         request(SpecFields { max_unavailable: Some(amount.parse().unwrap()), ..SpecFields::default() })

@@ -1,7 +1,7 @@
 //! Which revision to roll back to, and what that changes.
 
 use super::proposal::{Planned, propose_template};
-use super::status::situation::Situation;
+use super::situation::Situation;
 use crate::facts::revisions::{Doubt, Revision, Revisions};
 use crate::plan::Plan;
 use crate::report::age::format_age;
@@ -114,7 +114,7 @@ mod tests {
     use crate::facts::index::Index;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
-    use crate::rollout::status::situation::Situation;
+    use crate::rollout::situation::Situation;
 
     fn undone(world: World, to_revision: Option<i64>) -> ChangePlan {
         let snapshot = world.finish();

@@ -6,7 +6,7 @@ use kubectl_ds::model::daemon_set::DaemonSet;
 use kubectl_ds::model::snapshot::Snapshot;
 use kubectl_ds::model::template::Template;
 use kubectl_ds::rollout::proposal::Planned;
-use kubectl_ds::rollout::status::situation::Situation;
+use kubectl_ds::rollout::situation::Situation;
 use kubectl_ds::rollout::undo::undo;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -16,7 +16,7 @@ use crate::report::count_and;
 use crate::report::coverage::Counts;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
-use crate::rollout::status::situation::{RolloutNode, Situation, has_no_taint};
+use crate::rollout::situation::{RolloutNode, Situation, has_no_taint};
 use crate::scheduling::daemon_pods::available_since;
 
 /// For how long a new pod may be in a state that does not pass by itself: some do pass within seconds, such as a port that

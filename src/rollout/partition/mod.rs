@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::status::situation::{RolloutNode, Situation};
+use super::situation::{RolloutNode, Situation};
 use crate::facts::index::Index;
 use crate::model::hold::StageFlags;
 use crate::model::int_or_percent::{IntOrPercent, int};

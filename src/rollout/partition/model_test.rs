@@ -21,7 +21,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::plan::Plan;
 use crate::report::partition::GateFailure;
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 
 /// The seconds of one tick.
 const TICK: i64 = 5;

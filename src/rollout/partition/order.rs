@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::plan::{StageRefusal, StageRequest};
 use crate::report::node_map::ZONE;
-use crate::rollout::status::situation::{RolloutNode, Situation};
+use crate::rollout::situation::{RolloutNode, Situation};
 
 /// Returns the eligible nodes with pods of older revisions, in the order in which they are updated: nodes without an available
 /// pod first, then one of each zone after the other.

@@ -23,12 +23,12 @@ use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
 use crate::report::plan::{Warning, WarningCode};
 use crate::rollout::change_warnings::{self, Written};
+use crate::rollout::change_warnings::{holder, lost_original, who_puts_back};
 use crate::rollout::effect::{SurgePods, nodes_gained_and_lost};
-use crate::rollout::hold::{holder, lost_original, who_puts_back};
 use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
 use crate::rollout::proposal::{Proposal, with_template};
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
-use crate::rollout::status::situation::{RolloutNode, Situation};
+use crate::rollout::situation::{RolloutNode, Situation};
 
 /// What is requested.
 #[derive(Debug, Clone)]
@@ -488,7 +488,7 @@ mod tests {
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::WarningCode;
-    use crate::rollout::status::situation::Situation;
+    use crate::rollout::situation::Situation;
 
     fn request(keep: i64) -> StageRequest {
         StageRequest::new(Amount::Keep(IntOrPercent::Int(keep)), NewTemplate::Live, "run 1".to_owned())

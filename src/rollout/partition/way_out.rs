@@ -10,7 +10,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{PartitionReport, PartitionStage};
 use crate::report::strategy::Strategy;
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 
 /// No pod stays on an older revision.
 const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
@@ -219,7 +219,7 @@ mod tests {
     use crate::report::partition::{Gate, GateFailure, PartitionStage};
     use crate::rollout::partition::plan::{Amount, StageRequest, plan};
     use crate::rollout::partition::template::NewTemplate;
-    use crate::rollout::status::situation::Situation;
+    use crate::rollout::situation::Situation;
 
     #[test]
     fn the_same_stage_again_has_the_same_gates() {

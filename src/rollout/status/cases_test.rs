@@ -13,7 +13,7 @@ use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, SuspectKind, Verdict};
 use crate::rollout::history::histories;
-use crate::rollout::status::situation::Situation;
+use crate::rollout::situation::Situation;
 use crate::rollout::undo::undo;
 
 fn status(world: World) -> RolloutStatus {

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::next_step::NextStep;
-use super::situation::{RolloutNode, Situation};
 use crate::coverage::creation_refusal;
 use crate::coverage::group::count_codes;
 use crate::model::daemon_set::UpdateStrategy;
@@ -11,6 +9,8 @@ use crate::model::int_or_percent::int;
 use crate::report::coverage::Trouble;
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Budget, BudgetField, BudgetUse, Cause};
+use crate::rollout::situation::next_step::NextStep;
+use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::rolling_update::{UpdateStep, limits};
 
 /// Returns the reasons of coverage that matter for the rollout: those of eligible nodes that are not done, and of others

@@ -1,9 +1,9 @@
 //! The time left, from the times at which updated pods became available.
 
-use super::next_step::NextStep;
-use super::situation::{RolloutNode, Situation};
 use crate::report::age::seconds_between;
 use crate::report::rollout_status::Eta;
+use crate::rollout::situation::next_step::NextStep;
+use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::available_since;
 
 /// How many pods must have become available before there is a pace.

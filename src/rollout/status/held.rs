@@ -1,10 +1,10 @@
 //! What a pause or a partition holds, and what has slipped through.
 
-use super::situation::{RolloutNode, Situation};
 use crate::coverage::strategy;
 use crate::model::hold::Hold;
 use crate::report::rollout_status::RolloutHold;
 use crate::rollout::partition::kept;
+use crate::rollout::situation::{RolloutNode, Situation};
 
 /// Returns the hold of a DaemonSet.
 pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold> {

@@ -1,8 +1,7 @@
 //! Whether a rollout is done, progressing or stuck, and on what.
 //!
-//! A [`situation`] is one DaemonSet at one moment: its nodes and pods, with the reasons that coverage found. From it
-//! follow what the controller does next ([`next_step`]), the [`verdict`], the [`causes`], what is to blame ([`suspect`]),
-//! the [`eta`], and the [`way_out`], which a [`simulation`] of the changed DaemonSet checks.
+//! From the [`situation`](super::situation) of a DaemonSet follow the [`causes`], the [`eta`], and the [`way_out`], which a
+//! [`simulation`] of the changed DaemonSet checks.
 
 #[cfg(test)]
 mod cases_test;
@@ -11,14 +10,10 @@ mod eta;
 pub(super) mod held;
 #[cfg(test)]
 mod model_test;
-pub(crate) mod next_step;
 mod node_map;
 mod simulation;
-pub mod situation;
-mod suspect;
 #[cfg(test)]
 mod updates_test;
-mod verdict;
 mod way_out;
 
 use std::collections::BTreeMap;
@@ -31,14 +26,15 @@ use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::reason::{Class, ReasonCode};
+use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
-    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport, Suspect,
-    SuspectKind, Verdict,
+    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport, Verdict,
 };
 use crate::report::strategy::Strategy;
-use next_step::NextStep;
-use situation::Situation;
+use crate::rollout::situation::Situation;
+use crate::rollout::situation::next_step::NextStep;
+use crate::rollout::situation::suspect::suspect;
+use crate::rollout::situation::verdict::verdict;
 
 /// Returns how far the rollout of each DaemonSet of the snapshot is; `requested` is a revision that is asked about.
 pub fn rollout_status(snapshot: &Snapshot, requested: Option<i64>) -> RolloutStatusReport {
@@ -63,33 +59,6 @@ pub fn rollout_status_with_map(
     }
 }
 
-/// Returns how the current revision fails, if it is likely to blame, and the number of the revision that works on most nodes.
-pub(in crate::rollout) fn failing_revision(situation: &Situation<'_>) -> Option<(Suspect, Option<i64>)> {
-    let suspect = suspect::suspect(situation).filter(|suspect| suspect.what == SuspectKind::Revision)?;
-    Some((suspect, situation.revisions.proven().map(|(revision, _)| revision.number())))
-}
-
-/// Returns the nodes that have no available pod although they are not to blame, by reason; if another template is rolled out,
-/// those for which the cluster is. Not those that the revision is to blame for, or that the API server refuses pods of.
-pub(in crate::rollout) fn not_by_their_node<'s>(
-    situation: &'s Situation<'_>,
-    is_same_template: bool,
-) -> BTreeMap<ReasonCode, Vec<&'s str>> {
-    let suspect = suspect::suspect(situation);
-    let is_explained = suspect.as_ref().is_some_and(|suspect| suspect.what == SuspectKind::Revision);
-    let mut reasons = suspect::not_by_their_node(situation, suspect.as_ref());
-    reasons.retain(|code, _| {
-        let is_cluster = code.class() == Class::Cluster;
-        !situation.creation_is_refused() && (is_cluster || (is_same_template && !is_explained))
-    });
-    reasons
-}
-
-/// Returns the verdict on a rollout.
-pub(super) fn verdict_of(situation: &Situation<'_>) -> Verdict {
-    verdict::verdict(situation, &situation.next_step()).unwrap_or(Verdict::Blocked)
-}
-
 fn status<'a>(
     index: &'a Index<'a>,
     daemon_set: &'a DaemonSet,
@@ -98,14 +67,14 @@ fn status<'a>(
 ) -> RolloutStatus {
     let situation = Situation::new(index, daemon_set);
     let step = situation.next_step();
-    let judged = verdict::verdict(&situation, &step);
+    let judged = verdict(&situation, &step);
     let verdict = judged.unwrap_or(Verdict::Blocked);
     let outdated = outdated(&situation);
     let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
     let is_known = verdict != Verdict::Unknown;
     let replaces = verdict != Verdict::Deleting && is_known;
     let causes = if replaces { causes::causes(&situation, &step) } else { Vec::new() };
-    let suspect = suspect::suspect(&situation).filter(|_| is_known);
+    let suspect = suspect(&situation).filter(|_| is_known);
     RolloutStatus {
         api_version: daemon_set.api_version().to_owned(),
         namespace: daemon_set.metadata.namespace.clone(),

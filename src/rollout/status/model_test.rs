@@ -5,12 +5,12 @@ use serde_json::json;
 
 use super::rollout_status;
 use super::simulation::changes;
-use super::situation::Situation;
 use crate::coverage::test_support::{at, world};
 use crate::facts::index::Index;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::snapshot::Snapshot;
 use crate::report::rollout_status::{RolloutStatus, Verdict};
+use crate::rollout::situation::Situation;
 
 /// The hashes of the old and of the new revision.
 const HASHES: [&str; 2] = ["hash1", "hash2"];

@@ -1,9 +1,9 @@
 //! The state of every eligible node, by the value of a label.
 
-use super::situation::{RolloutNode, Situation};
 use crate::model::pod::Pod;
 use crate::report::node_map::{MapNode, MapState, NodeMap};
 use crate::report::reason::ReasonCode;
+use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::NodePods;
 
 /// Returns the eligible nodes by the value of a label.

@@ -1,12 +1,12 @@
 //! What the controller would do with a changed DaemonSet: its next steps are computed and applied one after the other.
 
-use super::next_step::{NextStep, next_step};
-use super::situation::{RolloutNode, Situation};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use crate::model::pod::{Pod, PodCondition, PodStatus};
 use crate::model::time::Time;
 use crate::report::reason::ReasonCode;
+use crate::rollout::situation::next_step::{NextStep, next_step};
+use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::{DaemonPod, Decision};
 

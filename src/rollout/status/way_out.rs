@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::next_step::NextStep;
 use super::simulation;
-use super::situation::{RolloutNode, Situation};
-use super::suspect::{another_is_admitted, failing, not_by_their_node};
 use crate::coverage::retry;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
@@ -24,6 +21,9 @@ use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::set;
+use crate::rollout::situation::next_step::NextStep;
+use crate::rollout::situation::suspect::{another_is_admitted, failing, not_by_their_node};
+use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::PILE;
 
 /// Returns what lets a rollout continue, or takes it back; empty if it needs no help.

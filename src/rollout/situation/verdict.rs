@@ -1,7 +1,7 @@
 //! The verdict on a rollout.
 
 use super::next_step::NextStep;
-use super::situation::{RolloutNode, Situation};
+use super::{RolloutNode, Situation};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::report::age::seconds_between;
 use crate::report::reason::{Class, ReasonCode};
@@ -11,12 +11,17 @@ use crate::scheduling::rolling_update::UpdateStep;
 /// After how many seconds pods that fail are no longer taken for a rollout that has replaced all of them: after a day.
 const FINISHED: i64 = 86_400;
 
+/// Returns the verdict on a rollout.
+pub(in crate::rollout) fn verdict_of(situation: &Situation<'_>) -> Verdict {
+    verdict(situation, &situation.next_step()).unwrap_or(Verdict::Blocked)
+}
+
 /// Judges a rollout; fails with what blocks it.
 ///
 /// It is Blocked only if it is not finished, and the controller has nothing to do that the API server would accept, and no pod is about to
 /// become available by itself; or if the controller does not notice that it has something to do. That it recreates pods
 /// that have failed, with a growing delay, does not count: they fail like crashing containers that are restarted.
-pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<Verdict, BlockedBy> {
+pub(in crate::rollout) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<Verdict, BlockedBy> {
     let daemon_set = situation.daemon_set;
     if daemon_set.metadata.is_terminating() {
         return Ok(Verdict::Deleting);

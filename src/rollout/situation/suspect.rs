@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::situation::{RolloutNode, Situation};
+use super::{RolloutNode, Situation};
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 
 /// Compares how pods of the current revision and of older ones do; `None` if no pod of the current revision fails, or
 /// there are too few to tell.
-pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
+pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
     let of_current: Vec<_> = failing_nodes(situation).collect();
     let for_itself = of_current.iter().filter(|node| node.excess.is_none());
     let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.reason).collect();
@@ -41,14 +41,14 @@ pub(super) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
 }
 
 /// Returns whether the API server would create a pod of the revision to return to, and none of the current one.
-pub(super) fn another_is_admitted(situation: &Situation<'_>) -> bool {
+pub(in crate::rollout) fn another_is_admitted(situation: &Situation<'_>) -> bool {
     let target = situation.revisions.target().map(|(target, _)| target.object.hash());
     let admits = |hash| situation.index.snapshot.would_admit(situation.daemon_set, hash);
     target.and_then(admits) == Some(true) && situation.is_accepted() == Some(false)
 }
 
 /// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node.
-pub(super) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
+pub(in crate::rollout) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
     failing_nodes(situation).filter_map(|node| node.reason).collect()
 }
 
@@ -64,7 +64,7 @@ fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &
 
 /// Returns the nodes that have no available pod although they are not to blame, by reason: whatever else the rollout
 /// replaces would fare the same.
-pub(super) fn not_by_their_node<'s>(
+pub(in crate::rollout) fn not_by_their_node<'s>(
     situation: &'s Situation<'_>,
     suspect: Option<&Suspect>,
 ) -> BTreeMap<ReasonCode, Vec<&'s str>> {

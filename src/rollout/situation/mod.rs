@@ -1,11 +1,15 @@
-//! One DaemonSet at one moment: its facts, and why each node is not available.
+//! One DaemonSet at one moment: its facts, and why each node is not available. From that follow what the controller does
+//! next ([`next_step`](mod@next_step)), the [`verdict`], and what is to blame ([`suspect`]).
+
+pub(super) mod next_step;
+pub(super) mod suspect;
+pub(super) mod verdict;
 
 use std::collections::HashMap;
 use std::ops::Deref;
 
 use jiff::Timestamp;
 
-use super::next_step::{self, NextStep};
 use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
 use crate::coverage::{PROGRESS_DEADLINE, excess, fits_without_terminating};
@@ -20,6 +24,7 @@ use crate::report::coverage::DaemonSetCoverage;
 use crate::report::reason::{Passes, ReasonCode};
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
+use next_step::NextStep;
 
 /// For how many seconds a pod that was just created may be not ready without counting as a problem.
 const STARTUP: i64 = 60;

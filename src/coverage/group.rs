@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::verdict::finding::Finding;
-use crate::report::coverage::{Counts, DaemonSetCoverage, ReasonGroup, ReasonSummary, Trouble};
+use crate::report::coverage::{Counts, DaemonSetCoverage, ReasonGroup, ReasonSummary};
 use crate::report::reason::{Reason, ReasonCode};
 
 /// Collects findings of nodes, and merges those with the same cause.
@@ -111,22 +111,6 @@ pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<ReasonSummary> {
     reasons
 }
 
-/// Adds up numbers of nodes by code: what takes time and what is about pods that should not be there comes last, else most nodes
-/// first.
-pub fn count_codes(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<Trouble> {
-    let mut troubles: Vec<Trouble> = Vec::new();
-    for (code, count) in codes {
-        match troubles.iter_mut().find(|trouble| trouble.code == code) {
-            Some(trouble) => trouble.count += count,
-            None => troubles.push(Trouble { code, count }),
-        }
-    }
-    troubles.sort_by_key(|trouble| {
-        (trouble.code.is_about_surplus_pods() || trouble.code.takes_time(), Reverse(trouble.count), trouble.code)
-    });
-    troubles
-}
-
 /// A likely mistake in the DaemonSet, and the first node that it excludes.
 pub(super) struct Mistake {
     node: String,
@@ -168,19 +152,20 @@ pub(super) fn mistake_warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<R
 
 #[cfg(test)]
 mod tests {
-    use super::{FindingGroups, count_codes};
+    use super::FindingGroups;
     use crate::coverage::verdict::finding::Finding;
     use crate::coverage::verdict::sentence::Sentence;
+    use crate::report::coverage::Affected;
     use crate::report::reason::ReasonCode;
 
     #[test]
     fn the_numbers_of_a_code_are_added_up() {
         let codes = [(ReasonCode::CrashLooping, 1), (ReasonCode::NeverFits, 2), (ReasonCode::CrashLooping, 3)];
-        let troubles: Vec<_> = count_codes(codes).iter().map(|trouble| (trouble.code, trouble.count)).collect();
+        let troubles: Vec<_> = Affected::count(codes).iter().map(|trouble| (trouble.code, trouble.count)).collect();
         assert_eq!(troubles, [(ReasonCode::CrashLooping, 4), (ReasonCode::NeverFits, 2)]);
         // What hurts comes before what does not, however many nodes there are of it.
         let codes = [(ReasonCode::Misscheduled, 9), (ReasonCode::ContainersStarting, 8), (ReasonCode::CrashLooping, 1)];
-        let troubles: Vec<_> = count_codes(codes).iter().map(|trouble| (trouble.code, trouble.count)).collect();
+        let troubles: Vec<_> = Affected::count(codes).iter().map(|trouble| (trouble.code, trouble.count)).collect();
         assert_eq!(troubles, [codes[2], codes[0], codes[1]]);
     }
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::group::count_codes;
 use super::verdict::daemon_set_context::Subject;
 use crate::model::daemon_set::DaemonSetStatus;
 use crate::model::int_or_percent::int;
-use crate::report::coverage::{Counts, CountsByRow, StatusCheck, StatusDifference};
+use crate::report::coverage::{Affected, Counts, CountsByRow, StatusCheck, StatusDifference};
 use crate::report::node_map::by_value;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::NodePods;
@@ -151,7 +150,7 @@ pub(crate) fn rows_by_value(by: BTreeMap<Option<&str>, Tally>, pods_known: bool)
     let row = |(value, tally): (Option<String>, Tally)| CountsByRow {
         value,
         counts: if pods_known { tally.counts() } else { tally.counts_without_pods() },
-        troubles: count_codes(tally.troubles),
+        troubles: Affected::count(tally.troubles),
     };
     by_value(by).map(row).collect()
 }

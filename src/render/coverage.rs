@@ -9,7 +9,7 @@ use super::style;
 use super::table::{self, Column};
 use super::text::{count, some_of, wrap};
 use crate::report::coverage::{
-    CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, StatusDifference, Trouble,
+    Affected, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, StatusDifference,
 };
 
 /// The columns that a group's reason code and number of nodes take up, with the space after them.
@@ -138,15 +138,8 @@ fn why_none(daemon_set: &DaemonSetCoverage) -> String {
 }
 
 /// Counts the nodes of each code.
-fn codes(groups: &[ReasonGroup]) -> Vec<Trouble> {
-    let mut codes: Vec<Trouble> = Vec::new();
-    for group in groups {
-        match codes.iter_mut().find(|trouble| trouble.code == group.code) {
-            Some(trouble) => trouble.count += group.count,
-            None => codes.push(Trouble { code: group.code, count: group.count }),
-        }
-    }
-    codes
+fn codes(groups: &[ReasonGroup]) -> Vec<Affected> {
+    Affected::count(groups.iter().map(|group| (group.code, group.count)))
 }
 
 fn count_with_pods(nodes: usize) -> String {
@@ -284,7 +277,7 @@ fn counts_by(by: &CountsBy, page: &mut Page<'_>) {
 }
 
 /// Writes as many reason codes as fit into `width` columns, at least one, each with its number of nodes.
-pub fn troubles(troubles: &[Trouble], width: usize) -> String {
+pub fn troubles(troubles: &[Affected], width: usize) -> String {
     let words: Vec<String> = troubles
         .iter()
         .map(|trouble| match trouble.count {

@@ -1,5 +1,7 @@
 //! The reports of `coverage`.
 
+use std::cmp::Reverse;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -274,17 +276,46 @@ pub struct CountsByRow {
     #[serde(flatten)]
     pub counts: Counts,
     /// The primary reasons of the unhealthy nodes among them; most nodes first.
-    pub troubles: Vec<Trouble>,
+    pub troubles: Vec<Affected>,
 }
 
-/// A reason code and the number of nodes.
+/// What a reason affects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-pub struct Trouble {
-    /// The code.
+pub struct Affected {
+    /// The reason code.
     pub code: ReasonCode,
     /// The number of nodes; 0 if it is about the DaemonSet as a whole.
     pub count: usize,
+    /// The nodes; absent if they are only counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+}
+
+impl Affected {
+    /// Adds up nodes by code: what takes time and what is about pods that should not be there comes last, else most nodes
+    /// first.
+    pub(crate) fn by_code(parts: impl IntoIterator<Item = Affected>) -> Vec<Affected> {
+        let mut by_code: Vec<Affected> = Vec::new();
+        for part in parts {
+            match by_code.iter_mut().find(|affected| affected.code == part.code) {
+                Some(affected) => {
+                    affected.count += part.count;
+                    affected.nodes.extend(part.nodes);
+                }
+                None => by_code.push(part),
+            }
+        }
+        by_code.sort_by_key(|Affected { code, count, .. }| {
+            (code.is_about_surplus_pods() || code.takes_time(), Reverse(*count), *code)
+        });
+        by_code
+    }
+
+    /// Counts nodes by code.
+    pub(crate) fn count(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<Affected> {
+        Affected::by_code(codes.into_iter().map(|(code, count)| Affected { code, count, nodes: Vec::new() }))
+    }
 }
 
 /// Whether the status of a DaemonSet agrees with the recomputed counts.

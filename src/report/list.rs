@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::coverage::{Counts, Incomplete, RemovedNodes, Trouble};
+use super::coverage::{Affected, Counts, Incomplete, RemovedNodes};
 use super::fix::Fix;
 use super::rollout_status::RolloutHold;
 use super::strategy::Strategy;
@@ -106,7 +106,7 @@ pub struct ListRow {
     pub removed_nodes: Option<RemovedNodes>,
     /// The primary reasons of its unhealthy nodes: what takes time and what is about other nodes than the eligible ones last,
     /// then most nodes first.
-    pub troubles: Vec<Trouble>,
+    pub troubles: Vec<Affected>,
     /// The primary reasons of the nodes that are not eligible and have no pod, most nodes first.
-    pub not_eligible_reasons: Vec<Trouble>,
+    pub not_eligible_reasons: Vec<Affected>,
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::coverage::{Counts, Incomplete, RemovedNodes, StatusDifference, Trouble};
+use super::coverage::{Affected, Counts, Incomplete, RemovedNodes, StatusDifference};
 use super::fix::Fix;
 use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode, named_values};
@@ -157,7 +157,7 @@ pub struct RolloutStatus {
     pub counted_by_generation: Vec<String>,
     /// Why other nodes have no available pod, or one that should not be there, without holding the rollout up; most nodes
     /// first.
-    pub other_troubles: Vec<Trouble>,
+    pub other_troubles: Vec<Affected>,
     /// The counters of the DaemonSet's status that differ from the recomputed ones.
     pub status_differences: Vec<StatusDifference>,
     /// The eligible nodes with their states; absent unless requested, or if nodes or pods could not be read.
@@ -245,8 +245,8 @@ pub struct Budget {
     pub allowed: i64,
     /// The nodes that count against it now.
     pub used: usize,
-    /// The same by reason, most nodes first.
-    pub by: Vec<BudgetUse>,
+    /// The same by reason: what takes time last, else most nodes first.
+    pub by: Vec<Affected>,
 }
 
 fn as_text<S: Serializer>(value: &IntOrPercent, serializer: S) -> Result<S::Ok, S::Error> {
@@ -276,20 +276,6 @@ impl BudgetField {
             BudgetField::MaxSurge => "maxSurge",
         }
     }
-}
-
-/// Nodes that count against the budget for the same reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct BudgetUse {
-    /// The reason code.
-    pub code: ReasonCode,
-    /// The nodes, by name.
-    pub nodes: Vec<String>,
-    /// When the first of them became unavailable; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Timestamp>,
 }
 
 /// Nodes that hold the rollout up for the same reason.

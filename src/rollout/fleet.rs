@@ -6,7 +6,6 @@ use super::situation::Situation;
 use super::situation::verdict::verdict_of;
 use super::status::held;
 use crate::coverage::gaps;
-use crate::coverage::group::count_codes;
 use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
 use crate::facts::Facts;
@@ -14,7 +13,7 @@ use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::coverage::{Counts, RemovedNodes, Trouble};
+use crate::report::coverage::{Affected, Counts, RemovedNodes};
 use crate::report::list::{FleetStatus, ListReport, ListRow};
 use crate::report::reason::Class;
 use crate::report::rollout_status::Verdict;
@@ -48,7 +47,7 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
     // What concerns the whole DaemonSet is a trouble even while every pod is still available.
     let concerns = coverage.concerns.iter().map(|concern| (concern.code, 0));
     let groups = coverage.groups.iter().map(|group| (group.code, group.count));
-    let troubles = count_codes(groups.chain(concerns));
+    let troubles = Affected::count(groups.chain(concerns));
     let is_plain = troubles.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
     let (coverage, verdict, hold) = match is_plain {
         true => (coverage, Verdict::Complete, None),
@@ -84,11 +83,13 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
         status_agrees: coverage.status.agrees,
         removed_nodes: coverage.removed_nodes,
         troubles,
-        not_eligible_reasons: count_codes(coverage.not_eligible_groups.iter().map(|group| (group.code, group.count))),
+        not_eligible_reasons: Affected::count(
+            coverage.not_eligible_groups.iter().map(|group| (group.code, group.count)),
+        ),
     };
     // A stopped rollout is no worse than pods that are missing, whatever else is under way. What nodes are at fault for may
     // concern every DaemonSet of the cluster, and must not hide what fails because of itself.
-    let fails = |trouble: &Trouble| !matches!(trouble.code.class(), Class::Node | Class::Time);
+    let fails = |trouble: &Affected| !matches!(trouble.code.class(), Class::Node | Class::Time);
     let is_failing = row.troubles.iter().any(|trouble| trouble.count > 0 && fails(trouble));
     let is_settled = matches!(status, FleetStatus::NotObserved | FleetStatus::Deleting | FleetStatus::Unknown);
     let rank = match status {
@@ -113,7 +114,7 @@ fn is_rolled_out(facts: &Facts<'_>, counts: &Counts) -> bool {
 }
 
 /// Returns how a DaemonSet is doing: the verdict on its rollout, or how its nodes are doing if the rollout is complete.
-fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Trouble]) -> FleetStatus {
+fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Affected]) -> FleetStatus {
     match verdict {
         Verdict::Deleting => FleetStatus::Deleting,
         Verdict::NotObserved => FleetStatus::NotObserved,

@@ -1,14 +1,13 @@
 //! What holds a rollout up: the reasons of coverage, and what uses up the budget.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use crate::coverage::creation_refusal;
-use crate::coverage::group::count_codes;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::int;
-use crate::report::coverage::Trouble;
+use crate::report::coverage::Affected;
 use crate::report::reason::{Reason, ReasonCode};
-use crate::report::rollout_status::{Budget, BudgetField, BudgetUse, Cause};
+use crate::report::rollout_status::{Budget, BudgetField, Cause};
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::rolling_update::{UpdateStep, limits};
@@ -62,28 +61,22 @@ fn refusal_of_surge_pods(situation: &Situation<'_>, step: &NextStep<'_>, known: 
 }
 
 /// Returns the reasons of coverage on nodes that are not among the causes.
-pub(super) fn other_troubles(situation: &Situation<'_>, causes: &[Cause]) -> Vec<Trouble> {
+pub(super) fn other_troubles(situation: &Situation<'_>, causes: &[Cause]) -> Vec<Affected> {
     let held_up: HashSet<&str> = causes.iter().flat_map(|cause| &cause.nodes).map(String::as_str).collect();
     let others = situation.coverage.groups.iter().map(|group| {
         let count = group.nodes.iter().filter(|node| !held_up.contains(node.as_str())).count();
         (group.code, count)
     });
-    count_codes(others.filter(|(_, count)| *count > 0))
+    Affected::count(others.filter(|(_, count)| *count > 0))
 }
 
 /// Returns the budget of a rolling update, and what uses it up.
 pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Option<Budget> {
     let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
-    let mut by: BTreeMap<ReasonCode, BudgetUse> = BTreeMap::new();
-    for name in &update.used_by {
-        let node = situation.node(name);
-        let code = node.map_or(ReasonCode::Unexplained, |node| code_of(node));
-        let used = by.entry(code).or_insert(BudgetUse { code, nodes: Vec::new(), since: None });
-        used.nodes.push((*name).to_owned());
-        used.since = [used.since, node.and_then(|node| node.since)].into_iter().flatten().min();
-    }
-    let mut by: Vec<BudgetUse> = by.into_values().collect();
-    by.sort_by_key(|used| std::cmp::Reverse(used.nodes.len()));
+    let by = Affected::by_code(update.used_by.iter().map(|&name| {
+        let code = situation.node(name).map_or(ReasonCode::Unexplained, code_of);
+        Affected { code, count: 1, nodes: vec![name.to_owned()] }
+    }));
     let (field, value) = match update.surges {
         true => (BudgetField::MaxSurge, rolling.max_surge),
         false => (BudgetField::MaxUnavailable, rolling.max_unavailable),

@@ -11,7 +11,7 @@ use crate::error::{CommandError, Exit};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::plan::{PodRef, Step};
-use crate::rollout::apply::{Failed, Server};
+use crate::rollout::apply::{Application, Failed, Server, apply};
 
 /// How long to wait for an object that is read once more.
 pub(super) const REREAD: Duration = Duration::from_secs(5);
@@ -21,6 +21,22 @@ pub(super) struct ApiServer<'a> {
     pub(super) live: &'a Live,
     /// Whether the server runs admission, defaults and validation, and persists nothing.
     pub(super) is_dry_run: bool,
+}
+
+impl ApiServer<'_> {
+    /// Applies a step. If the command is asked to end meanwhile, the outcome is unknown, except of a dry run.
+    pub(super) async fn apply(
+        &self,
+        step: &Step,
+        before: &DaemonSet,
+        interrupted: impl Future<Output = ()>,
+    ) -> Application<CommandError> {
+        tokio::select! {
+            biased;
+            application = apply(self, step, before, self.is_dry_run) => application,
+            () = interrupted, if !self.is_dry_run => Application::Unknown(super::interrupted()),
+        }
+    }
 }
 
 impl Server for ApiServer<'_> {

@@ -35,7 +35,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
 use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Warning, WarningCode};
-use crate::rollout::apply::{Application, apply};
+use crate::rollout::apply::Application;
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::proposal::Planned;
@@ -205,7 +205,7 @@ pub(super) fn resolve(
 
 /// Returns whether this program replaces the pods of a DaemonSet, and not the controller.
 fn is_staged(daemon_set: &DaemonSet) -> bool {
-    daemon_set.flavor() == Flavor::Apps && Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force)
+    daemon_set.flavor() == Flavor::Apps && Hold::in_force(daemon_set).is_some()
 }
 
 /// Returns whether the controller replaces the pods of a DaemonSet by itself.
@@ -300,13 +300,7 @@ impl PendingChange<'_> {
             interrupt.expect_changes();
         }
         let server = ApiServer { live: self.session.source.live()?, is_dry_run };
-        let application = async {
-            tokio::select! {
-                biased;
-                application = apply(&server, step, self.before.daemon_set, is_dry_run) => application,
-                () = interrupt.requested(), if !is_dry_run => Application::Unknown(interrupted()),
-            }
-        };
+        let application = server.apply(step, self.before.daemon_set, interrupt.requested());
         let application = show_progress(application, &self.session.progress, io).await;
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();

@@ -12,7 +12,7 @@ use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
 
 use super::partition_run::Run;
-use super::{Failure, interrupted, refusal};
+use super::{Failure, refusal};
 use crate::coverage::strategy;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -23,7 +23,7 @@ use crate::render;
 use crate::report::history::Subcommand;
 use crate::report::partition::{Gate, GateFailure, PartitionStage};
 use crate::report::plan::ChangeStage;
-use crate::rollout::apply::{Application, StepRefusal, apply};
+use crate::rollout::apply::{Application, StepRefusal};
 use crate::rollout::partition::instruction::{Loss, loss};
 
 /// The name under which events are reported.
@@ -50,14 +50,7 @@ impl Run<'_> {
         }
         interrupt.expect_changes();
         let server = self.server();
-        let application = async {
-            tokio::select! {
-                biased;
-                application = apply(&server, step, before, false) => application,
-                () = interrupt.requested() => Application::Unknown(interrupted()),
-            }
-        };
-        let application = self.tell_long_wait(application, io).await;
+        let application = self.tell_long_wait(server.apply(step, before, interrupt.requested()), io).await;
         self.print_warnings(io)?;
         let title = self.report.daemon_set.title();
         let is_kept = matches!(application, Application::StrategyKept(_));
@@ -128,16 +121,9 @@ impl Run<'_> {
         };
         let server = self.server();
         let interrupt = io.interrupt.clone();
-        let application = async {
-            tokio::select! {
-                biased;
-                application = timeout(self.limit(), apply(&server, &step, self.before, false)) => {
-                    application.unwrap_or_else(|_| Application::Unknown(unanswered()))
-                }
-                () = interrupt.requested() => Application::Unknown(interrupted()),
-            }
-        };
+        let application = timeout(self.limit(), server.apply(&step, self.before, interrupt.requested()));
         let application = self.tell_long_wait(application, io).await;
+        let application = application.unwrap_or_else(|_| Application::Unknown(unanswered()));
         self.print_warnings(io)?;
         Ok(match application {
             Application::Applied(_) => Replaced::Yes,

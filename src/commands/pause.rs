@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::facts::revisions::name_of;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
-use crate::rollout::hold::{PauseRefusal, pause};
+use crate::rollout::pause::{PauseRefusal, pause};
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
 

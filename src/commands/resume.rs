@@ -5,7 +5,7 @@ use clap::Args;
 use super::change::Verb;
 use super::change_args::ChangeArgs;
 use crate::error::CommandError;
-use crate::rollout::hold::resume;
+use crate::rollout::pause::resume;
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
 

@@ -177,7 +177,7 @@ impl<'a> Facts<'a> {
 
     /// Returns whether the API server would create a pod of the current revision now; `None` if it was not asked.
     pub fn is_accepted(&self) -> Option<bool> {
-        self.index.snapshot.would_admit(self.daemon_set, self.current?.hash())
+        self.index.snapshot.is_admitted(self.daemon_set, self.current?.hash())
     }
 
     /// Returns since when the controller has not renewed its lease, if that is too long.

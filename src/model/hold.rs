@@ -74,6 +74,11 @@ impl Hold {
         })
     }
 
+    /// Returns the hold of a DaemonSet if its update strategy is still suspended.
+    pub fn in_force(daemon_set: &DaemonSet) -> Option<Self> {
+        Hold::of(daemon_set).filter(|hold| hold.is_in_force)
+    }
+
     /// Returns the update strategy before the hold.
     pub fn original_strategy(&self) -> UpdateStrategy {
         strategy(&self.original).unwrap_or_default()

@@ -197,7 +197,7 @@ impl Snapshot {
     }
 
     /// Returns whether the API server would create a pod of a revision now; `None` if that is not known.
-    pub fn would_admit(&self, daemon_set: &DaemonSet, hash: &str) -> Option<bool> {
+    pub fn is_admitted(&self, daemon_set: &DaemonSet, hash: &str) -> Option<bool> {
         let is_asked =
             |admission: &&Admission| admission.daemon_set_uid == daemon_set.metadata.uid && admission.hash == hash;
         self.admissions.iter().find(is_asked).map(|admission| admission.refusal.is_none())

@@ -1,7 +1,7 @@
 //! Suspends the update strategy of a DaemonSet, and restores it.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::json;
 
 use super::DaemonSetPatch;
 use super::edits::Edits;
@@ -18,14 +18,14 @@ pub(super) fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetP
     let mut edits = Edits::of(daemon_set);
     match (daemon_set.flavor(), &daemon_set.spec.update_strategy) {
         // A client that replaces pods stops.
-        (_, UpdateStrategy::OnDelete) => edits.remove(&["metadata", "annotations", RUN_ANNOTATION]),
+        (_, UpdateStrategy::OnDelete) => edits.remove(&annotation(RUN_ANNOTATION)),
         (Flavor::Advanced, _) => edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], true),
         (Flavor::Apps, _) => {
             suspend(daemon_set, now, &mut edits);
             // Of a hold that somebody has overridden: its client must not take this one for its own.
-            edits.remove(&["metadata", "annotations", PARTITION_ANNOTATION]);
-            edits.remove(&["metadata", "annotations", RUN_ANNOTATION]);
-            edits.remove(&["metadata", "annotations", GATES_ANNOTATION]);
+            edits.remove(&annotation(PARTITION_ANNOTATION));
+            edits.remove(&annotation(RUN_ANNOTATION));
+            edits.remove(&annotation(GATES_ANNOTATION));
         }
     }
     edits.into_patch()
@@ -43,18 +43,14 @@ pub(super) fn partition(
 ) -> Option<DaemonSetPatch> {
     let mut edits = Edits::of(daemon_set);
     if daemon_set.flavor() == Flavor::Advanced {
-        let keep: Value = match keep {
-            IntOrPercent::Int(number) => number.into(),
-            IntOrPercent::Percent(_) => keep.to_string().into(),
-        };
-        edits.set(&["spec", "updateStrategy", "rollingUpdate", "partition"], keep);
+        edits.set(&["spec", "updateStrategy", "rollingUpdate", "partition"], json!(keep));
     } else {
-        if !Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force) {
+        if Hold::in_force(daemon_set).is_none() {
             suspend(daemon_set, now, &mut edits);
         }
-        edits.set(&["metadata", "annotations", PARTITION_ANNOTATION], keep.to_string());
-        edits.set(&["metadata", "annotations", RUN_ANNOTATION], run);
-        edits.set(&["metadata", "annotations", GATES_ANNOTATION], flags.to_annotation());
+        edits.set(&annotation(PARTITION_ANNOTATION), keep.to_string());
+        edits.set(&annotation(RUN_ANNOTATION), run);
+        edits.set(&annotation(GATES_ANNOTATION), flags.to_annotation());
     }
     if let Some(template) = template {
         edits.set(&["spec", "template"], template.value().clone());
@@ -66,7 +62,6 @@ pub(super) fn partition(
 ///
 /// The fields that pace a rolling update stay: the API server retains them, so that they are kept twice.
 fn suspend(daemon_set: &DaemonSet, now: Timestamp, edits: &mut Edits<'_>) {
-    let annotation = |key| ["metadata", "annotations", key];
     edits.set(&annotation(ORIGINAL_STRATEGY_ANNOTATION), live_strategy(daemon_set).to_string());
     // With fractions, so that two clients that begin in the same second do not take each other's patch for their own.
     edits.set(&annotation(HELD_SINCE_ANNOTATION), now.to_string());
@@ -87,10 +82,14 @@ pub(super) fn resume(daemon_set: &DaemonSet) -> Option<DaemonSetPatch> {
             edits.set(&["spec", "updateStrategy"], hold.original);
         }
         for key in ANNOTATIONS {
-            edits.remove(&["metadata", "annotations", key]);
+            edits.remove(&annotation(key));
         }
     }
     edits.into_patch()
+}
+
+fn annotation(key: &str) -> [&str; 3] {
+    ["metadata", "annotations", key]
 }
 
 #[cfg(test)]

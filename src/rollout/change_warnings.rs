@@ -181,7 +181,7 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
     let mut warnings: Vec<Warning> = deleting(daemon_set).into_iter().collect();
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let strategy = &daemon_set.spec.update_strategy;
-    if Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force) {
+    if Hold::in_force(daemon_set).is_some() {
         let message = "the rollout is paused or partitioned: pods keep their template until `partition` replaces them or \
                        `resume` restores the update strategy";
         warn(WarningCode::OnDelete, message.to_owned());
@@ -224,7 +224,7 @@ pub(super) fn no_history(daemon_set: &DaemonSet) -> Option<Warning> {
 
 /// Warns of a hold whose original update strategy is lost, so that another one is restored.
 pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
-    let hold = Hold::of(daemon_set).filter(|hold| hold.is_original_lost && hold.is_in_force)?;
+    let hold = Hold::in_force(daemon_set).filter(|hold| hold.is_original_lost)?;
     let message = format!(
         "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is not an update strategy that the API server accepts, so {} is restored \
          instead; check it afterwards",

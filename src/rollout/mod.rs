@@ -1,7 +1,7 @@
 //! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
 //! [`situation`] tells where a DaemonSet stands, from which all others start. [`status`] reports it, and [`fleet`] has a row
-//! for each DaemonSet; [`history`] lists revisions; [`undo`], [`restart`], [`set`] and [`hold`] plan a change, which a [`proposal`] applies, with its [`effect`] and what may go wrong ([`change_warnings`]), `apply`
+//! for each DaemonSet; [`history`] lists revisions; [`undo`], [`restart`], [`set`] and [`pause`](mod@pause) plan a change, which a [`proposal`] applies, with its [`effect`] and what may go wrong ([`change_warnings`]), `apply`
 //! carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when the controller has acted.
 //! [`partition`] stages a rollout node by node.
 
@@ -15,13 +15,13 @@ pub(crate) mod effect;
 pub(crate) mod events;
 pub mod fleet;
 pub mod history;
-pub(crate) mod hold;
 #[cfg(feature = "live")]
 pub(crate) mod new_pods;
 #[cfg(feature = "live")]
 pub(crate) mod observed;
 mod pace_warnings;
 pub(crate) mod partition;
+pub(crate) mod pause;
 pub mod proposal;
 pub(crate) mod replacement_warnings;
 pub(crate) mod restart;

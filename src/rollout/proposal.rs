@@ -231,9 +231,9 @@ mod tests {
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::plan::SpecFields;
     use crate::report::plan::ChangePlan;
-    use crate::rollout::hold::{pause, resume};
     use crate::rollout::partition::plan::{self as partition, Amount};
     use crate::rollout::partition::template::NewTemplate;
+    use crate::rollout::pause::{pause, resume};
     use crate::rollout::restart::restart;
     use crate::rollout::set;
     use crate::rollout::situation::Situation;

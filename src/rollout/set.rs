@@ -110,7 +110,7 @@ pub(super) fn propose<'s, 'a>(
     let requested = request.fields.with_other_zero();
     let strategy_type = requested.strategy_type.or(current.strategy_type);
     let sets_pace = requested.max_surge.is_some() || requested.max_unavailable.is_some();
-    let is_held = Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
+    let is_held = Hold::in_force(daemon_set).is_some();
     if is_held && (sets_pace || requested.strategy_type == Some(StrategyType::RollingUpdate)) {
         return Err(SetRefusal::OnHold);
     }

@@ -218,7 +218,8 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
     if hold.as_ref().is_some_and(|hold| !hold.is_in_force && hold.partition.is_some()) && template.is_none() {
         return Err(StageRefusal::StrategyPutBack);
     }
-    let original = hold.filter(|hold| hold.is_in_force).map_or_else(|| live_strategy(daemon_set), |hold| hold.original);
+    let hold = hold.filter(|hold| hold.is_in_force);
+    let original = hold.as_ref().map_or_else(|| live_strategy(daemon_set), |hold| hold.original.clone());
     let after = template.as_ref().map(|template| with_template(daemon_set, template));
     let changed = after.as_ref().map(|after| Situation::new(before.index, after));
     let situation = changed.as_ref().unwrap_or(before);
@@ -238,8 +239,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
     if nodes.len() < needed && !is_advanced && (is_chosen || kept(keep, desired) > 0) {
         return Err(StageRefusal::TooFewNodes { needed, found: nodes.len(), not_ready, skipped });
     }
-    let is_held = Hold::of(daemon_set).is_some_and(|hold| hold.is_in_force);
-    let is_needed = is_advanced || is_held || old > 0 || template.is_some();
+    let is_needed = is_advanced || hold.is_some() || old > 0 || template.is_some();
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &request.flags(), template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
@@ -411,7 +411,7 @@ fn other_run(
     desired: usize,
     now: Timestamp,
 ) -> Option<Warning> {
-    let stays = Hold::of(daemon_set).filter(|hold| hold.is_in_force)?.partition?;
+    let stays = Hold::in_force(daemon_set)?.partition?;
     let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| !request.run.starts_with(*run))?;
     if old <= kept(stays, desired) {
         return None;

@@ -43,7 +43,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
 /// Returns whether the API server would create a pod of the revision to return to, and none of the current one.
 pub(in crate::rollout) fn another_is_admitted(situation: &Situation<'_>) -> bool {
     let target = situation.revisions.target().map(|(target, _)| target.object.hash());
-    let admits = |hash| situation.index.snapshot.would_admit(situation.daemon_set, hash);
+    let admits = |hash| situation.index.snapshot.is_admitted(situation.daemon_set, hash);
     target.and_then(admits) == Some(true) && situation.is_accepted() == Some(false)
 }
 

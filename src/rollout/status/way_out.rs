@@ -252,7 +252,7 @@ fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
 fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
     let (target, template) = situation.revisions.target()?;
-    let is_admitted = situation.index.snapshot.would_admit(daemon_set, target.object.hash());
+    let is_admitted = situation.index.snapshot.is_admitted(daemon_set, target.object.hash());
     // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not.
     let helps = match situation.creation_is_refused() {
         true => another_is_admitted(situation) || (revision_fails && is_admitted != Some(false)),

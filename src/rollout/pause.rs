@@ -1,4 +1,4 @@
-//! Pausing a rollout and resuming it: who else holds it, what it means for the cluster, and what may undo it.
+//! Pausing a rollout and resuming it.
 
 use super::change_warnings::{self, holder, lost_original, who_puts_back};
 use super::effect::SurgePods;

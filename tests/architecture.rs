@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use kubectl_ds::report::reason::ReasonCode;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Parts of the standard library that reach outside the process, or start something.
@@ -72,6 +73,18 @@ fn every_module_keeps_to_the_import_table() {
 fn no_circle_leads_through_a_folder() {
     let circles = circles(sources());
     assert!(circles.is_empty(), "{}", circles.join("\n"));
+}
+
+/// Whoever adds a reason code writes the row of the table and one rule. A second list of codes would have to be found, too.
+#[test]
+fn no_file_but_the_table_lists_the_reason_codes() {
+    for Source { file, .. } in sources() {
+        let text = fs::read_to_string(&file).unwrap();
+        let words: BTreeSet<&str> = text.split(|symbol: char| !symbol.is_alphanumeric()).collect();
+        let named = ReasonCode::ALL.iter().filter(|code| words.contains(code.name())).count();
+        let is_table = file.ends_with("report/reason.rs");
+        assert_eq!(named > ReasonCode::ALL.len() / 2, is_table, "{} names {named} codes", file.display());
+    }
 }
 
 /// A file of the crate, with the path of its module and its code.

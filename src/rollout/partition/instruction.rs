@@ -67,7 +67,7 @@ impl Waiting {
         match self {
             Waiting::Controller => Some("waiting for the controller".to_owned()),
             Waiting::Server | Waiting::Pods(_) => None,
-            Waiting::Budget { nodes, allowed } => Some(format!("waiting: {}", unavailable(nodes, *allowed))),
+            Waiting::Budget { nodes, allowed } => Some(format!("waiting: {}", used_up(nodes, *allowed))),
             Waiting::Soak(end) => {
                 let end_text = end.strftime("%H:%M:%S UTC");
                 (*end > now).then(|| format!("all new pods are available; waiting until {end_text}"))
@@ -292,16 +292,15 @@ impl<'v, 'a> StageView<'v, 'a> {
         let is_awaited = |node: &&RolloutNode<'_>| node.is_ready() || stage.replaced_at.contains_key(node.name);
         let starting: Vec<&RolloutNode<'_>> = starting.filter(is_awaited).collect();
         if !waiting.is_empty() || !starting.is_empty() {
-            let names = |nodes: &[&RolloutNode<'_>]| nodes.iter().map(|node| node.name.to_owned()).collect();
-            let what = match starting.is_empty() {
-                false => Waiting::Pods(names(&starting)),
-                true => Waiting::Budget { nodes: names(&unavailable), allowed },
-            };
+            let names =
+                |nodes: &[&RolloutNode<'_>]| nodes.iter().map(|node| node.name.to_owned()).collect::<Vec<String>>();
             // A pod makes no progress while it is ready and not available yet.
             let waits = now.duration_since(stage.last_progress).saturating_sub(self.min_ready());
-            return match waits >= stage.gates.progress_deadline {
-                true => Instruction::Stop(vec![self.late(&what)]),
-                false => Instruction::Wait(what),
+            return match (waits >= stage.gates.progress_deadline, starting.first()) {
+                (true, Some(node)) => Instruction::Stop(vec![self.late(node)]),
+                (true, None) => Instruction::Stop(vec![self.late_after(&used_up(&names(&unavailable), allowed))]),
+                (false, Some(_)) => Instruction::Wait(Waiting::Pods(names(&starting))),
+                (false, None) => Instruction::Wait(Waiting::Budget { nodes: names(&unavailable), allowed }),
             };
         }
         let soaked = self.situation.eligible().filter_map(|node| self.available_since(node)).max();
@@ -446,21 +445,13 @@ impl<'v, 'a> StageView<'v, 'a> {
         Some(coverage.nodes.first()?.reasons.first()?.message.clone())
     }
 
-    fn late(&self, what: &Waiting) -> GateFailure {
-        match what {
-            Waiting::Pods(nodes) => {
-                let node = nodes.first().and_then(|first| self.situation.node(first));
-                let message =
-                    node.and_then(|node| self.message(node)).unwrap_or_else(|| "no pod is available".to_owned());
-                GateFailure {
-                    node: node.map(|node| node.name.to_owned()),
-                    pod: node.and_then(|node| node.updated).map(|pod| pod.metadata.name.clone()),
-                    reason: node.and_then(|node| node.reason),
-                    ..self.late_after(&message)
-                }
-            }
-            Waiting::Budget { nodes, allowed } => self.late_after(&unavailable(nodes, *allowed)),
-            Waiting::Controller | Waiting::Server | Waiting::Soak(_) => self.late_after("nothing has changed"),
+    fn late(&self, node: &RolloutNode<'_>) -> GateFailure {
+        let message = self.message(node).unwrap_or_else(|| "no pod is available".to_owned());
+        GateFailure {
+            node: Some(node.name.to_owned()),
+            pod: node.updated.map(|pod| pod.metadata.name.clone()),
+            reason: node.reason,
+            ..self.late_after(&message)
         }
     }
 
@@ -469,7 +460,7 @@ impl<'v, 'a> StageView<'v, 'a> {
     }
 }
 
-fn unavailable(nodes: &[String], allowed: usize) -> String {
+fn used_up(nodes: &[String], allowed: usize) -> String {
     let have = count_and(nodes.len(), "node", ["has", "have"]);
     format!("{have} no available pod (at most {allowed} allowed): {}", first(nodes))
 }

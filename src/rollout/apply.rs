@@ -186,15 +186,16 @@ async fn apply_patch<S: Server>(
         match read {
             Ok(None) => return Application::Refused(StepRefusal::Deleted),
             Ok(Some(now)) => match compare(before, &patch, &now) {
-                Reread::Change if !is_dry_run => return Application::Applied(now.object),
-                Reread::ChangeWithoutStrategy if !is_dry_run => return Application::StrategyKept(now.object),
                 // What the patch removes was removed by somebody else, which is no change that is shown.
                 Reread::Nothing if patch.applied_to(&now.object).is_err() => {
                     let by = concurrent_edit::managers(&before.object, &now.object);
                     return Application::Refused(StepRefusal::Changed { by, changes: Vec::new() });
                 }
                 Reread::Nothing => patch = patch.with_resource_version(&now.metadata.resource_version),
-                found => return conclude(found, error),
+                Reread::Change | Reread::ChangeWithoutStrategy if is_dry_run => {
+                    return Application::Refused(StepRefusal::NotApplied(error));
+                }
+                found => return conclude(found, now, error),
             },
             Err(error) if is_dry_run => return Application::Refused(StepRefusal::ByServer(error)),
             Err(_) => return Application::Unknown(error),
@@ -265,14 +266,12 @@ async fn after_refusal<S: Server>(
     before: &DaemonSet,
     error: S::Error,
 ) -> Application<S::Error> {
-    match server.read_daemon_set(before).await {
-        Ok(Some(now)) => match compare(before, patch, &now) {
-            Reread::Change => Application::Applied(now.object),
-            Reread::ChangeWithoutStrategy => Application::StrategyKept(now.object),
-            _ => Application::Refused(StepRefusal::ByServer(error)),
-        },
-        _ => Application::Refused(StepRefusal::ByServer(error)),
+    if let Ok(Some(now)) = server.read_daemon_set(before).await
+        && let found @ (Reread::Change | Reread::ChangeWithoutStrategy) = compare(before, patch, &now)
+    {
+        return conclude(found, now, error);
     }
+    Application::Refused(StepRefusal::ByServer(error))
 }
 
 /// Creates or deletes a Job, and again if the outcome is unknown: its name is unique, so that at most one exists.
@@ -318,8 +317,6 @@ async fn after_lost_answer<S: Server>(
             Err(_) => is_unchanged = false,
             Ok(None) => return Application::Refused(StepRefusal::Deleted),
             Ok(Some(now)) => match compare(before, patch, &now) {
-                Reread::Change => return Application::Applied(now.object),
-                Reread::ChangeWithoutStrategy => return Application::StrategyKept(now.object),
                 Reread::Nothing if now.metadata.resource_version == patch.resource_version => {
                     is_unchanged = !is_on_its_way;
                 }
@@ -332,7 +329,7 @@ async fn after_lost_answer<S: Server>(
                     return Application::Unknown(error);
                 }
                 Reread::AnotherClient { .. } => return Application::Unknown(error),
-                found => return conclude(found, error),
+                found => return conclude(found, now, error),
             },
         }
     }
@@ -391,8 +388,10 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
     Reread::AnotherChange { by, changes }
 }
 
-fn conclude<E>(found: Reread, error: E) -> Application<E> {
+fn conclude<E>(found: Reread, now: DaemonSet, error: E) -> Application<E> {
     match found {
+        Reread::Change => Application::Applied(now.object),
+        Reread::ChangeWithoutStrategy => Application::StrategyKept(now.object),
         Reread::AnotherObject => Application::Recreated,
         // A webhook may have altered what this tool has sent.
         Reread::AnotherChange { by, .. } if by.iter().any(|manager| manager == FIELD_MANAGER) => {
@@ -401,9 +400,7 @@ fn conclude<E>(found: Reread, error: E) -> Application<E> {
         Reread::AnotherClient { by, changes } | Reread::AnotherChange { by, changes } => {
             Application::Refused(StepRefusal::Changed { by, changes })
         }
-        Reread::Change | Reread::ChangeWithoutStrategy | Reread::Nothing => {
-            Application::Refused(StepRefusal::NotApplied(error))
-        }
+        Reread::Nothing => Application::Refused(StepRefusal::NotApplied(error)),
     }
 }
 

@@ -41,12 +41,11 @@ fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict)
     let because = verdict.findings.first().map(|finding| finding.message.to_string()).unwrap_or_default();
     let pod = pods.first().map_or("", |pod| pod.metadata.name.as_str());
     let state = match verdict.state {
-        NodeState::NotEligible => return format!("{node} should not run {daemon_set}: {because}"),
-        NodeState::Missing => return format!("{node} should run {daemon_set} but has no pod: {because}"),
-        NodeState::Unknown => return format!("{node} should run {daemon_set}: {because}"),
-        NodeState::Misscheduled | NodeState::ToBeDeleted => {
+        NodeState::NotEligible | NodeState::Misscheduled | NodeState::ToBeDeleted => {
             return format!("{node} should not run {daemon_set}: {because}");
         }
+        NodeState::Missing => return format!("{node} should run {daemon_set} but has no pod: {because}"),
+        NodeState::Unknown => return format!("{node} should run {daemon_set}: {because}"),
         NodeState::Available if because.is_empty() => {
             return format!("{node} should run {daemon_set}, and its pod {pod} is available");
         }

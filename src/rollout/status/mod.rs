@@ -19,8 +19,6 @@ mod way_out;
 use std::collections::BTreeMap;
 
 use crate::coverage::gaps;
-use crate::difference::change_summary::in_a_few_words;
-use crate::difference::difference;
 use crate::facts::index::Index;
 use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
@@ -31,6 +29,7 @@ use crate::report::rollout_status::{
     NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport, Verdict,
 };
 use crate::report::strategy::Strategy;
+use crate::rollout::history::changes_between;
 use crate::rollout::situation::Situation;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::suspect::suspect;
@@ -130,18 +129,13 @@ fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<Rol
     let current = situation.current?;
     let most = outdated.iter().max_by_key(|old| old.nodes.len());
     let replaces = most.and_then(|old| old.revision);
-    let template =
-        |number: i64| situation.revisions.number(number).and_then(|revision| revision.template.as_ref().ok());
-    let changes = match (replaces.and_then(template), template(current.revision)) {
-        (Some(before), Some(after)) => in_a_few_words(&difference(before, after)),
-        _ => Vec::new(),
-    };
+    let changes = replaces.map(|replaces| changes_between(&situation.revisions, replaces, current.revision));
     Some(RolledOutRevision {
         number: current.revision,
         hash: current.hash().to_owned(),
         rolled_out_at: situation.rolled_out_at(),
         replaces,
-        changes,
+        changes: changes.unwrap_or_default(),
     })
 }
 

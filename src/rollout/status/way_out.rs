@@ -9,7 +9,7 @@ use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
+use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::pod::Pod;
 use crate::model::raised_pace::RaisedPace;
 use crate::plan::{SpecFields, StrategyType};
@@ -20,6 +20,7 @@ use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::way_out::continuation;
+use crate::rollout::proposal::with_template;
 use crate::rollout::set;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::suspect::{another_is_admitted, failing, not_by_their_node};
@@ -261,11 +262,7 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     if !helps {
         return None;
     }
-    let mut object = daemon_set.object.clone();
-    *object.pointer_mut("/spec/template")? = template.value().clone();
-    let mut changed = DaemonSet::from_object(object).ok()?;
-    // The API server increments the template's generation, so that no pod counts as updated by it.
-    changed.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
+    let mut changed = with_template(daemon_set, template);
     if changed.spec.update_strategy == UpdateStrategy::OnDelete {
         // Pods are replaced only once the hold is left, or as they are deleted by hand.
         changed.spec.update_strategy = Hold::of(daemon_set).map(|hold| hold.original_strategy()).unwrap_or_default();

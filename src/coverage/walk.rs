@@ -18,7 +18,6 @@ use super::removed_nodes::removed_nodes;
 use super::tally::{Tally, check_status, counts_of_status, rows_by_value, unchecked_status};
 use super::verdict::daemon_set_context::{Subject, strategy};
 use super::verdict::daemon_set_findings::selector_overlap;
-use super::verdict::eligibility::taint_text;
 use super::verdict::explain;
 use super::verdict::finding::Finding;
 use super::verdict::missing_pod;
@@ -65,7 +64,7 @@ fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage
         available: rows().filter(|row| row.should_run && row.state == NodeState::Available).count(),
         not_ready: node.and_then(|node| not_ready(index.now(), node)).map(|sentence| sentence.to_string()),
         unschedulable: node.is_some_and(|node| node.spec.unschedulable),
-        taints: node.map(|node| node.spec.taints.iter().map(taint_text).collect()).unwrap_or_default(),
+        taints: node.map(|node| node.spec.taints.iter().map(ToString::to_string).collect()).unwrap_or_default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Nodes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::metadata::ObjectMeta;
 use super::quantity::Quantity;
@@ -76,6 +77,15 @@ wire! {
         kubelet_version: String = 7,
         /// The CPU architecture, such as `amd64`.
         architecture: String = 10,
+    }
+}
+
+impl fmt::Display for Taint {
+    /// Writes it as kubectl does: `key=value:effect`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Taint { key, value, effect, .. } = self;
+        let equals = if value.is_empty() { "" } else { "=" };
+        write!(formatter, "{key}{equals}{value}:{effect}")
     }
 }
 

@@ -133,7 +133,7 @@ pub(super) fn cases() -> Vec<Case> {
             &["3", "5m ago", "15m"],
             "kubectl delete pod -n default agent-x",
         ),
-        case("ended_pod_is_made_anew", failed(json!({"phase": "Succeeded"})), (Failed, R::FailedPodBackoff), &[], ""),
+        case("ended_pod_is_recreated", failed(json!({"phase": "Succeeded"})), (Failed, R::FailedPodBackoff), &[], ""),
         case(
             "pod_was_evicted",
             failed(json!({"reason": "Evicted", "message": "The node was low on resource: memory. "})),

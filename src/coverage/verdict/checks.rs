@@ -15,21 +15,21 @@ use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
 
-pub(super) fn check(rule: &str, passed: bool, detail: impl Into<String>) -> Check {
-    Check { rule: rule.to_owned(), passed: Some(passed), detail: detail.into(), code: None, trivial: false }
+pub(super) fn passed(rule: &str, detail: impl Into<String>) -> Check {
+    Check { rule: rule.to_owned(), passed: Some(true), detail: detail.into(), code: None, trivial: false }
 }
 
 /// Returns a check that passes because there is nothing to check.
 pub(super) fn nothing(rule: &str) -> Check {
-    Check { trivial: true, ..check(rule, true, "none") }
+    Check { trivial: true, ..passed(rule, "none") }
 }
 
 pub(super) fn failed(rule: &str, detail: impl Into<String>, code: Option<ReasonCode>) -> Check {
-    Check { rule: rule.to_owned(), passed: Some(false), detail: detail.into(), code, trivial: false }
+    Check { passed: Some(false), code, ..passed(rule, detail) }
 }
 
 fn unknown(rule: &str, detail: impl Into<String>) -> Check {
-    Check { rule: rule.to_owned(), passed: None, detail: detail.into(), code: None, trivial: false }
+    Check { passed: None, ..passed(rule, detail) }
 }
 
 /// Lists the rules of the scheduler, for the pod that is pending or for one that is not created yet; a bound pod
@@ -81,7 +81,7 @@ fn ports(subject: &Subject, spec: &PodSpec, room: Option<&NodeRoom>, own: impl F
     };
     let conflicts = port_conflicts(&room.pods, spec, allows_surge(subject.daemon_set), own);
     if conflicts.is_empty() {
-        return vec![check(RULE, true, format!("{} free", texts.join(", ")))];
+        return vec![passed(RULE, format!("{} free", texts.join(", ")))];
     }
     conflicts.iter().map(|finding| failed(RULE, finding.message.to_string(), Some(finding.code))).collect()
 }
@@ -112,7 +112,7 @@ fn resources(node: &Node, requests: &Amounts, room: Option<&NodeRoom>) -> Vec<Ch
     let taken = room.pods.len();
     checks.push(match shortage("pods") {
         Some(finding) => failed("pods", finding.message.to_string(), Some(finding.code)),
-        None => check("pods", true, format!("{taken} of {slots}")),
+        None => passed("pods", format!("{taken} of {slots}")),
     });
     for (resource, asked) in requests {
         if let Some(finding) = shortage(resource) {
@@ -126,7 +126,7 @@ fn resources(node: &Node, requests: &Amounts, room: Option<&NodeRoom>) -> Vec<Ch
                 format_amount(resource, free),
                 format_amount(resource, all)
             );
-            checks.push(check(resource, true, detail));
+            checks.push(passed(resource, detail));
         }
     }
     checks

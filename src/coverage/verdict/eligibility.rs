@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::checks::{check, failed, nothing};
+use super::checks::{failed, nothing, passed};
 use super::finding::{Finding, describe_node, edit};
 use super::near_miss;
 use super::node_health;
@@ -53,14 +53,12 @@ pub fn told(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility: &E
     told.extend(affinity(daemon_set, node, &eligibility.affinity));
     told.extend(eligibility.taints.iter().map(|outcome| taint(daemon_set, now, node, outcome)));
     let preferences = node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
-    told.extend(
-        preferences.map(|taint| Told::of(check("taint", true, format!("{} is only a preference", taint_text(taint))))),
-    );
+    told.extend(preferences.map(|taint| Told::of(passed("taint", format!("{taint} is only a preference")))));
     if !told.iter().any(|told| told.check.rule == "taint") {
         told.push(Told::of(nothing("taint")));
     }
     if node.spec.unschedulable {
-        told.push(Told::of(check("cordon", true, "the node is cordoned, which DaemonSets ignore")));
+        told.push(Told::of(passed("cordon", "the node is cordoned, which DaemonSets ignore")));
     }
     told
 }
@@ -83,9 +81,7 @@ pub fn findings(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility
 fn node_name(daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Told {
     match &eligibility.pinned_to {
         None => Told::of(nothing("nodeName")),
-        Some(pinned) if *pinned == node.metadata.name => {
-            Told::of(check("nodeName", true, format!("{pinned}: this node")))
-        }
+        Some(pinned) if *pinned == node.metadata.name => Told::of(passed("nodeName", format!("{pinned}: this node"))),
         Some(pinned) => {
             let finding = Finding::new(
                 ReasonCode::NodeNameMismatch,
@@ -103,7 +99,7 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck) -> Told {
     const MISTAKE: &str = "check the nodeSelector for a mistake";
     let LabelCheck { key, wanted, actual, matches } = outcome;
     if *matches {
-        return Told::of(check(RULE, true, format!("{key}={wanted} matches")));
+        return Told::of(passed(RULE, format!("{key}={wanted} matches")));
     }
     let requires = format!("nodeSelector requires {key}={wanted}");
     let Some(actual) = actual else {
@@ -221,7 +217,7 @@ fn affinity(daemon_set: &DaemonSet, node: &Node, outcome: &AffinityOutcome) -> V
             let selector = daemon_set.spec.template.spec.required_node_affinity();
             let text = selector.and_then(|selector| selector.node_selector_terms.get(*term)).map(term_text);
             let detail = format!("term {} matches: {}", term + 1, text.unwrap_or_default());
-            return vec![Told::of(check(RULE, true, detail))];
+            return vec![Told::of(passed(RULE, detail))];
         }
         AffinityOutcome::NoTerms => {
             let detail = "no terms, which matches no node".to_owned();
@@ -378,7 +374,7 @@ fn label_change(requirement: &FailingRequirement) -> Option<String> {
 
 /// Tells whether a taint is tolerated.
 fn taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome: &TaintOutcome) -> Told {
-    let text = taint_text(&outcome.taint);
+    let text = &outcome.taint;
     if let Some(by) = &outcome.tolerated_by {
         let who = match by.automatic {
             true => "tolerated (added by the controller)".to_owned(),
@@ -392,7 +388,7 @@ fn taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome: &TaintOut
                  remove tolerationSeconds"
             )
         });
-        return Told::of(check("taint", true, format!("{text} {who}"))).near(expires);
+        return Told::of(passed("taint", format!("{text} {who}"))).near(expires);
     }
     let near = near_miss::near_toleration(&outcome.taint, &daemon_set.spec.template.spec.tolerations);
     let finding = untolerated(daemon_set, now, node, outcome, near.as_ref().map(|(_, wrong)| wrong.as_str()));
@@ -437,7 +433,7 @@ fn untolerated(
                 "NoExecute" => (ReasonCode::UntoleratedNoExecute, "evicts pods and excludes the node"),
                 _ => (ReasonCode::UntoleratedNoSchedule, "is not tolerated"),
             };
-            let message = format!("taint {} {does}", taint_text(taint));
+            let message = format!("taint {taint} {does}");
             let Some(wrong) = near else { return Finding::new(code, message, taint_advice(taint)) };
             let message = format!("{message}; a toleration comes close, but has {wrong}");
             let advice = format!("if it was meant for this taint, correct it: {}", toleration_for(taint));
@@ -451,9 +447,8 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
     Finding::new(
         ReasonCode::ComparisonOperatorUnknown,
         format!(
-            "taint {} is tolerated only by an Lt or Gt toleration, which needs feature gate \
-             TaintTolerationComparisonOperators",
-            taint_text(taint)
+            "taint {taint} is tolerated only by an Lt or Gt toleration, which needs feature gate \
+             TaintTolerationComparisonOperators"
         ),
         "use operator Equal or Exists",
     )
@@ -463,18 +458,17 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
 /// the node cannot become ready.
 fn node_not_ready_taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, taint: &Taint) -> Finding {
     let state = node_health::not_ready(now, node).unwrap_or_else(|| Sentence::from("node was not ready"));
-    let text = taint_text(taint);
     if taint.key == "node.kubernetes.io/not-ready"
         && let Some(plugin) = NodePlugin::of(daemon_set)
     {
         let message = state.words(format!(
-            "; this is {}, but it does not tolerate {text}, so the node may be waiting for it",
+            "; this is {}, but it does not tolerate {taint}, so the node may be waiting for it",
             plugin.noun()
         ));
         let advice = format!("add to the template's tolerations: {}", toleration_for(taint));
         return Finding::mistake(daemon_set, ReasonCode::NotReadyNotTolerated, message, advice);
     }
-    let message = state.words(format!("; taint {text} excludes the node from desiredNumberScheduled"));
+    let message = state.words(format!("; taint {taint} excludes the node from desiredNumberScheduled"));
     Finding::new(ReasonCode::NodeNotReadyTaint, message, node_health::repair(now, node))
         .with_command(describe_node(node))
 }
@@ -504,12 +498,6 @@ fn taint_advice(taint: &Taint) -> String {
         "karpenter.sh/unregistered" => "wait for the node to register".to_owned(),
         _ => format!("if the node should run these pods, add to the template's tolerations: {}", toleration_for(taint)),
     }
-}
-
-/// Writes a taint as kubectl does: `key=value:effect`.
-pub fn taint_text(taint: &Taint) -> String {
-    let Taint { key, value, effect, .. } = taint;
-    if value.is_empty() { format!("{key}:{effect}") } else { format!("{key}={value}:{effect}") }
 }
 
 /// Writes the toleration for a taint as YAML.

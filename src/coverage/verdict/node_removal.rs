@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::eligibility::taint_text;
 use super::finding::{Finding, describe_node};
 use super::sentence::Sentence;
 use crate::model::node::{Node, Taint};
@@ -27,7 +26,7 @@ pub fn finding(now: Timestamp, node: &Node, taint: &Taint) -> Finding {
         _ => ReasonCode::UntoleratedNoSchedule,
     };
     let Some(since) = began_at(node, taint).map(|at| seconds_between(at, now)) else {
-        let message = format!("taint {} is not tolerated: the autoscaler is removing the node", taint_text(taint));
+        let message = format!("taint {taint} is not tolerated: the autoscaler is removing the node");
         let advice = "wait until the autoscaler has removed the node; if that takes more than 15m, check its log";
         return Finding::new(code, message, advice).with_command(describe_node(node));
     };

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 
 use super::admission;
 use super::daemon_set_context::Subject;
-use super::eligibility::taint_text;
 use super::finding::{Finding, delete_pod, describe_pod, edit};
 use super::fit::{NodeRoom, port_conflicts};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
@@ -163,7 +162,7 @@ fn untolerated_by_the_pod(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Find
             } else {
                 ReasonCode::UntoleratedNoSchedule
             };
-            let message = format!("the pod does not tolerate taint {}", taint_text(&outcome.taint));
+            let message = format!("the pod does not tolerate taint {}", outcome.taint);
             if outcome.is_untolerated() {
                 return Finding::new(code, message, "no action needed: the node is not eligible");
             }

@@ -1,6 +1,6 @@
 //! What happens while rollouts are followed, from the differences between consecutive reports.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use jiff::Timestamp;
 
@@ -23,7 +23,7 @@ pub(crate) struct NodeEvents {
 }
 
 /// What has happened to one rollout.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FollowedRollout {
     began: Timestamp,
     last: Timestamp,
@@ -33,7 +33,7 @@ struct FollowedRollout {
     /// The seconds that updated nodes were without an available pod, if known.
     updated: BTreeMap<String, Option<i64>>,
     restarts: BTreeMap<String, i64>,
-    failed: BTreeMap<Option<ReasonCode>, HashSet<String>>,
+    failed: BTreeMap<Option<ReasonCode>, BTreeSet<String>>,
 }
 
 /// What was last seen of a node.
@@ -49,9 +49,10 @@ struct Known {
 impl NodeEvents {
     /// Notes what has changed since the last report.
     pub(crate) fn update(&mut self, report: &RolloutStatusReport) {
+        let begin = || FollowedRollout { began: report.now, ..FollowedRollout::default() };
         for rollout in &report.daemon_sets {
             let key = (rollout.namespace.clone(), rollout.name.clone());
-            self.rollouts.entry(key).or_insert_with(|| FollowedRollout::new(report.now)).update(rollout, report.now);
+            self.rollouts.entry(key).or_insert_with(begin).update(rollout, report.now);
         }
     }
 
@@ -71,18 +72,6 @@ impl NodeEvents {
 }
 
 impl FollowedRollout {
-    fn new(now: Timestamp) -> Self {
-        FollowedRollout {
-            began: now,
-            last: now,
-            nodes: HashMap::new(),
-            events: VecDeque::new(),
-            updated: BTreeMap::new(),
-            restarts: BTreeMap::new(),
-            failed: BTreeMap::new(),
-        }
-    }
-
     fn update(&mut self, rollout: &RolloutStatus, now: Timestamp) {
         self.last = now;
         let Some(map) = &rollout.map else { return };
@@ -108,10 +97,7 @@ impl FollowedRollout {
     fn see(&mut self, node: &MapNode, now: Timestamp, is_first: bool) {
         let is_available = matches!(node.state, MapState::Updated | MapState::Old);
         if node.state == MapState::Failing {
-            let failed = self.failed.entry(node.reason).or_default();
-            if !failed.contains(&node.name) {
-                failed.insert(node.name.clone());
-            }
+            self.failed.entry(node.reason).or_default().insert(node.name.clone());
         }
         let Some(known) = self.nodes.get_mut(&node.name) else {
             if !is_first {
@@ -168,8 +154,7 @@ impl FollowedRollout {
         let is_failing =
             |node: &String| self.nodes.get(node).is_some_and(|known| known.node.state == MapState::Failing);
         let failed = self.failed.iter().map(|(code, failed)| {
-            let mut nodes: Vec<String> = failed.iter().cloned().collect();
-            nodes.sort();
+            let nodes: Vec<String> = failed.iter().cloned().collect();
             let recovered = nodes.iter().filter(|node| !is_failing(node)).count();
             FailedNodes { code: *code, nodes, recovered }
         });

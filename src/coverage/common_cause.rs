@@ -16,7 +16,7 @@ use crate::facts::revisions::name_of;
 use crate::model::node::Node;
 use crate::report::age::seconds_between;
 use crate::report::common_cause::{CommonCause, FailingRevision, Feature, FeatureValue, Split};
-use crate::report::fix::{Command, Fix};
+use crate::report::fix::Fix;
 use crate::report::reason::ReasonCode;
 
 /// The probability, for each DaemonSet, that chance alone makes a claim.
@@ -91,15 +91,9 @@ pub(super) fn of(subject: &Subject, observations: &[Observation<'_>]) -> Vec<Com
 
 fn fixes(subject: &Subject, revision: &FailingRevision) -> Vec<Fix> {
     let (Some(from), Some(to)) = (revision.available_revision, revision.number) else { return Vec::new() };
-    let metadata = &subject.daemon_set.metadata;
-    let command = |verb: &str, flag: &str, value: String| {
-        Command::kubectl(&["ds", verb]).namespace(&metadata.namespace).flag(flag, value).name(&metadata.name)
-    };
-    let see = Fix {
-        advice: format!("compare it with revision {from}"),
-        command: Some(command("history", "--diff", format!("{from}..{to}"))),
-    };
-    let roll_back = Fix::new(format!("roll back to revision {from}"), name_of(subject.daemon_set).undo(from));
+    let name = name_of(subject.daemon_set);
+    let see = Fix::new(format!("compare it with revision {from}"), name.diff(from, to));
+    let roll_back = Fix::new(format!("roll back to revision {from}"), name.undo(from));
     // An older revision fails, and the rollout that goes on replaces it.
     if revision.current { vec![see, roll_back] } else { vec![see] }
 }

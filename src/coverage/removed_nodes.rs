@@ -13,7 +13,7 @@ use crate::model::template::Template;
 use crate::report::age::seconds_between;
 use crate::report::change::{Change, ChangePath};
 use crate::report::coverage::RemovedNodes;
-use crate::report::fix::{Command, Fix};
+use crate::report::fix::Fix;
 use crate::scheduling::should_run::DaemonPod;
 
 /// For how many seconds after its rollout a revision is held against the one before it: for a day.
@@ -44,7 +44,6 @@ pub(super) fn removed_nodes(facts: &Facts<'_>) -> Option<RemovedNodes> {
 }
 
 fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>) -> Option<RemovedNodes> {
-    let daemon_set = facts.daemon_set;
     let (template, template_before) = (revision.template.as_ref().ok()?, before.template.as_ref().ok()?);
     let changes = deciding(difference(template_before, template));
     if changes.is_empty() {
@@ -61,20 +60,14 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
     if nodes.is_empty() {
         return None;
     }
-    let metadata = &daemon_set.metadata;
-    let command = |verb: &str, flag: &str, value: String| {
-        let name = name_of(daemon_set).short();
-        Some(Command::kubectl(&["ds", verb]).namespace(&metadata.namespace).flag(flag, value).name(name))
-    };
+    let name = name_of(facts.daemon_set);
     let is_usable = !matches!(facts.revisions.doubt(before), Some(Doubt::RolledBack | Doubt::Failing(_)));
     let fix = if revision.is_current && is_usable {
-        let advice = "to give these nodes their pods back, roll back".to_owned();
-        Fix { advice, command: Some(name_of(daemon_set).undo(before.number())) }
+        Fix::new("to give these nodes their pods back, roll back", name.undo(before.number()))
     } else {
         // To roll back would take back what later revisions have changed, or roll out a revision that does not work.
-        let advice = "to give these nodes their pods back, revert what the revision changed".to_owned();
-        let numbers = format!("{}..{}", before.number(), revision.number());
-        Fix { advice, command: command("history", "--diff", numbers) }
+        let advice = "to give these nodes their pods back, revert what the revision changed";
+        Fix::new(advice, name.diff(before.number(), revision.number()))
     };
     Some(RemovedNodes {
         revision: revision.number(),

@@ -87,6 +87,12 @@ impl DaemonSetName {
         undo.namespace(&self.namespace).name(self.short())
     }
 
+    /// Returns the command that compares two of its revisions.
+    pub(crate) fn diff(&self, from: i64, to: i64) -> Command {
+        let history = Command::kubectl(&["ds", "history"]).namespace(&self.namespace);
+        history.flag("--diff", format!("{from}..{to}")).name(self.short())
+    }
+
     /// Returns the name as kubectl prints it, such as `daemonset.apps/agent`.
     pub fn full(&self) -> String {
         let group = self.api_version.split('/').next().unwrap_or_default();

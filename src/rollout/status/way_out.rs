@@ -27,6 +27,10 @@ use crate::rollout::situation::suspect::{another_is_admitted, failing, not_by_th
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::PILE;
 
+const RESUME_AFTERWARDS: &str = "once the template is fixed, to let the controller replace the pods";
+
+const FINISH_BY_CONTROLLER: &str = "to let the controller finish at its own pace";
+
 /// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
 pub(super) fn way_out(
     situation: &Situation<'_>,
@@ -88,7 +92,7 @@ fn restore_pace(situation: &Situation<'_>) -> Option<Fix> {
     let (RaisedPace { before, after }, command) = set::restore_pace(situation.daemon_set)?;
     let ((before, from), (after, to)) = (before.field(), after.field());
     let advice = format!("{after} {to} was set because the rollout was blocked; to restore {before} {from}");
-    Some(Fix { advice, command: Some(command) })
+    Some(Fix::new(advice, command))
 }
 
 fn delete(pod: &Pod) -> Option<Command> {
@@ -99,15 +103,14 @@ fn delete(pod: &Pod) -> Option<Command> {
 /// Suggests to resume a paused Advanced DaemonSet once its template was rolled back.
 fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
     let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
-    let advice = "once the template is fixed, to let the controller replace the pods".to_owned();
-    let command = Some(name_of(situation.daemon_set).command(Subcommand::Resume));
-    rolling.paused.then_some(Fix { advice, command })
+    let resume = name_of(situation.daemon_set).command(Subcommand::Resume);
+    rolling.paused.then(|| Fix::new(RESUME_AFTERWARDS, resume))
 }
 
 /// Suggests to make the controller create pods that are no longer refused.
 fn retry_now(situation: &Situation<'_>) -> Option<Fix> {
-    let advice = "to make the controller create the pods now, which are no longer refused".to_owned();
-    Some(Fix { advice, command: Some(retry(situation.daemon_set, situation.now())) })
+    let advice = "to make the controller create the pods now, which are no longer refused";
+    Some(Fix::new(advice, retry(situation.daemon_set, situation.now())))
 }
 
 /// Suggests to delete an old pod that the controller should have deleted; the deletion makes it go on.
@@ -135,7 +138,7 @@ fn delete_failed(situation: &Situation<'_>) -> Option<Fix> {
     let delete = Command::kubectl(&["delete", "pod", "--field-selector", "status.phase=Failed", "-l", &selector]);
     let advice =
         format!("to delete the {pods} failed pods, which the controller deletes one at a time, ever more slowly");
-    Some(Fix { advice, command: Some(delete.namespace(&daemon_set.metadata.namespace)) })
+    Some(Fix::new(advice, delete.namespace(&daemon_set.metadata.namespace)))
 }
 
 /// Suggests to delete one old pod under OnDelete; an unavailable one costs nothing.
@@ -148,11 +151,11 @@ fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
 /// Suggests how to leave a hold.
 fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fix> {
     let name = name_of(situation.daemon_set);
-    let fix = |advice: &str, subcommand| Fix { advice: advice.to_owned(), command: Some(name.command(subcommand)) };
+    let fix = |advice: &str, subcommand| Fix::new(advice, name.command(subcommand));
     match hold.is_in_force {
         true if revision_fails && hold.original_strategy() == UpdateStrategy::OnDelete => Vec::new(),
         true if revision_fails => {
-            vec![fix("once the template is fixed, to let the controller replace the pods", Subcommand::Resume)]
+            vec![fix(RESUME_AFTERWARDS, Subcommand::Resume)]
         }
         true if situation.nodes.iter().all(|node| node.old.is_none()) => {
             vec![fix("to restore the update strategy", Subcommand::Resume)]
@@ -165,7 +168,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             let mut fixes = continuation(&name, hold, updates, back_to, situation);
             // Under OnDelete, the controller would replace no pod.
             if hold.original_strategy() != UpdateStrategy::OnDelete {
-                fixes.push(fix("to let the controller finish at its own pace", Subcommand::Resume));
+                fixes.push(fix(FINISH_BY_CONTROLLER, Subcommand::Resume));
             }
             fixes
         }
@@ -179,7 +182,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
 /// Suggests to update all nodes one by one, without the controller.
 fn partition_all(situation: &Situation<'_>, advice: &str) -> Fix {
     let command = name_of(situation.daemon_set).command(Subcommand::Partition).name("0");
-    Fix { advice: advice.to_owned(), command: Some(command) }
+    Fix::new(advice, command)
 }
 
 /// Suggests to let the controller replace the pods.
@@ -211,24 +214,21 @@ fn set_fields(
             command = command.switch("--delete-surge-pods");
         }
     }
-    simulation::continues(situation, &proposal.after, current.hash(), stays)
-        .then_some(Fix { advice, command: Some(command) })
+    simulation::continues(situation, &proposal.after, current.hash(), stays).then(|| Fix::new(advice, command))
 }
 
 /// Suggests to resume an Advanced DaemonSet, or to give up its partition or selector.
 fn without_retaining(situation: &Situation<'_>, rolling: &RollingUpdate) -> Option<Fix> {
     let (daemon_set, name) = (situation.daemon_set, name_of(situation.daemon_set));
     if rolling.paused {
-        let advice = "to let the controller finish at its own pace".to_owned();
-        return Some(Fix { advice, command: Some(name.command(Subcommand::Resume)) });
+        return Some(Fix::new(FINISH_BY_CONTROLLER, name.command(Subcommand::Resume)));
     }
     let changed = RollingUpdate { partition: None, selector: None, ..rolling.clone() };
     let patch = r#"{"spec":{"updateStrategy":{"rollingUpdate":{"partition":null,"selector":null}}}}"#;
     let patch = Command::kubectl(&["patch", "daemonsets.apps.kruise.io", "--type", "merge", "-p", patch]);
-    continues(situation, &with_strategy(daemon_set, UpdateStrategy::RollingUpdate(changed))).then(|| Fix {
-        advice: "to let the controller update all nodes".to_owned(),
-        command: Some(patch.namespace(&daemon_set.metadata.namespace).name(&daemon_set.metadata.name)),
-    })
+    let patch = patch.namespace(&daemon_set.metadata.namespace).name(&daemon_set.metadata.name);
+    continues(situation, &with_strategy(daemon_set, UpdateStrategy::RollingUpdate(changed)))
+        .then(|| Fix::new("to let the controller update all nodes", patch))
 }
 
 /// Suggests not to surge, if the controller could then replace pods one by one.
@@ -275,7 +275,7 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
     let is_none_created = another_is_admitted(situation) && situation.nodes.iter().all(|node| node.updated.is_none());
     (is_none_created || simulation::recovers(situation, &changed, target.object.hash(), stays))
-        .then(|| Fix { advice: "to roll back".to_owned(), command: Some(name_of(daemon_set).undo(target.number())) })
+        .then(|| Fix::new("to roll back", name_of(daemon_set).undo(target.number())))
 }
 
 fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet {

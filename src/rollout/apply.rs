@@ -435,7 +435,7 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
         false => before.object.pointer(path) == answer.pointer(path),
     });
     // A stage that is continued sends its template again, and what admission made of it is there already.
-    let is_continued = Hold::of(before).is_some_and(|hold| hold.is_in_force);
+    let is_continued = Hold::in_force(before).is_some();
     let keeps_template = || same_template(&before.object, answer) && !same_template(&before.object, &planned);
     match patch.paths().any(is_in_template) && !is_continued && keeps_template() {
         _ if is_unchanged => Some(Problem::Other("the change is not in it")),

@@ -4,7 +4,7 @@
 //! header, reading a dump gives the snapshot that was written: that a kind has no object is told from
 //! that it was not read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -31,20 +31,10 @@ pub struct Header {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, usize>,
     /// Whose pods are there.
-    pub pods: Pods,
+    pub pods: PodsComplete,
     /// What could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<HeaderGap>,
-}
-
-/// Whose pods are in a dump.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Pods {
-    /// Every pod of the cluster.
-    Everywhere,
-    /// Every pod of these nodes, and the DaemonSets' own on others.
-    OnNodes(BTreeSet<String>),
 }
 
 /// Something that could not be read.
@@ -56,24 +46,9 @@ pub struct HeaderGap {
     /// The namespace; `None` if the gap is cluster-wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The permission that was missing; absent where the dump that this was made from had none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forbidden: Option<String>,
-    /// The object that could not be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unreadable: Option<UnreadableObject>,
-    /// The permission that was missing for the namespaces without DaemonSets that were asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forbidden_elsewhere: Option<String>,
-}
-
-/// An object that could not be read.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct UnreadableObject {
-    /// Its kind and name.
-    pub object: String,
-    /// What is wrong with it, and where.
-    pub problem: String,
+    /// Why it could not be read; absent where that is of no use to whoever reads the dump.
+    #[serde(flatten)]
+    pub cause: Option<GapCause>,
 }
 
 impl Header {
@@ -94,31 +69,21 @@ impl Header {
                 .map(|kind| kind.resource().to_owned())
                 .collect(),
             counts: counts(snapshot).map(|(kind, count)| (kind.resource().to_owned(), count)).collect(),
-            pods: match &snapshot.pods_complete {
-                PodsComplete::Everywhere => Pods::Everywhere,
-                PodsComplete::On(nodes) => Pods::OnNodes(nodes.clone()),
-            },
+            pods: snapshot.pods_complete.clone(),
             gaps: snapshot
                 .gaps
                 .iter()
                 .map(|gap| HeaderGap {
                     kind: gap.kind.resource().to_owned(),
                     namespace: gap.namespace.clone(),
-                    forbidden: match &gap.cause {
-                        GapCause::Forbidden(permission) => Some(permission.clone()),
-                        _ => None,
-                    },
-                    unreadable: match &gap.cause {
-                        GapCause::Unreadable { object, problem } => {
-                            // The problem may quote a value of the object.
-                            let problem = if redacted { "unexpected shape" } else { problem };
-                            Some(UnreadableObject { object: object.clone(), problem: problem.to_owned() })
+                    cause: match &gap.cause {
+                        // The problem may quote a value of the object.
+                        GapCause::Unreadable { object, .. } if redacted => {
+                            let problem = "unexpected shape".to_owned();
+                            Some(GapCause::Unreadable { object: object.clone(), problem })
                         }
-                        _ => None,
-                    },
-                    forbidden_elsewhere: match &gap.cause {
-                        GapCause::ForbiddenElsewhere(permission) => Some(permission.clone()),
-                        _ => None,
+                        GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned => None,
+                        cause => Some(cause.clone()),
                     },
                 })
                 .collect(),
@@ -139,18 +104,8 @@ impl Header {
 
     /// Returns what could not be read; kinds of a later version are left out.
     pub fn gaps(&self) -> impl Iterator<Item = Gap> {
-        self.gaps.iter().filter_map(|HeaderGap { kind, namespace, forbidden, unreadable, forbidden_elsewhere }| {
-            let forbidden = forbidden.clone().map(GapCause::Forbidden);
-            let elsewhere = || forbidden_elsewhere.clone().map(GapCause::ForbiddenElsewhere);
-            let unreadable = || {
-                let UnreadableObject { object, problem } = unreadable.clone()?;
-                Some(GapCause::Unreadable { object, problem })
-            };
-            Some(Gap {
-                kind: kind_of_resource(kind)?,
-                namespace: namespace.clone(),
-                cause: forbidden.or_else(elsewhere).or_else(unreadable).unwrap_or(GapCause::NotInDump),
-            })
+        self.gaps.iter().cloned().filter_map(|HeaderGap { kind, namespace, cause }| {
+            Some(Gap { kind: kind_of_resource(&kind)?, namespace, cause: cause.unwrap_or(GapCause::NotInDump) })
         })
     }
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::archive;
-use super::dump_header::Pods;
 use super::dump_reader;
 use super::error::ClusterError;
 use super::objects::{Complete, Objects, PackedPods, Unreadable};
@@ -445,8 +444,8 @@ fn pods_complete(objects: &Objects) -> PodsComplete {
     let mut nodes = BTreeSet::new();
     for header in &objects.headers {
         match &header.pods {
-            Pods::Everywhere => return PodsComplete::Everywhere,
-            Pods::OnNodes(names) => nodes.extend(names.iter().cloned()),
+            PodsComplete::Everywhere => return PodsComplete::Everywhere,
+            PodsComplete::On(names) => nodes.extend(names.iter().cloned()),
         }
     }
     if objects.headers.is_empty() && objects.pods_everywhere && !objects.truncated.contains(&Kind::Pods) {

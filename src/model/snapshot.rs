@@ -77,11 +77,13 @@ pub struct UnknownName {
 }
 
 /// The nodes for which a snapshot has all pods, so that free resources can be computed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum PodsComplete {
     /// All pods of the cluster.
     Everywhere,
     /// All pods of these nodes; of other nodes only those of the DaemonSets.
+    #[serde(rename = "onNodes")]
     On(BTreeSet<String>),
 }
 
@@ -168,7 +170,8 @@ pub struct Gap {
 }
 
 /// Why something could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum GapCause {
     /// Forbidden; holds the missing permission, such as `list nodes`.
     Forbidden(String),

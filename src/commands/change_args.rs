@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::parse::{Named, parse_duration, parse_name};
+use super::parse::{Named, parse_name};
+use crate::connection::parse_duration;
 use crate::error::CommandError;
 
 /// Longer than anybody waits.

@@ -9,7 +9,6 @@ mod change_args;
 mod child;
 mod complete;
 mod completion;
-mod connection_args;
 mod coverage;
 mod explain;
 mod gate;

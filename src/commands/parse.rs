@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StyledStr, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command};
-use jiff::SignedDuration;
 
 use super::explain::statuses;
 use crate::cluster::Flavors;
@@ -241,43 +239,10 @@ pub(super) fn parse_selector(flag: &str, text: Option<&str>) -> Result<LabelSele
     })
 }
 
-/// Parses a duration: whole seconds, as in kubectl, or numbers with units such as `1.5s`, `2m` or `1h30m`.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = match text.parse::<u64>() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) if text.contains(char::is_whitespace) => None,
-        Err(_) => text.parse::<SignedDuration>().ok().and_then(|duration| duration.try_into().ok()),
-    };
-    // As long as a duration can be in Go: 292 years.
-    let duration = duration.filter(|duration: &Duration| i64::try_from(duration.as_nanos()).is_ok());
-    duration.ok_or_else(|| "give whole seconds, or a number with its unit: 1s, 2m, 3h".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::{parse_duration, parse_name, parse_node};
+    use super::{parse_name, parse_node};
     use crate::cluster::Flavors;
-
-    #[test]
-    fn durations_are_read_as_kubectl_reads_them() {
-        for (text, milliseconds) in [
-            ("30", 30_000),
-            ("30s", 30_000),
-            ("1m", 60_000),
-            ("1.5s", 1_500),
-            ("250ms", 250),
-            ("1h30m", 5_400_000),
-            ("0", 0),
-            ("0s", 0),
-        ] {
-            assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(milliseconds), "{text}");
-        }
-        for text in ["", "soon", "5 s", "-5", "-5s", "5d", "s", "1e400s", "99999999999999999999h"] {
-            assert!(parse_duration(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn daemon_sets_are_named_as_kubectl_and_as_reports_name_them() {

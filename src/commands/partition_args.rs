@@ -5,8 +5,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
-use super::parse::{Named, parse_duration, parse_name, parse_selector};
+use super::parse::{Named, parse_name, parse_selector};
 use super::watch;
+use crate::connection::parse_duration;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;

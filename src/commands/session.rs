@@ -13,7 +13,6 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Failure;
-use super::connection_args::ConnectionArgs;
 use super::output::Output;
 use super::parse::{Named, parse_selector};
 use crate::cluster::error::ClusterError;
@@ -82,7 +81,7 @@ pub struct GlobalArgs {
     )]
     pub(super) warnings_as_errors: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: ConnectOptions,
     /// As in kubectl, with no effect but one: from 1, the files of a dump that were skipped are counted
     #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL", default_value_t)]
     verbosity: i32,
@@ -186,7 +185,10 @@ impl GlobalArgs {
         };
         let place = match from {
             Some(path) => Place::Dump { path, now },
-            None => Place::Live(Box::new(connection.resolve(io))),
+            None => {
+                let (environment, input_is_terminal) = (io.environment.clone(), io.input_is_terminal);
+                Place::Live(Box::new(ConnectOptions { environment, input_is_terminal, ..connection }))
+            }
         };
         let selector = parse_selector("--selector", selector.as_deref())?;
         Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, colored, origin, verbosity })

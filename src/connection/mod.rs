@@ -22,6 +22,7 @@ mod server;
 pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
 pub(crate) use observe::Observed;
 pub use options::ConnectOptions;
+pub(crate) use options::parse_duration;
 pub(crate) use retry::TooLongToWait;
 
 use std::sync::Arc;

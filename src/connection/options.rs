@@ -4,54 +4,125 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args};
+use jiff::SignedDuration;
+
+use crate::report::fix::Command;
+
 /// Flags about the connection, named as kubectl's are, and the environment. An empty flag counts as not given.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Connection")]
 pub struct ConnectOptions {
-    /// `--kubeconfig`: the one file to read, instead of those of `KUBECONFIG`.
+    /// The kubeconfig file to use
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub kubeconfig: Option<String>,
-    /// `--kuberc`: the file of kubectl's preferences.
+    /// The file of kubectl's preferences, whose policy for credential plugins applies
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub kuberc: Option<String>,
-    /// `--context`.
+    /// The context of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
     pub context: Option<String>,
-    /// `--cluster`.
+    /// The cluster of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
     pub cluster: Option<String>,
-    /// `--user`.
+    /// The user of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
     pub user: Option<String>,
-    /// `--server`.
+    /// The address of the API server
+    #[arg(short, long, global = true, value_name = "URL", conflicts_with = "from")]
     pub server: Option<String>,
-    /// `--token`.
+    /// The bearer token to authenticate with
+    #[arg(long, global = true, value_name = "TOKEN", conflicts_with = "from")]
     pub token: Option<String>,
-    /// `--username`.
+    /// The user name for basic authentication
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
     pub username: Option<String>,
-    /// `--password`.
+    /// The password for basic authentication
+    #[arg(long, global = true, value_name = "PASSWORD", conflicts_with = "from")]
     pub password: Option<String>,
-    /// `--client-certificate`: a file in PEM format.
+    /// A client certificate file
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub client_certificate: Option<String>,
-    /// `--client-key`: a file in PEM format.
+    /// The key file of the client certificate
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub client_key: Option<String>,
-    /// `--as`: the user to impersonate.
+    /// The user to act as
+    #[arg(long = "as", global = true, value_name = "USER", conflicts_with = "from")]
     pub as_: Option<String>,
-    /// `--as-group`: the groups to impersonate.
+    /// A group to act as; can be given more than once
+    #[arg(long, global = true, value_name = "GROUP", conflicts_with = "from")]
     pub as_group: Vec<String>,
-    /// `--as-uid`: the UID to impersonate.
+    /// The uid to act as
+    #[arg(long, global = true, value_name = "UID", conflicts_with = "from")]
     pub as_uid: Option<String>,
-    /// `--as-user-extra`: extra fields to impersonate, as `KEY=VALUE`.
+    /// An extra field to act with; can be given more than once
+    #[arg(long, global = true, value_name = "KEY=VALUE", conflicts_with = "from")]
     pub as_user_extra: Vec<String>,
-    /// `--certificate-authority`: a file of certificates to trust.
+    /// A file of certificates to trust
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub certificate_authority: Option<String>,
-    /// `--insecure-skip-tls-verify`: whether any server is trusted.
+    /// Trust any server; the connection is then not secure
+    #[arg(
+        long, global = true, conflicts_with = "from", num_args = 0..=1, require_equals = true,
+        action = ArgAction::Set, value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true",
+        hide_default_value = true, hide_possible_values = true, value_name = "BOOL",
+    )]
     pub insecure_skip_tls_verify: bool,
-    /// `--tls-server-name`: the name that the server's certificate must have.
+    /// The name that the server's certificate must have
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "from")]
     pub tls_server_name: Option<String>,
-    /// `--request-timeout`; zero is no limit.
+    /// How long one request may take, such as `30s`; 0 is no limit
+    #[arg(long, global = true, value_name = "DURATION", conflicts_with = "from", value_parser = parse_duration)]
     pub request_timeout: Option<Duration>,
     /// The environment variables.
+    #[arg(skip)]
     pub environment: BTreeMap<String, String>,
     /// Whether standard input is a terminal that a credential plugin may prompt on.
+    #[arg(skip)]
     pub input_is_terminal: bool,
 }
 
 impl ConnectOptions {
+    /// Returns the flags that lead a suggested command to the same cluster, as the same user. Secrets are left to variables.
+    pub(crate) fn repeated(&self) -> Command {
+        let (server, login) = match self.server.as_deref().map(without_user_info) {
+            Some((address, None)) => (Some(address), None),
+            Some((scheme, Some(host))) => (None, Some((scheme, host))),
+            None => (None, None),
+        };
+        let values = [
+            ("--kubeconfig", &self.kubeconfig),
+            ("--kuberc", &self.kuberc),
+            ("--context", &self.context),
+            ("--cluster", &self.cluster),
+            ("--user", &self.user),
+            ("--server", &server),
+            ("--username", &self.username),
+            ("--client-certificate", &self.client_certificate),
+            ("--client-key", &self.client_key),
+            ("--as", &self.as_),
+            ("--as-uid", &self.as_uid),
+            ("--certificate-authority", &self.certificate_authority),
+            ("--tls-server-name", &self.tls_server_name),
+        ];
+        let values = values.into_iter().filter_map(|(flag, value)| Some((flag, value.as_ref()?)));
+        let groups = self.as_group.iter().map(|group| ("--as-group", group));
+        let extra = self.as_user_extra.iter().map(|field| ("--as-user-extra", field));
+        let flags = values.chain(groups).chain(extra);
+        let mut flags = flags.fold(Command::default(), |flags, (flag, value)| flags.flag(flag, value));
+        if let Some((scheme, host)) = login {
+            flags = flags.partly_variable("--server", &scheme, "LOGIN", &host);
+        }
+        if self.token.is_some() {
+            flags = flags.variable("--token", "TOKEN");
+        }
+        if self.password.is_some() {
+            flags = flags.variable("--password", "PASSWORD");
+        }
+        if self.insecure_skip_tls_verify { flags.switch("--insecure-skip-tls-verify") } else { flags }
+    }
+
     /// Returns an environment variable; an empty one counts as unset.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
@@ -65,4 +136,91 @@ impl ConnectOptions {
 /// Returns the value of a flag; an empty one counts as not given, as in kubectl.
 pub(super) fn given(flag: &Option<String>) -> Option<&str> {
     flag.as_deref().filter(|value| !value.is_empty())
+}
+
+/// Parses a duration: whole seconds, as in kubectl, or numbers with units such as `1.5s`, `2m` or `1h30m`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = match text.parse::<u64>() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) if text.contains(char::is_whitespace) => None,
+        Err(_) => text.parse::<SignedDuration>().ok().and_then(|duration| duration.try_into().ok()),
+    };
+    // As long as a duration can be in Go: 292 years.
+    let duration = duration.filter(|duration: &Duration| i64::try_from(duration.as_nanos()).is_ok());
+    duration.ok_or_else(|| "give whole seconds, or a number with its unit: 1s, 2m, 3h".to_owned())
+}
+
+/// Returns an address; one with a name and a password as what stands before them, and from the `@` on.
+fn without_user_info(address: &str) -> (String, Option<String>) {
+    let (scheme, rest) = match address.find("://") {
+        Some(at) => address.split_at(at + 3),
+        None => ("", address),
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    match authority.rsplit_once('@') {
+        None => (address.to_owned(), None),
+        Some((_, host)) => (scheme.to_owned(), Some(format!("@{host}{path}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::{Args, FromArgMatches};
+
+    use super::{ConnectOptions, parse_duration};
+
+    #[test]
+    fn durations_are_read_as_kubectl_reads_them() {
+        for (text, milliseconds) in [
+            ("30", 30_000),
+            ("30s", 30_000),
+            ("1m", 60_000),
+            ("1.5s", 1_500),
+            ("250ms", 250),
+            ("1h30m", 5_400_000),
+            ("0", 0),
+            ("0s", 0),
+        ] {
+            assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(milliseconds), "{text}");
+        }
+        for text in ["", "soon", "5 s", "-5", "-5s", "5d", "s", "1e400s", "99999999999999999999h"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    /// Every flag but the limit of time decides which cluster or user is meant.
+    #[test]
+    fn suggested_commands_lead_to_the_same_cluster_and_repeat_no_secret() {
+        let command = || ConnectOptions::augment_args(clap::Command::new("test").arg(clap::Arg::new("from")));
+        let repeated = |arguments: &[&str]| {
+            let matches = command().try_get_matches_from([&["test"], arguments].concat()).unwrap();
+            ConnectOptions::from_arg_matches(&matches).unwrap().repeated().to_string()
+        };
+        for argument in command().get_arguments().filter_map(|argument| argument.get_long()) {
+            let flag = format!("--{argument}");
+            let words = match argument {
+                "insecure-skip-tls-verify" => vec![&*flag],
+                "request-timeout" => vec![&*flag, "5s"],
+                _ => vec![&*flag, "a b"],
+            };
+            let expected = match argument {
+                "request-timeout" => "kubectl".to_owned(),
+                "insecure-skip-tls-verify" => format!("kubectl {flag}"),
+                "token" | "password" => format!(r#"kubectl {flag} "${{{}:?}}""#, argument.to_uppercase()),
+                _ => format!("kubectl {flag} 'a b'"),
+            };
+            assert_eq!(repeated(&words), expected);
+        }
+        assert_eq!(repeated(&[]), "kubectl");
+        assert_eq!(repeated(&["--as-group", "a", "--as-group", "b"]), "kubectl --as-group a --as-group b");
+        for (address, expected) in [
+            ("https://example.com", "https://example.com"),
+            ("http://user:pass@127.0.0.1:8080/a@b", r#"http://"${LOGIN:?}"@127.0.0.1:8080/a@b"#),
+            ("user:p@ss@example.com:6443", r#""${LOGIN:?}"@example.com:6443"#),
+        ] {
+            assert_eq!(repeated(&["--server", address]), format!("kubectl --server {expected}"));
+        }
+    }
 }

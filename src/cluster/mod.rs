@@ -34,10 +34,15 @@ pub(crate) use suggestions::near as similar_names;
 
 use std::collections::BTreeSet;
 
+use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::UnknownName;
+use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass, UnknownName};
 use error::ClusterError;
 
 /// What to read: which DaemonSets, and what of the cluster beside them.
@@ -100,13 +105,6 @@ pub enum PodsOf {
     All,
     /// None.
     None,
-}
-
-impl PodsOf {
-    /// Returns whether pods are read.
-    pub fn include(self) -> bool {
-        self == PodsOf::All
-    }
 }
 
 /// Whose DaemonSets to read.
@@ -182,17 +180,34 @@ impl Query {
             daemon_sets.retain(|daemon_set| flavors.include(daemon_set.flavor()) && self.wants(&daemon_set.metadata));
         }
         if !self.names.is_empty() {
-            let own: BTreeSet<_> = daemon_sets.iter().map(|own| key(&own.metadata)).collect();
-            advanced_daemon_sets.retain(|advanced| !own.contains(&key(&advanced.metadata)));
+            let own: BTreeSet<_> = daemon_sets.iter().map(Object::key).collect();
+            advanced_daemon_sets.retain(|advanced| !own.contains(&advanced.key()));
         }
         Ok(unknown)
     }
 }
 
-/// Returns what identifies an object of a kind.
-fn key(metadata: &ObjectMeta) -> (&str, &str) {
-    (&metadata.namespace, &metadata.name)
+/// An object of a kind that a snapshot holds.
+trait Object {
+    fn metadata(&self) -> &ObjectMeta;
+
+    /// Returns what identifies it among those of its kind.
+    fn key(&self) -> (&str, &str) {
+        (&self.metadata().namespace, &self.metadata().name)
+    }
 }
+
+macro_rules! objects {
+    ($($name:ident)+) => { $(
+        impl Object for $name {
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+        }
+    )+ };
+}
+
+objects!(DaemonSet ControllerRevision Node Pod Event LimitRange RuntimeClass PriorityClass Lease PodDisruptionBudget);
 
 /// Where snapshots come from.
 #[derive(Debug)]

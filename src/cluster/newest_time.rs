@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::Object;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -14,10 +15,18 @@ use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass};
 
 /// An object to which something happened.
-pub(super) trait NewestTime {
-    /// Returns the newest time at which anything happened to it.
-    fn newest_time(&self) -> Option<Timestamp>;
+pub(super) trait NewestTime: Object {
+    /// Returns the newest time at which anything happened to it. Objects that are made once and seldom change say nothing about
+    /// when a dump was made.
+    fn newest_time(&self) -> Option<Timestamp> {
+        None
+    }
 }
+
+impl NewestTime for LimitRange {}
+impl NewestTime for RuntimeClass {}
+impl NewestTime for PriorityClass {}
+impl NewestTime for PodDisruptionBudget {}
 
 impl NewestTime for DaemonSet {
     fn newest_time(&self) -> Option<Timestamp> {
@@ -62,19 +71,6 @@ impl NewestTime for Lease {
         self.spec.renew_time.get().max(metadata_time(&self.metadata))
     }
 }
-
-/// Objects that are made once and seldom change say nothing about when a dump was made.
-macro_rules! without_time {
-    ($($name:ident)+) => { $(
-        impl NewestTime for $name {
-            fn newest_time(&self) -> Option<Timestamp> {
-                None
-            }
-        }
-    )+ };
-}
-
-without_time!(LimitRange RuntimeClass PriorityClass PodDisruptionBudget);
 
 /// A deletion's time lies ahead by its grace period.
 fn metadata_time(metadata: &ObjectMeta) -> Option<Timestamp> {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::{Map, Value};
 
+use super::Object;
 use super::dump_header::Header;
 use super::newest_time::NewestTime;
 use super::projection::{SharedParts, fine_pod, foreign_pod, is_fine, keep_node};
@@ -150,7 +151,7 @@ impl PackedPods {
         while let Ok(pod) = Pod::decode_length_delimited(&mut rest) {
             pods.push(pod);
         }
-        newest(&mut pods, |pod| &pod.metadata);
+        newest(&mut pods);
         pods
     }
 }
@@ -179,22 +180,21 @@ impl Objects {
                     self.manifests += 1;
                     return Ok(());
                 }
-                self.keep(|kept| &mut kept.daemon_sets, daemon_set, |it| &it.metadata)
+                self.keep(daemon_set, |kept| &mut kept.daemon_sets)
             }
             Kind::AdvancedDaemonSets => {
                 let daemon_set = DaemonSet::from_object(whole(kind, deserializer)?).map_err(D::Error::custom)?;
-                self.keep(|kept| &mut kept.advanced_daemon_sets, daemon_set, |it| &it.metadata)
+                self.keep(daemon_set, |kept| &mut kept.advanced_daemon_sets)
             }
             Kind::ControllerRevisions => {
                 let revision = ControllerRevision::from_object(whole(kind, deserializer)?).map_err(D::Error::custom)?;
-                self.keep(|kept| &mut kept.controller_revisions, revision, |it| &it.metadata)
+                self.keep(revision, |kept| &mut kept.controller_revisions)
             }
             Kind::Nodes => {
                 let node = Node::deserialize(deserializer)?;
                 self.newest_time = self.newest_time.max(node.newest_time());
                 let is_complete = self.complete.includes(&node.metadata.name);
-                let node = keep_node(node, is_complete);
-                self.keep(|kept| &mut kept.nodes, node, |it| &it.metadata)
+                self.keep(keep_node(node, is_complete), |kept| &mut kept.nodes)
             }
             Kind::Pods => {
                 let pod = Pod::deserialize(deserializer)?;
@@ -213,27 +213,18 @@ impl Objects {
                     note(&mut reach.namespaces, &event.metadata.namespace);
                     return Ok(());
                 }
-                self.keep(|kept| &mut kept.events, event, |it| &it.metadata)
+                self.keep(event, |kept| &mut kept.events)
             }
-            Kind::LimitRanges => {
-                let limit_range = LimitRange::deserialize(deserializer)?;
-                self.keep(|kept| &mut kept.limit_ranges, limit_range, |it| &it.metadata)
-            }
+            Kind::LimitRanges => self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.limit_ranges),
             Kind::RuntimeClasses => {
-                let class = RuntimeClass::deserialize(deserializer)?;
-                self.keep(|kept| &mut kept.runtime_classes, class, |it| &it.metadata)
+                self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.runtime_classes)
             }
             Kind::PriorityClasses => {
-                let class = PriorityClass::deserialize(deserializer)?;
-                self.keep(|kept| &mut kept.priority_classes, class, |it| &it.metadata)
+                self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.priority_classes)
             }
-            Kind::Leases => {
-                let lease = Lease::deserialize(deserializer)?;
-                self.keep(|kept| &mut kept.leases, lease, |it| &it.metadata)
-            }
+            Kind::Leases => self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.leases),
             Kind::PodDisruptionBudgets => {
-                let budget = PodDisruptionBudget::deserialize(deserializer)?;
-                self.keep(|kept| &mut kept.pod_disruption_budgets, budget, |it| &it.metadata)
+                self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.pod_disruption_budgets)
             }
         };
         self.kinds.insert(kind);
@@ -244,11 +235,10 @@ impl Objects {
     /// Adds an object of a kind; returns its namespace.
     fn keep<T: NewestTime>(
         &mut self,
-        objects: impl Fn(&mut Snapshot) -> &mut Vec<T>,
         object: T,
-        metadata: impl Fn(&T) -> &ObjectMeta,
+        objects: impl Fn(&mut Snapshot) -> &mut Vec<T>,
     ) -> Result<String, &'static str> {
-        let namespace = self.admit(metadata(&object))?;
+        let namespace = self.admit(object.metadata())?;
         self.newest_time = self.newest_time.max(object.newest_time());
         objects(&mut self.snapshot).push(object);
         Ok(namespace)
@@ -275,7 +265,7 @@ impl Objects {
 
     fn keep_pod(&mut self, pod: Pod) -> Result<String, &'static str> {
         if self.complete == Complete::All {
-            return self.keep(|kept| &mut kept.pods, pod, |it| &it.metadata);
+            return self.keep(pod, |kept| &mut kept.pods);
         }
         self.newest_time = self.newest_time.max(pod.newest_time());
         // A pod without a controller may be adopted by a DaemonSet.
@@ -283,7 +273,7 @@ impl Objects {
             let is_complete = self.complete.includes(&pod.spec.node_name);
             let mut pod = if is_complete || !is_fine(&pod) { pod } else { fine_pod(pod) };
             self.shared.share(&mut pod);
-            return self.keep(|kept| &mut kept.pods, pod, |it| &it.metadata);
+            return self.keep(pod, |kept| &mut kept.pods);
         }
         let takes_room = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
         if !takes_room || pod.is_terminal() {
@@ -367,17 +357,17 @@ impl Objects {
     /// Sorts every kind by namespace and name, and keeps the newest version of each object.
     pub(super) fn keep_newest(&mut self) {
         let snapshot = &mut self.snapshot;
-        newest(&mut snapshot.daemon_sets, |object| &object.metadata);
-        newest(&mut snapshot.advanced_daemon_sets, |object| &object.metadata);
-        newest(&mut snapshot.controller_revisions, |object| &object.metadata);
-        newest(&mut snapshot.nodes, |object| &object.metadata);
-        newest(&mut snapshot.pods, |object| &object.metadata);
-        newest(&mut snapshot.events, |object| &object.metadata);
-        newest(&mut snapshot.limit_ranges, |object| &object.metadata);
-        newest(&mut snapshot.runtime_classes, |object| &object.metadata);
-        newest(&mut snapshot.priority_classes, |object| &object.metadata);
-        newest(&mut snapshot.leases, |object| &object.metadata);
-        newest(&mut snapshot.pod_disruption_budgets, |object| &object.metadata);
+        newest(&mut snapshot.daemon_sets);
+        newest(&mut snapshot.advanced_daemon_sets);
+        newest(&mut snapshot.controller_revisions);
+        newest(&mut snapshot.nodes);
+        newest(&mut snapshot.pods);
+        newest(&mut snapshot.events);
+        newest(&mut snapshot.limit_ranges);
+        newest(&mut snapshot.runtime_classes);
+        newest(&mut snapshot.priority_classes);
+        newest(&mut snapshot.leases);
+        newest(&mut snapshot.pod_disruption_budgets);
     }
 }
 
@@ -426,20 +416,10 @@ pub(super) fn problem(kind: Kind, object: &Value) -> Option<String> {
     }
 }
 
-fn newest<T>(objects: &mut Vec<T>, metadata: impl Fn(&T) -> &ObjectMeta) {
-    let version = |metadata: &ObjectMeta| metadata.resource_version.parse::<u64>().unwrap_or(0);
-    objects.sort_by(|one, other| {
-        let (one, other) = (metadata(one), metadata(other));
-        (&one.namespace, &one.name, Reverse(version(one))).cmp(&(
-            &other.namespace,
-            &other.name,
-            Reverse(version(other)),
-        ))
-    });
-    objects.dedup_by(|one, other| {
-        let (one, other) = (metadata(one), metadata(other));
-        (&one.namespace, &one.name) == (&other.namespace, &other.name)
-    });
+fn newest<T: Object>(objects: &mut Vec<T>) {
+    let version = |object: &T| Reverse(object.metadata().resource_version.parse::<u64>().unwrap_or(0));
+    objects.sort_by(|one, other| (one.key(), version(one)).cmp(&(other.key(), version(other))));
+    objects.dedup_by(|one, other| one.key() == other.key());
 }
 
 /// Returns how many objects one counts as by the length of its text: kinds that are kept whole count as several.

@@ -9,12 +9,12 @@ use flate2::{Compression, GzBuilder, write::GzEncoder};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Object;
 use super::dump_header::Header;
 use super::redact::Redactor;
 use super::replace_file::replace_file;
 use super::text::Format;
 use crate::encode::{json, yaml};
-use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::{Kind, Snapshot};
 
 /// How a dump is written.
@@ -37,21 +37,17 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
     dump.begin(Header::of(snapshot, options.namespace.as_deref(), options.redact))?;
     for kind in Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets]) {
         match kind {
-            Kind::DaemonSets => dump.whole(kind, &snapshot.daemon_sets, |it| &it.metadata, |it| &it.object)?,
-            Kind::AdvancedDaemonSets => {
-                dump.whole(kind, &snapshot.advanced_daemon_sets, |it| &it.metadata, |it| &it.object)?
-            }
-            Kind::ControllerRevisions => {
-                dump.whole(kind, &snapshot.controller_revisions, |it| &it.metadata, |it| &it.object)?
-            }
-            Kind::Nodes => dump.slim(kind, &snapshot.nodes, |it| &it.metadata)?,
-            Kind::Pods => dump.slim(kind, &snapshot.pods, |it| &it.metadata)?,
-            Kind::Events => dump.slim(kind, &snapshot.events, |it| &it.metadata)?,
-            Kind::LimitRanges => dump.slim(kind, &snapshot.limit_ranges, |it| &it.metadata)?,
-            Kind::RuntimeClasses => dump.slim(kind, &snapshot.runtime_classes, |it| &it.metadata)?,
-            Kind::PriorityClasses => dump.slim(kind, &snapshot.priority_classes, |it| &it.metadata)?,
-            Kind::Leases => dump.slim(kind, &snapshot.leases, |it| &it.metadata)?,
-            Kind::PodDisruptionBudgets => dump.slim(kind, &snapshot.pod_disruption_budgets, |it| &it.metadata)?,
+            Kind::DaemonSets => dump.whole(kind, &snapshot.daemon_sets, |it| &it.object)?,
+            Kind::AdvancedDaemonSets => dump.whole(kind, &snapshot.advanced_daemon_sets, |it| &it.object)?,
+            Kind::ControllerRevisions => dump.whole(kind, &snapshot.controller_revisions, |it| &it.object)?,
+            Kind::Nodes => dump.slim(kind, &snapshot.nodes)?,
+            Kind::Pods => dump.slim(kind, &snapshot.pods)?,
+            Kind::Events => dump.slim(kind, &snapshot.events)?,
+            Kind::LimitRanges => dump.slim(kind, &snapshot.limit_ranges)?,
+            Kind::RuntimeClasses => dump.slim(kind, &snapshot.runtime_classes)?,
+            Kind::PriorityClasses => dump.slim(kind, &snapshot.priority_classes)?,
+            Kind::Leases => dump.slim(kind, &snapshot.leases)?,
+            Kind::PodDisruptionBudgets => dump.slim(kind, &snapshot.pod_disruption_budgets)?,
         }
     }
     dump.end()
@@ -131,15 +127,9 @@ impl DumpWriter<'_> {
     }
 
     /// Writes objects that were kept whole.
-    fn whole<T>(
-        &mut self,
-        kind: Kind,
-        objects: &[T],
-        metadata: impl Fn(&T) -> &ObjectMeta,
-        whole: impl Fn(&T) -> &Value,
-    ) -> io::Result<()> {
+    fn whole<T: Object>(&mut self, kind: Kind, objects: &[T], whole: impl Fn(&T) -> &Value) -> io::Result<()> {
         let (api_version, kind, _) = kind.api_names();
-        for object in sorted(objects, metadata) {
+        for object in sorted(objects) {
             let mut object = Cow::Borrowed(whole(object));
             if (object.get("apiVersion").is_none() || object.get("kind").is_none())
                 && let Some(fields) = object.to_mut().as_object_mut()
@@ -153,14 +143,9 @@ impl DumpWriter<'_> {
     }
 
     /// Writes objects of which the fields that matter were kept.
-    fn slim<T: Serialize>(
-        &mut self,
-        kind: Kind,
-        objects: &[T],
-        metadata: impl Fn(&T) -> &ObjectMeta,
-    ) -> io::Result<()> {
+    fn slim<T: Object + Serialize>(&mut self, kind: Kind, objects: &[T]) -> io::Result<()> {
         let (api_version, kind, _) = kind.api_names();
-        sorted(objects, metadata).into_iter().try_for_each(|object| self.object(&Typed { api_version, kind, object }))
+        sorted(objects).into_iter().try_for_each(|object| self.object(&Typed { api_version, kind, object }))
     }
 
     fn object(&mut self, object: &impl Serialize) -> io::Result<()> {
@@ -186,11 +171,8 @@ impl DumpWriter<'_> {
     }
 }
 
-fn sorted<T>(objects: &[T], metadata: impl Fn(&T) -> &ObjectMeta) -> Vec<&T> {
+fn sorted<T: Object>(objects: &[T]) -> Vec<&T> {
     let mut sorted: Vec<_> = objects.iter().collect();
-    sorted.sort_by(|one, other| {
-        let (one, other) = (metadata(one), metadata(other));
-        (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name))
-    });
+    sorted.sort_by_key(|object| object.key());
     sorted
 }

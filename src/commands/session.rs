@@ -222,7 +222,7 @@ impl Target {
             Place::Dump { path, now } => (Source::File(Dump::new(path, *now)), None),
             Place::Live(options) => {
                 let progress = progress.clone();
-                let tell = move |read: live::KindRead| progress.set(read.kind.resource(), read.objects, read.bytes);
+                let tell = move |read: live::KindRead| progress.add(read.kind.resource(), read.objects, read.bytes);
                 let live = live::connect(options, io.clock, Arc::new(tell)).await?;
                 let default_namespace = live.default_namespace().to_owned();
                 (Source::Live(Box::new(live)), Some(default_namespace))

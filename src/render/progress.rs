@@ -9,12 +9,15 @@ use super::text::cut;
 
 /// What has been read so far; shared between clones.
 #[derive(Debug, Clone, Default)]
-pub struct ReadProgress(Arc<Mutex<BTreeMap<&'static str, (usize, u64)>>>);
+pub struct ReadProgress(Arc<Mutex<BTreeMap<&'static str, (usize, usize)>>>);
 
 impl ReadProgress {
-    /// Records how many objects of a resource have been read, from how many bytes.
-    pub fn set(&self, resource: &'static str, objects: usize, bytes: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, (objects, bytes));
+    /// Adds objects of a resource that have been read, and the bytes that they came in.
+    pub fn add(&self, resource: &'static str, objects: usize, bytes: usize) {
+        let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (all_objects, all_bytes) = read.entry(resource).or_default();
+        *all_objects += objects;
+        *all_bytes += bytes;
     }
 
     /// Returns the progress line after so long a wait.
@@ -25,7 +28,7 @@ impl ReadProgress {
         if read.is_empty() {
             return long.unwrap_or_else(|| "waiting for the API server".to_owned());
         }
-        let bytes: u64 = read.values().map(|(_, bytes)| bytes).sum();
+        let bytes: usize = read.values().map(|(_, bytes)| bytes).sum();
         let objects: Vec<String> =
             read.iter().map(|(resource, (objects, _))| format!("{objects} {resource}")).collect();
         let read = format!("read {} ({} MB)", objects.join(", "), bytes / 1_000_000);
@@ -78,8 +81,8 @@ mod tests {
         let progress = ReadProgress::default();
         assert_eq!(progress.line(Duration::ZERO), "waiting for the API server");
         assert_eq!(progress.line(LONG_WAIT), "still waiting for the API server (10s)");
-        progress.clone().set("pods", 1_200, 24_000_000);
-        progress.set("nodes", 5_000, 63_000_000);
+        progress.clone().add("pods", 1_200, 24_000_000);
+        progress.add("nodes", 5_000, 63_000_000);
         assert_eq!(progress.line(Duration::ZERO), "read 5000 nodes, 1200 pods (87 MB)");
         assert_eq!(
             progress.line(2 * LONG_WAIT),
@@ -90,8 +93,8 @@ mod tests {
     #[test]
     fn the_line_never_wraps() {
         let progress = ReadProgress::default();
-        progress.set("nodes", 5_000, 63_000_000);
-        progress.set("pods", 1_200, 24_000_000);
+        progress.add("nodes", 5_000, 63_000_000);
+        progress.add("pods", 1_200, 24_000_000);
         for (columns, expected) in
             [(35, "read 5000 nodes, 1200 pods (87 MB)"), (34, "read 5000 nodes, 1200 pods (87 M…"), (10, "read 500…")]
         {

@@ -77,7 +77,7 @@ pub(super) async fn kind(reader: &Reader<'_>) -> Result<Option<List>, ClusterErr
             let path = format!("{GROUPS}/{api_version}");
             // Older releases serve only other kinds in the newer version.
             let Resources { resources } = transport.get_object("list API resources", &path).await?;
-            let list = List { api_version, ..List::of(Kind::AdvancedDaemonSets) };
+            let list = List { api_version: api_version.to_owned(), ..List::of(Kind::AdvancedDaemonSets) };
             if resources.iter().any(|resource| resource.name == plural(list.kind)) {
                 return Ok(Some(list));
             }

@@ -11,7 +11,6 @@ use futures::stream::{self, Stream};
 use tokio::time::{Instant, sleep};
 
 use super::list::{self, Item, List, Listed};
-use super::progress::Tally;
 use super::reader::is_forbidden;
 use super::request::Transport;
 use super::watch_event::{Event, Events};
@@ -63,13 +62,11 @@ pub(super) enum ListChange<T> {
 /// Follows a list without end; `keep` returns what is kept of an object.
 pub(super) fn follow<'a, T: Item + 'a>(
     transport: &'a Transport,
-    tally: &'a Tally,
     list: List,
     keep: impl Fn(T) -> Option<T> + 'a,
 ) -> impl Stream<Item = ListChange<T>> + 'a {
     let follower = Follower {
         transport,
-        tally,
         list,
         keep,
         state: State::Unlisted,
@@ -84,7 +81,6 @@ pub(super) fn follow<'a, T: Item + 'a>(
 
 struct Follower<'a, K> {
     transport: &'a Transport,
-    tally: &'a Tally,
     list: List,
     keep: K,
     state: State<'a>,
@@ -144,8 +140,7 @@ impl<'a, K> Follower<'a, K> {
     where
         K: Fn(T) -> Option<T>,
     {
-        let listed =
-            async || list::open::<T>(self.transport, self.list.clone()).await?.collect(self.tally, &self.keep).await;
+        let listed = async || list::open::<T>(self.transport, self.list.clone()).await?.collect(&self.keep).await;
         let mut answer = listed().await;
         for retry in 1..=STALE_LISTS {
             // A replica that lags behind: it would show what is over.
@@ -184,7 +179,7 @@ impl<'a, K> Follower<'a, K> {
 
     /// Checks that a watch can go on from a version: from one that the server has not reached it would show nothing.
     async fn resume<T: Item>(&mut self, version: String) -> Option<ListChange<T>> {
-        match list::version::<T>(self.transport, self.tally, &self.list).await {
+        match list::version::<T>(self.transport, &self.list).await {
             Ok(now) if self.is_stale(&now) => None,
             // What may be watched, but no longer listed, is watched.
             Err(error) if !is_forbidden(&error) => self.fail(version, error),

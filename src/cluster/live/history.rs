@@ -24,7 +24,7 @@ impl Reader<'_> {
         let mut snapshot = Snapshot::empty(self.live.now());
         (snapshot.daemon_sets, snapshot.advanced_daemon_sets) = self.daemon_sets().await?;
         let all: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().collect();
-        let with_pods: Vec<&DaemonSet> = all.iter().copied().filter(|_| pods.include()).collect();
+        let with_pods: Vec<&DaemonSet> = all.iter().copied().filter(|_| pods == PodsOf::All).collect();
         let (any_owner, own) = (DaemonSetMatcher::new(&all, true), DaemonSetMatcher::new(&with_pods, false));
         let (revisions, pods) =
             futures::try_join!(self.controller_revisions(&all, &any_owner), self.own_pods(&with_pods, &own, ""))?;

@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::progress::Tally;
 use super::protobuf::{self, TypeMeta};
 use super::request::{JSON, PROTOBUF_OR_JSON, Response, Transport};
+use crate::cluster::Object;
 use crate::cluster::dump_reader::TOO_MANY_OBJECTS;
 use crate::cluster::error::ClusterError;
 use crate::cluster::objects::{MAX_OBJECTS, weight};
@@ -28,17 +28,17 @@ use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClas
 pub(super) const MAX_JSON: usize = 1 << 28;
 
 /// An object that a list can hold.
-pub(super) trait Item: Clone + PartialEq {
+pub(super) trait Item: Object + Clone + PartialEq {
     /// The media types to request.
-    const ACCEPT: &'static str;
+    const ACCEPT: &'static str = JSON;
 
     /// Decodes an item in protobuf.
-    fn from_protobuf(bytes: &[u8]) -> Result<Self, String>;
+    fn from_protobuf(_: &[u8]) -> Result<Self, String> {
+        Err("it came in protobuf, and JSON was requested".to_owned())
+    }
 
     /// Decodes an item in JSON.
     fn from_json(list: &List, text: &str) -> Result<Self, String>;
-
-    fn metadata(&self) -> &ObjectMeta;
 }
 
 fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
@@ -57,10 +57,6 @@ macro_rules! items_in_both_forms {
             fn from_json(_: &List, text: &str) -> Result<Self, String> {
                 decode_json(text)
             }
-
-            fn metadata(&self) -> &ObjectMeta {
-                &self.metadata
-            }
         }
     )+ };
 }
@@ -68,18 +64,8 @@ macro_rules! items_in_both_forms {
 macro_rules! items_in_json {
     ($($name:ident: $decode:expr,)+) => { $(
         impl Item for $name {
-            const ACCEPT: &'static str = JSON;
-
-            fn from_protobuf(_: &[u8]) -> Result<Self, String> {
-                Err("it came in protobuf, and JSON was requested".to_owned())
-            }
-
             fn from_json(list: &List, text: &str) -> Result<Self, String> {
                 $decode(list, text)
-            }
-
-            fn metadata(&self) -> &ObjectMeta {
-                &self.metadata
             }
         }
     )+ };
@@ -106,7 +92,7 @@ pub(super) struct List {
     /// The kind.
     pub kind: Kind,
     /// The group and version to read the kind in.
-    pub api_version: &'static str,
+    pub api_version: String,
     /// The namespace; `None` for all.
     pub namespace: Option<String>,
     /// Labels that the objects must have.
@@ -119,23 +105,18 @@ impl List {
     /// Lists a kind in all namespaces, in the version that every supported release serves.
     pub(super) fn of(kind: Kind) -> Self {
         let (api_version, ..) = kind.api_names();
-        List { kind, api_version, namespace: None, label_selector: String::new(), field_selector: String::new() }
+        let (label_selector, field_selector) = (String::new(), String::new());
+        List { kind, api_version: api_version.to_owned(), namespace: None, label_selector, field_selector }
     }
 
     /// Returns the path of the kind's objects in the namespace, or in all.
     pub(super) fn collection(&self) -> String {
-        let List { kind, api_version, namespace, .. } = self;
-        let root = if api_version.contains('/') { "apis" } else { "api" };
-        let resource = plural(*kind);
-        match namespace {
-            Some(namespace) => format!("/{root}/{api_version}/namespaces/{}/{resource}", escape(namespace)),
-            None => format!("/{root}/{api_version}/{resource}"),
-        }
+        collection(&self.api_version, self.namespace.as_deref(), plural(self.kind))
     }
 
     /// Returns the path of one object of the kind.
     pub(super) fn object(&self, name: &str) -> String {
-        format!("{}/{}", self.collection(), escape(name))
+        object(&self.api_version, self.namespace.as_deref(), plural(self.kind), name)
     }
 
     /// Returns the path and query of the list, or of as many of its objects.
@@ -187,7 +168,7 @@ impl List {
 
     fn check(&self, found: &TypeMeta, kind: &str) -> Result<(), String> {
         for (field, found, expected) in
-            [("kind", &found.kind, kind), ("apiVersion", &found.api_version, self.api_version)]
+            [("kind", &found.kind, kind), ("apiVersion", &found.api_version, &self.api_version)]
         {
             if !found.is_empty() && found != expected {
                 return Err(format!("its {field} is {:?}, not {expected:?}", shortened(found)));
@@ -211,11 +192,25 @@ impl List {
     /// Adds what items of a list leave out: their type.
     pub(super) fn with_type(&self, mut object: Value) -> Value {
         if let Value::Object(fields) = &mut object {
-            fields.entry("apiVersion").or_insert_with(|| self.api_version.into());
+            fields.entry("apiVersion").or_insert_with(|| self.api_version.as_str().into());
             fields.entry("kind").or_insert_with(|| self.kind.api_names().1.into());
         }
         object
     }
+}
+
+/// Returns the path of the objects of a resource in a namespace, or in all.
+pub(super) fn collection(api_version: &str, namespace: Option<&str>, resource: &str) -> String {
+    let root = if api_version.contains('/') { "apis" } else { "api" };
+    match namespace {
+        Some(namespace) => format!("/{root}/{api_version}/namespaces/{}/{resource}", escape(namespace)),
+        None => format!("/{root}/{api_version}/{resource}"),
+    }
+}
+
+/// Returns the path of one object of a resource.
+pub(super) fn object(api_version: &str, namespace: Option<&str>, resource: &str, name: &str) -> String {
+    format!("{}/{}", collection(api_version, namespace, resource), escape(name))
 }
 
 /// Returns as much of a text of the server as an error quotes.
@@ -287,13 +282,9 @@ pub(super) async fn open<T: Item>(transport: &Transport, list: List) -> Result<O
 /// # Errors
 ///
 /// Fails if the server cannot be reached or refuses, and if the answer is not such a list.
-pub(super) async fn version<T: Item>(
-    transport: &Transport,
-    tally: &Tally,
-    list: &List,
-) -> Result<String, ClusterError> {
+pub(super) async fn version<T: Item>(transport: &Transport, list: &List) -> Result<String, ClusterError> {
     let mut answer = transport.get(&list.request(), &list.path(Some(1))?, T::ACCEPT).await?;
-    Ok(read_items(&mut answer, tally, &|_: T| None, &mut Items::of(list)).await?.resource_version)
+    Ok(read_items(&mut answer, &|_: T| None, &mut Items::of(list)).await?.resource_version)
 }
 
 impl Opened<'_> {
@@ -303,13 +294,9 @@ impl Opened<'_> {
     ///
     /// Fails if the connection is lost, and if the answer is not such a list or not all of it: no API server pages a list
     /// without a limit.
-    pub(super) async fn collect<T: Item>(
-        mut self,
-        tally: &Tally,
-        keep: impl Fn(T) -> Option<T>,
-    ) -> Result<Listed<T>, ClusterError> {
+    pub(super) async fn collect<T: Item>(mut self, keep: impl Fn(T) -> Option<T>) -> Result<Listed<T>, ClusterError> {
         let mut items = Items::of(&self.list);
-        let ListMeta { resource_version, continue_ } = read_items(&mut self.answer, tally, &keep, &mut items).await?;
+        let ListMeta { resource_version, continue_ } = read_items(&mut self.answer, &keep, &mut items).await?;
         if !continue_.is_empty() {
             return Err(self.answer.broken("it is only the first page of the list, and no limit was requested"));
         }
@@ -358,7 +345,6 @@ pub(super) struct ListMeta {
 /// Reads the items of a list, and returns what it says about itself.
 async fn read_items<T: Item>(
     answer: &mut Response<'_>,
-    tally: &Tally,
     keep: &impl Fn(T) -> Option<T>,
     items: &mut Items<'_, T>,
 ) -> Result<ListMeta, ClusterError> {
@@ -373,7 +359,7 @@ async fn read_items<T: Item>(
                     items.add(T::from_protobuf(item)?, item.len(), keep)
                 });
                 pushed.map_err(|problem| answer.broken(problem))?;
-                tally.add(list.kind, objects, bytes.len());
+                answer.transport.progress(list.kind, objects, bytes.len());
             }
             decoder.finish().map_err(|problem| answer.broken(problem))
         }
@@ -383,7 +369,7 @@ async fn read_items<T: Item>(
                 serde_json::from_str(&text).map_err(|error| answer.broken(json_problem(&error)))?;
             list.check_list_type(&TypeMeta { api_version, kind }).map_err(|problem| answer.broken(problem))?;
             let texts = texts.unwrap_or_default();
-            tally.add(list.kind, texts.len(), text.len());
+            answer.transport.progress(list.kind, texts.len(), text.len());
             for text in texts {
                 if text.get() == "null" {
                     return Err(answer.broken("an item is null"));

@@ -13,7 +13,6 @@ mod history;
 mod list;
 mod names;
 mod preview;
-mod progress;
 mod protobuf;
 mod prune;
 mod read;
@@ -26,26 +25,38 @@ mod write;
 
 pub use names::Nameable;
 pub(crate) use preview::Asked;
-pub use progress::{KindRead, OnProgress};
 pub use watch::Watch;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::ClusterError;
 use super::{CoverageScope, Query, Wanted};
 use crate::connection::{ConnectOptions, Connection, Observed};
-use crate::model::snapshot::Snapshot;
-use progress::Tally;
+use crate::model::snapshot::{Kind, Snapshot};
 use request::Transport;
 
 /// A live cluster.
 #[derive(Debug)]
 pub struct Live {
     transport: Transport,
-    tally: Tally,
 }
+
+/// What has just been read of a kind.
+#[derive(Debug, Clone, Copy)]
+pub struct KindRead {
+    /// The kind of object.
+    pub kind: Kind,
+    /// How many objects.
+    pub objects: usize,
+    /// The bytes that they came in.
+    pub bytes: usize,
+}
+
+/// A function that is told of progress, some hundred times for each kind of a big cluster.
+pub type OnProgress = Arc<dyn Fn(KindRead) + Send + Sync>;
 
 /// Makes a connection from flags and environment. No request is sent yet, but a credential plugin runs.
 ///
@@ -60,7 +71,7 @@ pub async fn connect(
     on_progress: OnProgress,
 ) -> Result<Live, ClusterError> {
     let connection = Connection::open(options, clock).await?;
-    Ok(Live { transport: Transport { connection }, tally: Tally::new(on_progress) })
+    Ok(Live { transport: Transport { connection, on_progress } })
 }
 
 impl Live {

@@ -36,15 +36,15 @@ impl Live {
         how: Apply,
     ) -> Result<Value, ClusterError> {
         let strict = "fieldValidation=Strict&dryRun=All";
-        let collection = format!("/apis/apps/v1/namespaces/{}/daemonsets", list::escape(manifest.namespace()));
-        let path = format!("{collection}/{}", list::escape(manifest.name()));
+        let collection = list::collection("apps/v1", Some(manifest.namespace()), "daemonsets");
+        let path = list::object("apps/v1", Some(manifest.namespace()), "daemonsets", manifest.name());
         match (live, how) {
             (_, Apply::ServerSide { force_conflicts }) => {
                 let path = format!("{path}?fieldManager=kubectl&force={force_conflicts}&{strict}");
                 let applied: Value = self.dry_run("patch", Method::PATCH, &path, APPLY, manifest.object()).await?;
                 // kubectl takes over the fields of a client-side apply, and applies again.
                 match server_side_apply::without_abandoned(&applied, manifest.object()) {
-                    Some(left) => self.replace(&collection, manifest, &left).await,
+                    Some(left) => self.replace(manifest, &left).await,
                     None => Ok(applied),
                 }
             }
@@ -56,7 +56,7 @@ impl Live {
                 let path = format!("{path}?fieldManager=kubectl-client-side-apply&{strict}");
                 self.dry_run("patch", Method::PATCH, &path, STRATEGIC_MERGE, &patch).await
             }
-            (Some(_), Apply::Replace) => self.replace(&collection, manifest, manifest.object()).await,
+            (Some(_), Apply::Replace) => self.replace(manifest, manifest.object()).await,
             (None, Apply::ClientSide | Apply::Replace) => {
                 let path = format!("{collection}?fieldManager=kubectl-client-side-apply&{strict}");
                 self.dry_run("create", Method::POST, &path, JSON, &manifest.without_nulls()).await
@@ -64,14 +64,14 @@ impl Live {
         }
     }
 
-    async fn replace(&self, collection: &str, manifest: &Manifest, object: &Value) -> Result<Value, ClusterError> {
+    async fn replace(&self, manifest: &Manifest, object: &Value) -> Result<Value, ClusterError> {
         let mut object = object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             // The manifest may be an older copy of the live object.
             metadata.retain(|field, _| !matches!(field.as_str(), "resourceVersion" | "uid" | "managedFields"));
         }
-        let query = "fieldManager=kubectl-replace&fieldValidation=Strict&dryRun=All";
-        let path = format!("{collection}/{}?{query}", list::escape(manifest.name()));
+        let path = list::object("apps/v1", Some(manifest.namespace()), "daemonsets", manifest.name());
+        let path = format!("{path}?fieldManager=kubectl-replace&fieldValidation=Strict&dryRun=All");
         self.dry_run("update", Method::PUT, &path, JSON, &object).await
     }
 
@@ -88,8 +88,8 @@ impl Live {
 
     /// Asks whether the server would admit a pod.
     pub(crate) async fn would_admit(&self, namespace: &str, pod: &Value) -> Result<Asked, ClusterError> {
-        let pods = format!("/api/v1/namespaces/{}/pods", list::escape(namespace));
-        let path = format!("{pods}?fieldManager={FIELD_MANAGER}&dryRun=All");
+        let path =
+            format!("{}?fieldManager={FIELD_MANAGER}&dryRun=All", list::collection("v1", Some(namespace), "pods"));
         let change = change(Method::POST, JSON, pod)?;
         match self.transport.change::<Value>("create pods", &path, change).await {
             Ok(created) if created["kind"] == "Pod" => Ok(Asked::Yes),
@@ -102,17 +102,17 @@ impl Live {
 
     /// Asks whether a namespace exists.
     pub(crate) async fn namespace_exists(&self, name: &str) -> Result<Asked, ClusterError> {
-        self.is_there("namespaces", name, &format!("/api/v1/namespaces/{}", list::escape(name))).await
+        self.is_there("namespaces", None, name).await
     }
 
     /// Asks whether an object of the core API exists.
     pub(crate) async fn exists(&self, resource: &str, namespace: &str, name: &str) -> Result<Asked, ClusterError> {
-        let path = format!("/api/v1/namespaces/{}/{resource}/{}", list::escape(namespace), list::escape(name));
-        self.is_there(resource, name, &path).await
+        self.is_there(resource, Some(namespace), name).await
     }
 
-    async fn is_there(&self, resource: &str, name: &str, path: &str) -> Result<Asked, ClusterError> {
-        let Err(error) = self.transport.get_object::<Value>(&format!("get {resource}"), path).await else {
+    async fn is_there(&self, resource: &str, namespace: Option<&str>, name: &str) -> Result<Asked, ClusterError> {
+        let path = list::object("v1", namespace, resource, name);
+        let Err(error) = self.transport.get_object::<Value>(&format!("get {resource}"), &path).await else {
             return Ok(Asked::Yes);
         };
         let is_absent = error.is_absence_of(resource, name);

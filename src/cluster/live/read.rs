@@ -127,12 +127,12 @@ impl Reader<'_> {
             return Ok((self.own_pods(daemon_sets, matcher, "").await?, PodsComplete::On(BTreeSet::new())));
         };
         let foreign = if self.everything() { ForeignPods::Whole } else { ForeignPods::ForArithmetic };
-        let mut pods = all.collect(&self.live.tally, |pod| matcher.keep_pod(pod, foreign)).await?.items;
+        let mut pods = all.collect(|pod| matcher.keep_pod(pod, foreign)).await?.items;
         match &scope.node {
             Some(node) => {
                 let list = List { field_selector: UNBOUND.to_owned(), ..List::of(Kind::Pods) };
                 let unbound = self.live.list(list, |pod| matcher.keep_pod(pod, foreign)).await?;
-                add_missing(&mut pods, unbound, |pod| &pod.metadata);
+                add_missing(&mut pods, unbound);
                 Ok((pods, PodsComplete::On(BTreeSet::from([node.clone()]))))
             }
             None => Ok((pods, PodsComplete::Everywhere)),
@@ -286,7 +286,7 @@ pub(super) async fn pods_on(
     let found = futures::stream::iter(lists).map(|list| live.list(list, keep)).buffer_unordered(AT_ONCE).try_concat();
     match found.await {
         Ok(found) => {
-            add_missing(&mut snapshot.pods, found, |pod| &pod.metadata);
+            add_missing(&mut snapshot.pods, found);
             match &mut snapshot.pods_complete {
                 PodsComplete::On(complete) if one_by_one => complete.extend(wanted),
                 complete => *complete = PodsComplete::Everywhere,

@@ -11,7 +11,7 @@ use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::request::JSON;
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
-use crate::cluster::{Flavors, Query, Wanted, key, suggestions};
+use crate::cluster::{Flavors, Object, Query, Wanted, suggestions};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         };
         for daemon_sets in [&mut own, &mut advanced] {
             daemon_sets.retain(|daemon_set| self.query.wants(&daemon_set.metadata));
-            daemon_sets.sort_by(|one, other| key(&one.metadata).cmp(&key(&other.metadata)));
+            daemon_sets.sort_by(|one, other| one.key().cmp(&other.key()));
         }
         Ok((own, advanced))
     }
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
         let mut found = futures::stream::iter(lists).map(|list| self.list_or_gap(list, keep)).buffered(AT_ONCE);
         while let Some(found) = found.try_next().await? {
             // Selectors may overlap.
-            add_missing(&mut pods, found, |pod| &pod.metadata);
+            add_missing(&mut pods, found);
         }
         Ok(pods)
     }
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         let mut revisions = Vec::new();
         for found in try_join_all(lists).await? {
             // Selectors may overlap.
-            add_missing(&mut revisions, found, |revision| &revision.metadata);
+            add_missing(&mut revisions, found);
         }
         Ok(revisions)
     }
@@ -256,7 +256,7 @@ impl Live {
             Err(error) => return Err(error),
         };
         let text = answer.text(list::MAX_JSON).await?;
-        self.tally.add(list.kind, 1, text.len());
+        self.transport.progress(list.kind, 1, text.len());
         let object = list.decode_json::<T>(&text).map_err(|problem| answer.broken(problem))?;
         let ObjectMeta { namespace, name: found, .. } = object.metadata();
         if (namespace.as_str(), found.as_str()) != (list.namespace.as_deref().unwrap_or_default(), name) {
@@ -271,7 +271,7 @@ impl Live {
         list: List,
         keep: impl Fn(T) -> Option<T>,
     ) -> Result<Vec<T>, ClusterError> {
-        Ok(list::open::<T>(&self.transport, list).await?.collect(&self.tally, keep).await?.items)
+        Ok(list::open::<T>(&self.transport, list).await?.collect(keep).await?.items)
     }
 }
 
@@ -290,8 +290,8 @@ fn is_optional(kind: Kind) -> bool {
 }
 
 /// Adds the objects that are not in the list yet.
-pub(super) fn add_missing<T>(objects: &mut Vec<T>, found: Vec<T>, metadata: impl Fn(&T) -> &ObjectMeta) {
-    let key = |object: &T| (metadata(object).namespace.clone(), metadata(object).name.clone());
+pub(super) fn add_missing<T: Object>(objects: &mut Vec<T>, found: Vec<T>) {
+    let key = |object: &T| (object.metadata().namespace.clone(), object.metadata().name.clone());
     let mut known: BTreeSet<_> = objects.iter().map(key).collect();
     objects.extend(found.into_iter().filter(|object| known.insert(key(object))));
 }

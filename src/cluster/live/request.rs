@@ -10,10 +10,11 @@ use kube::client::Body;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::{list, status};
+use super::{KindRead, OnProgress, list, status};
 use crate::cluster::error::ClusterError;
 use crate::connection::error::ConnectionError;
 use crate::connection::{Connection, SILENCE, TooLongToWait};
+use crate::model::snapshot::Kind;
 
 /// How long after its end a watch may still be open.
 const GRACE: Duration = Duration::from_secs(5);
@@ -27,9 +28,15 @@ pub(super) const JSON: &str = "application/json";
 pub(super) const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf, application/json";
 
 /// Sends requests to one server.
-#[derive(Debug)]
 pub(super) struct Transport {
     pub(super) connection: Connection,
+    pub(super) on_progress: OnProgress,
+}
+
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.connection.fmt(formatter)
+    }
 }
 
 /// A request that changes something.
@@ -42,6 +49,11 @@ pub(super) struct ChangeRequest {
 }
 
 impl Transport {
+    /// Tells of objects of a kind that have been read, and the bytes that they came in.
+    pub(super) fn progress(&self, kind: Kind, objects: usize, bytes: usize) {
+        (self.on_progress)(KindRead { kind, objects, bytes });
+    }
+
     /// Requests a path with its query. `request` describes the request in errors.
     ///
     /// # Errors
@@ -142,7 +154,7 @@ impl Transport {
         let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let content_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
         Ok(Response {
-            connection: &self.connection,
+            transport: self,
             request: description.to_owned(),
             content_type: content_type.trim().to_ascii_lowercase(),
             body: answer.into_body(),
@@ -155,7 +167,7 @@ impl Transport {
 /// A response whose body has not been read yet.
 #[derive(Debug)]
 pub(super) struct Response<'a> {
-    connection: &'a Connection,
+    pub(super) transport: &'a Transport,
     /// What was requested, such as `list pods`.
     request: String,
     /// The media type, without parameters.
@@ -174,7 +186,7 @@ impl Response<'_> {
     /// Fails if the connection is lost or time runs out.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ClusterError> {
         loop {
-            match self.connection.within(self.deadline, self.max_silence, self.body.frame()).await? {
+            match self.transport.connection.within(self.deadline, self.max_silence, self.body.frame()).await? {
                 None => return Ok(None),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
@@ -182,7 +194,7 @@ impl Response<'_> {
                     }
                 }
                 Some(Err(error)) => {
-                    let (server, request) = (&self.connection.server, &self.request);
+                    let (server, request) = (&self.transport.connection.server, &self.request);
                     let lost =
                         format!("the connection to the server {server} was lost in the answer to {request}: {error}");
                     return Err(ConnectionError::lost(lost).hint("try again").into());

@@ -31,7 +31,7 @@ use super::reader::Reader;
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
-use crate::cluster::{Flavors, Query, key};
+use crate::cluster::{Flavors, Query};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -295,7 +295,7 @@ impl<'a> Watch<'a> {
         update: impl Fn(ListChange<T>) -> Update + 'a,
     ) {
         let namespace = list.namespace.clone();
-        let updates = Box::pin(follow(&self.live.transport, &self.live.tally, list, keep).map(update));
+        let updates = Box::pin(follow(&self.live.transport, list, keep).map(update));
         let followed = Followed { updates, namespace, is_listed: false, is_unwatched: false, failure: None };
         self.followed.insert(subject, followed);
     }
@@ -443,19 +443,19 @@ enum Outcome {
 /// Applies a change to the objects that `belongs` returns true for.
 fn apply<T: Item>(change: ListChange<T>, objects: &mut Vec<T>, belongs: impl Fn(&T) -> bool) -> Outcome {
     fn place<T: Item>(objects: &[T], wanted: (&str, &str)) -> Result<usize, usize> {
-        objects.binary_search_by(|object| key(object.metadata()).cmp(&wanted))
+        objects.binary_search_by(|object| object.key().cmp(&wanted))
     }
     match change {
         ListChange::Listed(mut listed) => {
             listed.extend(objects.iter().filter(|object| !belongs(object)).cloned());
-            listed.sort_by(|one, other| key(one.metadata()).cmp(&key(other.metadata())));
+            listed.sort_by(|one, other| one.key().cmp(&other.key()));
             listed.shrink_to_fit();
             let has_changed = *objects != listed;
             *objects = listed;
             Outcome::Listed { has_changed }
         }
         ListChange::Applied(object) => {
-            let has_changed = match place(objects, key(object.metadata())) {
+            let has_changed = match place(objects, object.key()) {
                 Ok(index) => std::mem::replace(&mut objects[index], *object) != objects[index],
                 Err(index) => {
                     objects.insert(index, *object);

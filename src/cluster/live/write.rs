@@ -4,17 +4,20 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::list::List;
+use super::list::{Item, List};
 use super::request::{ChangeRequest, JSON};
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
 use crate::connection::error::ConnectionError;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::plan::{FIELD_MANAGER, JobRef, PodRef, Step};
+
+/// The group and version of Jobs.
+const JOBS: &str = "batch/v1";
 
 impl Live {
     /// Sends a step once, and returns the server's answer, unchecked. In a dry run the server does everything but
@@ -27,29 +30,29 @@ impl Live {
     pub(crate) async fn send(&self, step: &Step, is_dry_run: bool) -> Result<Value, ClusterError> {
         let (path, change) = match step {
             Step::PatchDaemonSet(patch) => {
-                let path = path(&patch.api_version, &patch.namespace, &patch.name);
+                let path = list::object(&patch.api_version, Some(&patch.namespace), "daemonsets", &patch.name);
                 let dry_run = if is_dry_run { "&dryRun=All" } else { "" };
                 let strict = if patch.refuses_unknown_fields { "&fieldValidation=Strict" } else { "" };
                 let path = format!("{path}?fieldManager={FIELD_MANAGER}{strict}{dry_run}");
                 (path, change(Method::PATCH, "application/json-patch+json", &patch.patch())?)
             }
-            Step::DeletePod(pod) => (pod_path(pod), change(Method::DELETE, JSON, &pod.delete_options(is_dry_run))?),
+            Step::DeletePod(pod) => (path_of(pod), change(Method::DELETE, JSON, &pod.delete_options(is_dry_run))?),
             // An eviction that a PodDisruptionBudget does not allow is no sign of an overloaded server.
             Step::EvictPod(pod) => {
                 let change = ChangeRequest { retries: false, ..change(Method::POST, JSON, &pod.eviction(is_dry_run))? };
-                (format!("{}/eviction", pod_path(pod)), change)
+                (format!("{}/eviction", path_of(pod)), change)
             }
             Step::CreateJob(job) => {
                 let dry_run = if is_dry_run { "&dryRun=All" } else { "" };
-                let path = format!("{}?fieldManager={FIELD_MANAGER}{dry_run}", jobs_path(&job.job.namespace));
+                let jobs = list::collection(JOBS, Some(&job.job.namespace), "jobs");
+                let path = format!("{jobs}?fieldManager={FIELD_MANAGER}{dry_run}");
                 (path, change(Method::POST, JSON, &job.manifest)?)
             }
             Step::DeleteJob(job) => {
                 let dry_run: &[&str] = if is_dry_run { &["All"] } else { &[] };
                 let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
                     "dryRun": dry_run});
-                let path = format!("{}/{}", jobs_path(&job.namespace), list::escape(&job.name));
-                (path, change(Method::DELETE, JSON, &options)?)
+                (list::object(JOBS, Some(&job.namespace), "jobs", &job.name), change(Method::DELETE, JSON, &options)?)
             }
         };
         self.transport.change(step.request(), &path, change).await
@@ -57,10 +60,31 @@ impl Live {
 
     /// Reads a pod again; `None` if none of its name exists.
     pub(crate) async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, ClusterError> {
-        let list = List { namespace: Some(pod.namespace.clone()), ..List::of(Kind::Pods) };
-        match self.get::<Pod>(&list, &pod.name).await? {
-            Some(found) if found.metadata.uid.is_empty() => {
-                Err(ClusterError::Answer { request: "get pods".to_owned(), problem: "it has no uid".to_owned() })
+        self.read_again(Kind::Pods, "v1", &pod.namespace, &pod.name).await
+    }
+
+    /// Reads a DaemonSet again; `None` if none of its name exists.
+    pub(crate) async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, ClusterError> {
+        let kind = match before.flavor() {
+            Flavor::Apps => Kind::DaemonSets,
+            Flavor::Advanced => Kind::AdvancedDaemonSets,
+        };
+        self.read_again(kind, before.api_version(), &before.metadata.namespace, &before.metadata.name).await
+    }
+
+    async fn read_again<T: Item>(
+        &self,
+        kind: Kind,
+        api_version: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<T>, ClusterError> {
+        let list =
+            List { namespace: Some(namespace.to_owned()), api_version: api_version.to_owned(), ..List::of(kind) };
+        match self.get::<T>(&list, name).await? {
+            Some(found) if found.metadata().uid.is_empty() => {
+                let request = format!("get {}", kind.resource());
+                Err(ClusterError::Answer { request, problem: "it has no uid".to_owned() })
             }
             found => Ok(found),
         }
@@ -68,7 +92,7 @@ impl Live {
 
     /// Creates an event.
     pub(crate) async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), ClusterError> {
-        let path = format!("/api/v1/namespaces/{}/events?fieldManager={FIELD_MANAGER}", list::escape(namespace));
+        let path = format!("{}?fieldManager={FIELD_MANAGER}", list::collection("v1", Some(namespace), "events"));
         let change = change(Method::POST, JSON, event)?;
         self.transport.change::<Value>("create events", &path, change).await.map(drop)
     }
@@ -79,7 +103,8 @@ impl Live {
         struct Job {
             metadata: ObjectMeta,
         }
-        let path = format!("{}?labelSelector={}", jobs_path(namespace), list::escape(selector));
+        let jobs = list::collection(JOBS, Some(namespace), "jobs");
+        let path = format!("{jobs}?labelSelector={}", list::escape(selector));
         let broken = |problem: String| ClusterError::Answer { request: "list jobs".to_owned(), problem };
         let mut found: Value = self.transport.get_object("list jobs", &path).await?;
         if found["kind"] != "JobList" {
@@ -102,26 +127,6 @@ impl Live {
         let field_selector = "involvedObject.kind=Job,reason=FailedCreate".to_owned();
         self.list(List { namespace: Some(namespace.to_owned()), field_selector, ..List::of(Kind::Events) }, Some).await
     }
-
-    /// Reads a DaemonSet again; `None` if none of its name exists.
-    pub(crate) async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, ClusterError> {
-        let (namespace, name) = (&before.metadata.namespace, &before.metadata.name);
-        let path = path(before.api_version(), namespace, name);
-        let broken = |problem: String| ClusterError::Answer { request: "get daemonsets".to_owned(), problem };
-        let object: Value = match self.transport.get_object("get daemonsets", &path).await {
-            Err(error) if error.is_absence_of("daemonsets", name) => return Ok(None),
-            object => object?,
-        };
-        if object.get("kind").and_then(Value::as_str) != Some("DaemonSet") {
-            return Err(broken("it is not a DaemonSet".to_owned()));
-        }
-        let daemon_set = DaemonSet::from_object(object).map_err(|error| broken(error.to_string()))?;
-        let metadata = &daemon_set.metadata;
-        if metadata.uid.is_empty() || (&metadata.namespace, &metadata.name) != (namespace, name) {
-            return Err(broken("it is another object".to_owned()));
-        }
-        Ok(Some(daemon_set))
-    }
 }
 
 pub(super) fn change(
@@ -134,14 +139,6 @@ pub(super) fn change(
     Ok(ChangeRequest { method, content_type, body: body.into(), retries: true })
 }
 
-fn jobs_path(namespace: &str) -> String {
-    format!("/apis/batch/v1/namespaces/{}/jobs", list::escape(namespace))
-}
-
-fn pod_path(pod: &PodRef) -> String {
-    format!("/api/v1/namespaces/{}/pods/{}", list::escape(&pod.namespace), list::escape(&pod.name))
-}
-
-fn path(api_version: &str, namespace: &str, name: &str) -> String {
-    format!("/apis/{api_version}/namespaces/{}/daemonsets/{}", list::escape(namespace), list::escape(name))
+fn path_of(pod: &PodRef) -> String {
+    list::object("v1", Some(&pod.namespace), "pods", &pod.name)
 }

@@ -140,6 +140,14 @@ impl Flavors {
 }
 
 impl Query {
+    /// Asks for one DaemonSet.
+    #[cfg(feature = "live")]
+    pub(crate) fn of(daemon_set: &DaemonSet) -> Self {
+        let ObjectMeta { namespace, name, .. } = daemon_set.metadata.clone();
+        let flavors = daemon_set.flavor().into();
+        Query { namespace: Some(namespace), names: vec![name], flavors, ..Query::default() }
+    }
+
     /// Returns whether the query includes a DaemonSet, by namespace, name and labels.
     pub fn wants(&self, metadata: &ObjectMeta) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace)

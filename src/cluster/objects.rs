@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::Object;
 use super::dump_header::Header;
 use super::newest_time::NewestTime;
-use super::projection::{SharedParts, fine_pod, foreign_pod, is_fine, keep_node};
+use super::projection::{SharedParts, foreign_pod, keep_node, own_pod, takes_room};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::event::Event;
@@ -271,12 +271,11 @@ impl Objects {
         // A pod without a controller may be adopted by a DaemonSet.
         if pod.metadata.controller().is_none_or(|owner| owner.kind == "DaemonSet") {
             let is_complete = self.complete.includes(&pod.spec.node_name);
-            let mut pod = if is_complete || !is_fine(&pod) { pod } else { fine_pod(pod) };
+            let mut pod = own_pod(pod, is_complete);
             self.shared.share(&mut pod);
             return self.keep(pod, |kept| &mut kept.pods);
         }
-        let takes_room = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
-        if !takes_room || pod.is_terminal() {
+        if !takes_room(&pod) {
             return Ok(pod.metadata.namespace);
         }
         let namespace = self.admit(&pod.metadata)?;

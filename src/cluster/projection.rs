@@ -23,8 +23,13 @@ pub(super) fn keep_node(mut node: Node, whole: bool) -> Node {
     node
 }
 
+/// Returns what is kept of a DaemonSet's pod: all of it if `whole` is set.
+pub(super) fn own_pod(pod: Pod, whole: bool) -> Pod {
+    if whole || !is_fine(&pod) { pod } else { fine_pod(pod) }
+}
+
 /// Returns whether a pod needs no explanation: it is bound, ready, and never restarted.
-pub(super) fn is_fine(pod: &Pod) -> bool {
+fn is_fine(pod: &Pod) -> bool {
     let PodStatus { phase, container_statuses, init_container_statuses, .. } = &pod.status;
     let statuses = || container_statuses.iter().chain(init_container_statuses);
     phase == "Running"
@@ -36,7 +41,7 @@ pub(super) fn is_fine(pod: &Pod) -> bool {
 }
 
 /// Drops the fields of a DaemonSet's pod that no report uses if the pod is fine.
-pub(super) fn fine_pod(mut pod: Pod) -> Pod {
+fn fine_pod(mut pod: Pod) -> Pod {
     // A bound pod was accepted by its node.
     pod.spec.affinity = None;
     pod.spec.node_selector = BTreeMap::new();
@@ -109,6 +114,12 @@ impl SharedParts {
         pod.metadata.owner_references.share(&earlier.owner_references);
         pod.spec.containers.share(&earlier.containers);
     }
+}
+
+/// Tells whether a pod takes room on a node, or will.
+pub(super) fn takes_room(pod: &Pod) -> bool {
+    let is_bound = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
+    is_bound && !pod.is_terminal()
 }
 
 /// Drops the fields of a foreign pod that are not needed to compute the free resources of its node.

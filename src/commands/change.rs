@@ -160,22 +160,13 @@ impl<V: Verb> RunCommand for V {
                 let mut out = OutAfterChange::new(out);
                 let finished = change.finish(&snapshot, &object, io, &mut out).await;
                 io.interrupt.changes_are_reported();
-                let OutAfterChange { out, failure } = out;
-                let Some(error) = failure else {
-                    return match finished {
-                        Ok(Exit::Success) if settings.watch => follow(daemon_set, &target, &session, io, out).await,
-                        finished => finished,
-                    };
-                };
-                // The change must not go unnoticed.
-                writeln!(io.err, "{}", change.applied())?;
+                if out.failure.is_some() {
+                    // The change must not go unnoticed.
+                    writeln!(io.err, "{}", change.applied())?;
+                    return out.end(finished, "the change was applied");
+                }
                 match finished {
-                    Ok(_) if error.kind() != io::ErrorKind::BrokenPipe => {
-                        let message = "the change was applied, and the output cannot be written";
-                        Err(CommandError { exit: Exit::NotObserved, ..CommandError::new(message) }
-                            .because(error)
-                            .into())
-                    }
+                    Ok(Exit::Success) if settings.watch => follow(daemon_set, &target, &session, io, out.out).await,
                     finished => finished,
                 }
             }
@@ -230,12 +221,7 @@ async fn follow(
     let settings = WatchArgs::until_available();
     let display = settings.progress.display(None, target.color, target.view(io.width()), io)?;
     let followed = FollowedRollouts {
-        query: Query {
-            namespace: Some(daemon_set.metadata.namespace.clone()),
-            names: vec![daemon_set.metadata.name.clone()],
-            flavors: daemon_set.flavor().into(),
-            ..Query::default()
-        },
+        query: Query::of(daemon_set),
         is_named: true,
         to_revision: None,
         output: None,
@@ -527,14 +513,7 @@ impl PendingChange<'_> {
         patience: Duration,
         io: &Io<'_>,
     ) -> Result<Option<(ChangeOutcome, Option<Vec<String>>)>, CommandError> {
-        let metadata = &self.before.daemon_set.metadata;
-        let query = Query {
-            namespace: Some(metadata.namespace.clone()),
-            names: vec![metadata.name.clone()],
-            flavors: self.before.daemon_set.flavor().into(),
-            wanted: Wanted::History(PodsOf::None),
-            ..Query::default()
-        };
+        let query = Query { wanted: Wanted::History(PodsOf::None), ..Query::of(self.before.daemon_set) };
         let applied = AppliedChange::new(&self.report, object, self.before);
         let settled = Instant::now() + REACTION.min(patience / 2);
         let outcome = |snapshot: &Snapshot| {

@@ -2,6 +2,9 @@
 
 use std::io::{self, Write};
 
+use super::Failure;
+use crate::error::{CommandError, Exit};
+
 /// Standard output after a change was applied: that it cannot be written does not end the command.
 pub(super) struct OutAfterChange<'a> {
     pub(super) out: &'a mut dyn Write,
@@ -12,6 +15,18 @@ pub(super) struct OutAfterChange<'a> {
 impl<'a> OutAfterChange<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Self {
         OutAfterChange { out, failure: None }
+    }
+
+    /// Returns how the command ends: what was done must not look as if it had failed, nor as if it had been told.
+    pub(super) fn end(self, ended: Result<Exit, Failure>, done: &str) -> Result<Exit, Failure> {
+        match (ended?, self.failure) {
+            (exit, Some(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
+                let exit = if exit == Exit::Success { Exit::NotObserved } else { exit };
+                let error = CommandError::new(format!("{done}, and the output cannot be written")).because(error);
+                Err(CommandError { exit, ..error }.into())
+            }
+            (exit, _) => Ok(exit),
+        }
     }
 
     fn note(&mut self, result: io::Result<()>) {

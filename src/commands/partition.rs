@@ -1,6 +1,6 @@
 //! `partition`: updates some of the nodes, and keeps the others on older revisions.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use super::change::{self, only_one};
 use super::coverage::check_label;
@@ -222,14 +222,7 @@ impl Order<'_> {
                 failure => failure,
             })?;
         }
-        match out.failure {
-            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                let message = "the stage has ended, and the output cannot be written";
-                let exit = if exit == Exit::Success { Exit::NotObserved } else { exit };
-                Err(CommandError { exit, ..CommandError::new(message) }.because(error).into())
-            }
-            _ => Ok(exit),
-        }
+        out.end(Ok(exit), "the stage has ended")
     }
 
     /// Takes a stage back: the template of the revision that works on most nodes, and then the updated nodes.

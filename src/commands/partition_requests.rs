@@ -10,7 +10,6 @@ use super::api_server::{ApiServer, REREAD};
 use super::child;
 use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
-
 use super::partition_run::Run;
 use super::{Failure, refusal};
 use crate::coverage::strategy;

@@ -137,9 +137,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn query(&self) -> Query {
-        let metadata = &self.before.metadata;
-        let (namespace, names) = (Some(metadata.namespace.clone()), vec![metadata.name.clone()]);
-        Query { namespace, names, flavors: self.before.flavor().into(), ..Query::default() }
+        Query::of(self.before)
     }
 
     /// Says how to go on after a run that has ended early.

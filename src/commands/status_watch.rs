@@ -7,12 +7,12 @@ use std::time::Duration;
 use clap::Args;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::Failure;
 use super::coverage::check_label;
 use super::output::{self, Output};
 use super::session::{Session, show_progress};
 use super::status::{Accept, check_revision, has_lost_nodes, partial};
 use super::watch::{Display, ProgressStyle, Rejection, check_readable, notices, warn_once};
+use super::{Failure, interrupted};
 use crate::cluster::{Flavors, Query};
 use crate::connection::parse_duration;
 use crate::encode::sanitize::sanitize;
@@ -40,6 +40,9 @@ const READ_AGAIN: Duration = Duration::from_secs(60);
 /// How often the API server is asked whether it still refuses pods, and how long each time.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 const TRIAL: Duration = Duration::from_secs(3);
+
+/// What the end of a watch does not change.
+const CONTINUE: &str = "the rollouts continue";
 
 /// The flags of `--watch`.
 #[derive(Debug, Clone, Args)]
@@ -282,14 +285,8 @@ pub(super) async fn run(
         End::Done if report.daemon_sets.iter().any(has_lost_nodes) => Ok(Exit::No),
         End::Done => Ok(Exit::Success),
         End::Blocked => Ok(Exit::No),
-        End::TimedOut => {
-            let error = CommandError::new("timed out: not every rollout is done").hint("the rollouts continue");
-            Err(CommandError { exit: Exit::TimedOut, ..error }.into())
-        }
-        End::Interrupted => {
-            let error = CommandError::new("interrupted").hint("the rollouts continue");
-            Err(CommandError { exit: Exit::Interrupted, ..error }.into())
-        }
+        End::TimedOut => Err(timed_out("not every rollout is done").into()),
+        End::Interrupted => Err(interrupted().hint(CONTINUE).into()),
     }
 }
 
@@ -297,12 +294,14 @@ pub(super) async fn run(
 async fn in_time<T>(deadline: Option<Instant>, reading: impl Future<Output = T>) -> Result<T, CommandError> {
     match deadline {
         None => Ok(reading.await),
-        Some(deadline) => timeout_at(deadline, reading).await.map_err(|_| {
-            let error =
-                CommandError::new("timed out: the server has not answered in time").hint("the rollouts continue");
-            CommandError { exit: Exit::TimedOut, ..error }
-        }),
+        Some(deadline) => {
+            timeout_at(deadline, reading).await.map_err(|_| timed_out("the server has not answered in time"))
+        }
     }
+}
+
+fn timed_out(why: &str) -> CommandError {
+    CommandError { exit: Exit::TimedOut, ..CommandError::new(format!("timed out: {why}")) }.hint(CONTINUE)
 }
 
 /// Checks that the requested revision exists, unless the controller has yet to create it.
@@ -319,32 +318,26 @@ fn check_identities(
     snapshot: &Snapshot,
     names: &[String],
 ) -> Result<(), CommandError> {
-    let name = |namespace: &str, name: &str| format!("{namespace}/{name}");
-    let now: BTreeMap<String, String> = snapshot
-        .daemon_sets_of_any_flavor()
-        .map(|one| (name(&one.metadata.namespace, &one.metadata.name), one.metadata.uid.clone()))
-        .collect();
     if names.is_empty() {
         return Ok(());
     }
+    let all = || snapshot.daemon_sets_of_any_flavor().map(|one| &one.metadata);
+    let gone = |name: &str, how: &str| {
+        Err(CommandError::new(format!("DaemonSet {} was {how} while it was watched", sanitize(name))))
+    };
+    let now: BTreeMap<String, String> =
+        all().map(|one| (format!("{}/{}", one.namespace, one.name), one.uid.clone())).collect();
     let Some(before) = known.as_ref() else {
-        let is_here = |name: &&String| snapshot.daemon_sets_of_any_flavor().any(|one| one.metadata.name == **name);
-        if let Some(name) = names.iter().find(|name| !is_here(name)) {
-            let name = sanitize(name);
-            return Err(CommandError::new(format!("DaemonSet {name} was deleted while it was watched")));
+        if let Some(name) = names.iter().find(|name| all().all(|one| one.name != **name)) {
+            return gone(name, "deleted");
         }
         *known = Some(now);
         return Ok(());
     };
     for (name, uid) in before {
-        let shown = sanitize(name);
         match now.get(name) {
-            None => return Err(CommandError::new(format!("DaemonSet {shown} was deleted while it was watched"))),
-            Some(other) if other != uid => {
-                return Err(CommandError::new(format!(
-                    "DaemonSet {shown} was deleted and recreated while it was watched"
-                )));
-            }
+            None => return gone(name, "deleted"),
+            Some(other) if other != uid => return gone(name, "deleted and recreated"),
             Some(_) => {}
         }
     }

@@ -140,9 +140,7 @@ pub fn outcome(plan: &ChangePlan, page: &mut Page<'_>) {
         Some(target) => writeln!(page, "; the template of revision {target} is now revision {number}"),
         None => writeln!(page, "; the template is now revision {number}"),
     }
-    if !plan.outcome.made_by_server.is_empty() {
-        made_by_server(plan, page);
-    }
+    made_by_server(plan, page);
     let name = plan.daemon_set.short();
     let on = |arguments: &[&str]| Command::kubectl(arguments).namespace(&plan.daemon_set.namespace);
     if plan.kind == PlanKind::UndoPlan {

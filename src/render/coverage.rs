@@ -167,13 +167,10 @@ fn daemon_set_groups(
             // What is wrong with the whole DaemonSet was explained above.
             let is_explained =
                 daemon_set.concerns.iter().any(|known| known.code == group.code && known.message == group.message);
-            match is_explained {
-                true => head(group, style::trouble, page),
-                false => {
-                    head(group, style::trouble, page);
-                    let said = daemon_set.common_causes.iter().flat_map(|cause| &cause.fixes);
-                    page.advice(&group.message, Some(&group.fix.unless_in(said)), "    ");
-                }
+            head(group, style::trouble, page);
+            if !is_explained {
+                let said = daemon_set.common_causes.iter().flat_map(|cause| &cause.fixes);
+                page.advice(&group.message, Some(&group.fix.unless_in(said)), "    ");
             }
         }
     }

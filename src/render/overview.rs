@@ -6,7 +6,7 @@ use super::page::Page;
 use super::removed_nodes::sentence as sentence_of_removed;
 use super::style;
 use super::table::{self, Column};
-use super::text::{columns, count, some_of, wrap};
+use super::text::{columns, count, some_of};
 use super::view::View;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
 use crate::report::fix::{Command, Fix};
@@ -137,6 +137,5 @@ pub(super) fn named(what: &str, names: &[String], page: &mut Page<'_>) {
     }
     let what = if names.len() == 1 { what.replacen("have", "has", 1) } else { what.to_owned() };
     let lead = format!("{} {what}: ", count(names.len(), "DaemonSet"));
-    let text = format!("{lead}{}", view.names(names, lead.len()));
-    wrap(&view.show(&text), view.wrap_width()).iter().for_each(|line| writeln!(page, "{line}"))
+    page.paragraph(&format!("{lead}{}", view.names(names, lead.len())), style::plain)
 }

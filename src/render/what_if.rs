@@ -5,8 +5,7 @@ use super::coverage::{incomplete, rows_of};
 use super::page::Page;
 use super::style;
 use super::table::{self, Column};
-use super::text::{count, wrap};
-use super::view::View;
+use super::text::count;
 use crate::report::coverage::ReasonGroup;
 use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, Preview, WhatIfReport};
 
@@ -23,7 +22,6 @@ pub enum WhatIfDetail {
 
 /// Writes which nodes would gain, lose or keep a pod, and on which it would not fit.
 pub fn what_if(report: &WhatIfReport, shown: WhatIfDetail, page: &mut Page<'_>) {
-    let view = page.view;
     match (shown, report.nodes.as_slice()) {
         (WhatIfDetail::Node, [node]) => one_node(report, node, page),
         (WhatIfDetail::Nodes, nodes) => {
@@ -39,11 +37,8 @@ pub fn what_if(report: &WhatIfReport, shown: WhatIfDetail, page: &mut Page<'_>) 
         }
     }
     if !report.admission_checked {
-        let line = "not checked in a dump: admission, and whether mounted volumes exist";
         writeln!(page);
-        for line in wrap(line, view.wrap_width()) {
-            writeln!(page, "{}", style::context(line));
-        }
+        page.paragraph("not checked in a dump: admission, and whether mounted volumes exist", style::context);
     }
     incomplete(&report.incomplete, page)
 }
@@ -52,13 +47,12 @@ fn sum(groups: &[ReasonGroup]) -> usize {
     groups.iter().map(|group| group.count).sum()
 }
 
-fn name(report: &WhatIfReport, view: &View) -> String {
-    view.show(&format!("{}/{}", report.namespace, report.name))
+fn name(report: &WhatIfReport) -> String {
+    format!("{}/{}", report.namespace, report.name)
 }
 
 fn headline(report: &WhatIfReport, page: &mut Page<'_>) {
-    let view = page.view;
-    let (name, then, now) = (name(report, view), report.eligible_then, report.eligible_now);
+    let (name, then, now) = (name(report), report.eligible_then, report.eligible_now);
     let nodes = count(report.nodes_total, "node");
     let lost = sum(&report.loses);
     let mut line = match report.exists {
@@ -93,9 +87,7 @@ fn headline(report: &WhatIfReport, page: &mut Page<'_>) {
         Preview::ServerSideApply => " (kubectl apply --server-side)",
         Preview::Replace => " (kubectl replace)",
     };
-    for line in wrap(&line, view.wrap_width()) {
-        writeln!(page, "{}", style::answer(line));
-    }
+    page.paragraph(&line, style::answer);
     write_warnings(&report.warnings, &[], page);
     writeln!(page)
 }
@@ -133,7 +125,6 @@ fn all_groups(report: &WhatIfReport, page: &mut Page<'_>) {
 }
 
 fn one_node(report: &WhatIfReport, node: &NodeChange, page: &mut Page<'_>) {
-    let view = page.view;
     let verb = match node.change {
         PodChange::Loses => "would lose its pod of",
         PodChange::Gains => "would gain a pod of",
@@ -147,11 +138,8 @@ fn one_node(report: &WhatIfReport, node: &NodeChange, page: &mut Page<'_>) {
         (Some(false), false, _) => ", but it would not start",
         _ => "",
     };
-    let why = node.reason.as_ref().map(|reason| format!(": {}", view.show(&reason.message))).unwrap_or_default();
-    let line = format!("{} {verb} {}{but}{why}", view.show(&node.name), name(report, view));
-    for line in wrap(&line, view.wrap_width()) {
-        writeln!(page, "{}", style::answer(line));
-    }
+    let why = node.reason.as_ref().map(|reason| format!(": {}", reason.message)).unwrap_or_default();
+    page.paragraph(&format!("{} {verb} {}{but}{why}", node.name, name(report)), style::answer);
     node.reason.iter().for_each(|reason| page.what_to_do(&reason.fix, ""));
 }
 

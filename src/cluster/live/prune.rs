@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::projection::{SharedParts, fine_pod, foreign_pod, is_fine};
+use crate::cluster::projection::{SharedParts, foreign_pod, own_pod, takes_room};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -83,10 +83,9 @@ impl DaemonSetMatcher {
             return Some(pod);
         }
         if self.may_own(&pod.metadata) {
-            return Some(if self.whole || !is_fine(&pod) { pod } else { fine_pod(pod) });
+            return Some(own_pod(pod, self.whole));
         }
-        let takes_room = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
-        (foreign == ForeignPods::ForArithmetic && takes_room && !pod.is_terminal()).then(|| foreign_pod(pod))
+        (foreign == ForeignPods::ForArithmetic && takes_room(&pod)).then(|| foreign_pod(pod))
     }
 
     /// Tells whether a revision is one of the DaemonSets', or could be adopted by one. Whoever wants everything is also

@@ -37,132 +37,60 @@ macro_rules! wire {
         #[serde(rename_all = "camelCase", default)]
         pub struct $name { $($done)* }
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: String = $tag:tt, $($rest:tt)*) => {
+    (@field [$($shape:tt)*] [$($type:tt)*] $head:tt $name:ident [$($done:tt)*] [$($meta:tt)*] $field:ident = $tag:tt, $($rest:tt)*) => {
         wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(string, tag = $tag)]
+            $($meta)*
+            #[prost($($shape)*, tag = $tag)]
             #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: String,
+            pub $field: $($type)*,
         ] $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: bool = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(bool, tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: bool,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: String = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [string] [String] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: i32 = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(int32, tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: i32,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: bool = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [bool] [bool] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: i64 = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(int64, tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: i64,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: i32 = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [int32] [i32] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<String> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(string, optional, tag = $tag)]
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub $field: Option<String>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: i64 = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [int64] [i64] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<bool> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(bool, optional, tag = $tag)]
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub $field: Option<bool>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Option<String> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [string, optional] [Option<String>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<i32> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(int32, optional, tag = $tag)]
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub $field: Option<i32>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Option<bool> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [bool, optional] [Option<bool>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<i64> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(int64, optional, tag = $tag)]
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub $field: Option<i64>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Option<i32> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [int32, optional] [Option<i32>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<$type:ident> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(message, optional, tag = $tag)]
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub $field: Option<$type>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Option<i64> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [int64, optional] [Option<i64>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Vec<String> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(string, repeated, tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: Vec<String>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Option<$type:ident> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [message, optional] [Option<$type>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Vec<$type:ident> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(message, repeated, tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: Vec<$type>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Vec<String> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [string, repeated] [Vec<String>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Shared<Vec<$type:ident>> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(message, repeated, tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: Shared<Vec<$type>>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Vec<$type:ident> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [message, repeated] [Vec<$type>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: BTreeMap<String, String> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(btree_map = "string, string", tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: BTreeMap<String, String>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Shared<Vec<$type:ident>> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [message, repeated] [Shared<Vec<$type>>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: Shared<BTreeMap<String, String>> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(btree_map = "string, string", tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: Shared<BTreeMap<String, String>>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: BTreeMap<String, String> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [btree_map = "string, string"] [BTreeMap<String, String>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: BTreeMap<String, $type:ident> = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(btree_map = "string, message", tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: BTreeMap<String, $type>,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Shared<BTreeMap<String, String>> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [btree_map = "string, string"] [Shared<BTreeMap<String, String>>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
-    (@fields $head:tt $name:ident [$($done:tt)*] $(#[$meta:meta])* $field:ident: $type:ident = $tag:tt, $($rest:tt)*) => {
-        wire!(@fields $head $name [$($done)*
-            $(#[$meta])*
-            #[prost(message, required, tag = $tag)]
-            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
-            pub $field: $type,
-        ] $($rest)*);
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: BTreeMap<String, $type:ident> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [btree_map = "string, message"] [BTreeMap<String, $type>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
+    };
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: $type:ident = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [message, required] [$type] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
 }

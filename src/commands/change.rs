@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::api_server::{ApiServer, REREAD};
-use super::change_args::{ChangeArgs, ChangeOutput, DryRun, Settings};
+use super::change_args::{ChangeArgs, ChangeOutput, DryRun};
 use super::hold_trial::held_at;
 use super::not_applied::{NotApplied, applied_or_not, not_shown};
 use super::out_after_change::OutAfterChange;
@@ -77,18 +77,19 @@ pub(super) trait Verb {
 impl<V: Verb> RunCommand for V {
     /// Reads the DaemonSet, makes the plan, shows it, and carries it out.
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let settings = &self.change().resolve()?;
+        let settings = self.change();
+        let named = &settings.named()?;
         self.check()?;
-        let target = resolve(target, &settings.named, settings.dry_run == DryRun::Client, io)?;
+        let target = resolve(target, named, settings.dry_run == DryRun::Client, io)?;
         let session = target.open(io).await?;
-        let mut snapshot = session.read_for_change(&settings.named, io).await?;
+        let mut snapshot = session.read_for_change(named, io).await?;
         if self.is_hold() && settings.dry_run == DryRun::Off {
-            let daemon_set = only_one(&snapshot, &settings.named.name)?;
+            let daemon_set = only_one(&snapshot, &named.name)?;
             let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
             let plan = Plan::pause(daemon_set, snapshot.now);
             snapshot.now = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
         }
-        let daemon_set = only_one(&snapshot, &settings.named.name)?;
+        let daemon_set = only_one(&snapshot, &named.name)?;
         let index = Index::new(&snapshot);
         let before = Situation::new(&index, daemon_set);
         let Planned { plan, after, report } = self.plan(&before)?;
@@ -115,7 +116,7 @@ impl<V: Verb> RunCommand for V {
                 doubts.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
                 return Box::pin(partition::roll_back(
                     (to_revision, doubts),
-                    (&settings.named, daemon_set),
+                    (named, daemon_set),
                     is_dry_run,
                     opened,
                     io,
@@ -251,7 +252,7 @@ const REACTION: Duration = Duration::from_secs(1);
 
 /// One change on its way.
 struct PendingChange<'a> {
-    settings: &'a Settings,
+    settings: &'a ChangeArgs,
     switches: Vec<&'static str>,
     session: &'a Session,
     target: &'a Target,
@@ -420,7 +421,7 @@ impl PendingChange<'_> {
         let sees_revisions = snapshot.gap(Kind::ControllerRevisions, &self.report.daemon_set.namespace).is_none();
         let sees_outcome = sees_revisions || !self.report.kind.changes_template();
         let is_observed = sees_outcome && !self.before.daemon_set.metadata.is_terminating();
-        let Some(patience) = self.settings.patience.filter(|_| is_observed) else {
+        let Some(patience) = self.settings.patience().filter(|_| is_observed) else {
             self.print_result(object, io, out)?;
             if self.settings.output.is_none() {
                 write!(out, "{}", self.view(io).text(|page| render::change::revert(&self.report, page)))?;

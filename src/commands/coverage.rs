@@ -105,13 +105,6 @@ pub struct CoverageArgs {
     output: Option<Output>,
 }
 
-struct Settings {
-    question: Question,
-    node_selector: NodeSelection,
-    exit_code: bool,
-    output: Option<Output>,
-}
-
 /// A selector of nodes, and how it was written.
 #[derive(Clone)]
 pub(super) struct NodeSelection {
@@ -119,17 +112,8 @@ pub(super) struct NodeSelection {
     text: String,
 }
 
-enum Question {
-    /// Which nodes have a pod.
-    Coverage(CoverageQuestion),
-    /// What manifests would change.
-    WhatIf(WhatIf),
-}
-
 /// Which DaemonSets and nodes are looked at, and how they are shown.
 struct CoverageQuestion {
-    /// The namespace that the names were given with.
-    namespace: Option<String>,
     names: Vec<String>,
     /// The one node to explain.
     node: Option<String>,
@@ -142,8 +126,9 @@ struct CoverageQuestion {
     filter: CoverageFilter,
 }
 
-impl CoverageArgs {
-    fn resolve(self) -> Result<Settings, CommandError> {
+impl RunCommand for CoverageArgs {
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let mut target = target.resolve(io)?;
         let CoverageArgs {
             names,
             node,
@@ -168,49 +153,33 @@ impl CoverageArgs {
             selector: parse_selector("--node-selector", node_selector.as_deref())?,
             text: node_selector.unwrap_or_default(),
         };
-        let question = match filename.is_empty() {
-            false if output == Some(Output::Name) => {
-                return Err(CommandError::usage("-o name and --filename cannot be given together"));
+        let answer = if filename.is_empty() {
+            // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
+            if node.is_some() && names.is_empty() {
+                target.widen();
             }
-            false => {
-                let nodes = nodes || output == Some(Output::Wide);
-                let how = match (server_side || force_conflicts, replace) {
-                    (true, _) => Some(Apply::ServerSide { force_conflicts }),
-                    (false, true) => Some(Apply::Replace),
-                    (false, false) => None,
-                };
-                Question::WhatIf(WhatIf { manifests: filename, node, by, nodes, how })
-            }
-            true => Question::Coverage(CoverageQuestion {
-                namespace,
+            target.choose(namespace, &names)?;
+            let question = CoverageQuestion {
                 names,
                 node,
                 map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
                 by: by.filter(|_| !map),
                 nodes: nodes || !state.is_empty(),
                 filter: CoverageFilter { reasons: reason, states: state, problems },
-            }),
-        };
-        Ok(Settings { question, node_selector, exit_code, output })
-    }
-}
-
-impl RunCommand for CoverageArgs {
-    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let mut target = target.resolve(io)?;
-        let Settings { question, node_selector, exit_code, output } = self.resolve()?;
-        let answer = match question {
-            Question::WhatIf(question) => {
-                what_if::run(question, &target, node_selector, output.as_ref(), io, out).await?
+            };
+            run_coverage(&target, question, node_selector, output.as_ref(), io, out).await?
+        } else {
+            if output == Some(Output::Name) {
+                return Err(CommandError::usage("-o name and --filename cannot be given together").into());
             }
-            Question::Coverage(scope) => {
-                // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
-                if scope.node.is_some() && scope.names.is_empty() {
-                    target.widen();
-                }
-                target.choose(scope.namespace.clone(), &scope.names)?;
-                run_coverage(&target, scope, node_selector, output.as_ref(), io, out).await?
-            }
+            let nodes = nodes || output == Some(Output::Wide);
+            let how = match (server_side || force_conflicts, replace) {
+                (true, _) => Some(Apply::ServerSide { force_conflicts }),
+                (false, true) => Some(Apply::Replace),
+                (false, false) => None,
+            };
+            let question = WhatIf { manifests: filename, node, by, nodes, how };
+            what_if::run(question, &target, node_selector, output.as_ref(), io, out).await?
         };
         if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
     }
@@ -219,13 +188,13 @@ impl RunCommand for CoverageArgs {
 /// Prints the coverage, and returns the answer for `--exit-code`.
 async fn run_coverage(
     target: &Target,
-    scope: CoverageQuestion,
+    question: CoverageQuestion,
     node_selector: NodeSelection,
     output: Option<&Output>,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let CoverageQuestion { namespace: _, names, node, by, map, nodes, filter } = scope;
+    let CoverageQuestion { names, node, by, map, nodes, filter } = question;
     let is_data = output.is_some_and(Output::is_data);
     let explains = node.is_some() && (names.len() == 1 || is_data);
     let detail = match &node {

@@ -63,15 +63,6 @@ pub struct HistoryArgs {
     output: Option<Output>,
 }
 
-struct Settings {
-    flavors: Flavors,
-    namespace: Option<String>,
-    name: Option<String>,
-    question: Question,
-    exit_code: bool,
-    output: Option<Output>,
-}
-
 /// How many equal lines are shown around those that differ.
 const CONTEXT: usize = 3;
 
@@ -94,32 +85,6 @@ enum Sides {
     Two(Address, Address),
     /// That of an address with that of a manifest.
     Manifest(Address, String),
-}
-
-impl HistoryArgs {
-    fn resolve(self) -> Result<Settings, CommandError> {
-        let HistoryArgs { name, diff, unified, exit_code, revision, output } = self;
-        let (flavors, namespace, name) = match name {
-            Some(name) => {
-                let Named { flavors, namespace, name } = parse_name(&name)?;
-                (flavors, namespace, Some(name))
-            }
-            None => (Flavors::Any, None, None),
-        };
-        let question = match (diff, revision) {
-            (Some(text), _) => Question::Diff { sides: sides(&text)?, unified },
-            (None, Some(text)) => Question::Template(address(&text).ok_or_else(|| unknown_address(&text))?),
-            (None, None) => Question::Table,
-        };
-        let takes_output = match (&question, &output) {
-            (Question::Table, _) | (_, None) => true,
-            (Question::Diff { .. } | Question::Template(_), Some(output)) => output.is_data(),
-        };
-        if !takes_output {
-            return Err(CommandError::usage("-o wide and -o name are for the table of revisions"));
-        }
-        Ok(Settings { flavors, namespace, name, question, exit_code, output })
-    }
 }
 
 /// Reads what stands after `--diff`.
@@ -172,8 +137,19 @@ async fn answer(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let Settings { flavors, namespace, name, question, exit_code, output } = arguments.resolve()?;
-    let names: Vec<String> = name.into_iter().collect();
+    let HistoryArgs { name, diff: compared, unified, exit_code, revision, output } = arguments;
+    let (flavors, namespace, names) = match name.as_deref().map(parse_name).transpose()? {
+        Some(Named { flavors, namespace, name }) => (flavors, namespace, vec![name]),
+        None => (Flavors::Any, None, Vec::new()),
+    };
+    let question = match (compared, revision) {
+        (Some(text), _) => Question::Diff { sides: sides(&text)?, unified },
+        (None, Some(text)) => Question::Template(address(&text).ok_or_else(|| unknown_address(&text))?),
+        (None, None) => Question::Table,
+    };
+    if !matches!(question, Question::Table) && output.as_ref().is_some_and(|output| !output.is_data()) {
+        return Err(CommandError::usage("-o wide and -o name are for the table of revisions").into());
+    }
     target.choose(namespace, &names)?;
     if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());

@@ -49,25 +49,6 @@ pub struct SnapshotArgs {
     redact: bool,
 }
 
-struct Settings {
-    format: Format,
-    file: Option<PathBuf>,
-    redact: bool,
-}
-
-impl SnapshotArgs {
-    fn resolve(self) -> Settings {
-        let SnapshotArgs { output, file, redact } = self;
-        let file = file.filter(|file| file != Path::new("-"));
-        let format = match output {
-            Some(DumpOutput::Json) => Format::Json,
-            Some(DumpOutput::Yaml) => Format::Yaml,
-            None => file.as_deref().map_or(Format::Json, format_of_name),
-        };
-        Settings { format, file, redact }
-    }
-}
-
 fn format_of_name(file: &Path) -> Format {
     let name = file.to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -76,7 +57,13 @@ fn format_of_name(file: &Path) -> Format {
 
 impl RunCommand for SnapshotArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let Settings { format, file, redact } = self.resolve();
+        let SnapshotArgs { output, file, redact } = self;
+        let file = file.filter(|file| file != Path::new("-"));
+        let format = match output {
+            Some(DumpOutput::Json) => Format::Json,
+            Some(DumpOutput::Yaml) => Format::Yaml,
+            None => file.as_deref().map_or(Format::Json, format_of_name),
+        };
         let session = target.resolve(io)?.open(io).await?;
         let query = Query { wanted: Wanted::Everything, ..Query::default() };
         let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;

@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, parse_names_of_any_flavor};
-use super::session::{GlobalArgs, Session, Target};
+use super::session::{GlobalArgs, Session};
 use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
 use super::watch::check_watch;
 use super::{Failure, RunCommand};
-use crate::cluster::{Flavors, Query};
+use crate::cluster::Query;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
@@ -83,62 +83,34 @@ pub(super) fn has_lost_nodes(rollout: &RolloutStatus) -> bool {
     rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention)
 }
 
-struct Settings {
-    /// The namespace that the names were given with.
-    namespace: Option<String>,
-    flavors: Flavors,
-    names: Vec<String>,
-    to_revision: Option<i64>,
-    output: Option<Output>,
-    map: Map,
-    accept: Vec<Accept>,
-    watch: Option<WatchArgs>,
-}
-
-impl StatusArgs {
-    fn resolve(self, target: &Target) -> Result<Settings, CommandError> {
+impl RunCommand for StatusArgs {
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let StatusArgs { names, to_revision, output, map, by, accept, watch } = self;
+        let mut target = target.resolve(io)?;
         let (flavors, namespace, names) = parse_names_of_any_flavor(&names)?;
         if to_revision.is_some() && names.len() != 1 {
-            return Err(CommandError::usage("--to-revision needs one DaemonSet: give its name"));
+            return Err(CommandError::usage("--to-revision needs one DaemonSet: give its name").into());
         }
         if output == Some(Output::Name) {
-            return Err(CommandError::usage("invalid --output \"name\" for status: give wide, json or yaml"));
+            return Err(CommandError::usage("invalid --output \"name\" for status: give wide, json or yaml").into());
         }
         if watch.watch {
-            check_watch(target, output.as_ref())?;
+            check_watch(&target, output.as_ref())?;
         }
         if by.is_some() && !map && !watch.watch {
-            return Err(CommandError::usage("--by groups a map: add --map or --watch"));
+            return Err(CommandError::usage("--by groups a map: add --map or --watch").into());
         }
         check_label_key(by.as_ref())?;
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
-        Ok(Settings {
-            namespace,
-            flavors,
-            names,
-            to_revision,
-            output,
-            map,
-            accept,
-            watch: watch.watch.then_some(watch),
-        })
-    }
-}
-
-impl RunCommand for StatusArgs {
-    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let mut target = target.resolve(io)?;
-        let Settings { namespace, flavors, names, to_revision, output, map, accept, watch } = self.resolve(&target)?;
         target.choose(namespace, &names)?;
         let session = target.open(io).await?;
         let is_named = names.len() == 1;
         let query = Query { names, flavors, ..Query::default() };
         let view = target.view_for(output.as_ref(), io);
-        if let Some(settings) = watch {
-            let display = settings.progress.display(output.as_ref(), target.color, view, io)?;
+        if watch.watch {
+            let display = watch.progress.display(output.as_ref(), target.color, view, io)?;
             let followed = FollowedRollouts { query, is_named, to_revision, output, view, display, map, accept };
-            return status_watch::run(settings, followed, &session, io, out).await;
+            return status_watch::run(watch, followed, &session, io, out).await;
         }
         let mut snapshot = session.read(query, io, nodes_needing_all_pods).await?;
         session.note_admissions(&mut snapshot, io).await;

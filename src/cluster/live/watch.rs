@@ -32,12 +32,8 @@ use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
 use crate::cluster::{Flavors, Query};
-use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::event::Event;
-use crate::model::node::Node;
-use crate::model::pod::Pod;
-use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Lease, PodsComplete, Snapshot};
+use crate::model::snapshot::{Admission, Gap, GapCause, Kind, PodsComplete, Snapshot};
 
 /// The most updates that belong to one change.
 const MAX_BATCH: usize = 1_000;
@@ -79,7 +75,7 @@ impl Subject {
 
 /// One list that is followed.
 struct Followed<'a> {
-    updates: Pin<Box<dyn Stream<Item = Update> + 'a>>,
+    updates: Pin<Box<dyn Stream<Item = Update<'a>> + 'a>>,
     /// The namespace of the list.
     namespace: Option<String>,
     /// Whether the list was read once, or is known to be forbidden.
@@ -88,16 +84,8 @@ struct Followed<'a> {
     failure: Option<ClusterError>,
 }
 
-/// What became of the objects that are followed.
-enum Update {
-    DaemonSets(ListChange<DaemonSet>),
-    AdvancedDaemonSets(ListChange<DaemonSet>),
-    ControllerRevisions(ListChange<ControllerRevision>),
-    Nodes(ListChange<Node>),
-    Pods(ListChange<Pod>),
-    Events(&'static str, ListChange<Event>),
-    Leases(ListChange<Lease>),
-}
+/// Applies a change to the objects of its kind.
+type Update<'a> = Box<dyn FnOnce(&mut Snapshot) -> Outcome + 'a>;
 
 /// The nodes that pods name: the watch of pods may be ahead of the watch of nodes.
 #[derive(Default)]
@@ -234,19 +222,25 @@ impl<'a> Watch<'a> {
                 let is_wanted = query.wants(&daemon_set.metadata) && !is_own.contains(&name(&daemon_set));
                 is_wanted.then_some(daemon_set)
             };
-            self.follow(Subject::Kind(Kind::AdvancedDaemonSets), advanced, keep, Update::AdvancedDaemonSets);
+            self.follow(Subject::Kind(Kind::AdvancedDaemonSets), advanced, keep, |change, all| {
+                apply(change, &mut all.advanced_daemon_sets, |_| true)
+            });
         }
         if !is_only_advanced {
             let query = self.query.clone();
             let keep = move |daemon_set: DaemonSet| query.wants(&daemon_set.metadata).then_some(daemon_set);
-            self.follow(Subject::Kind(Kind::DaemonSets), own, keep, Update::DaemonSets);
+            self.follow(Subject::Kind(Kind::DaemonSets), own, keep, |change, all| {
+                apply(change, &mut all.daemon_sets, |_| true)
+            });
         }
         let keep = |node| Some(keep_node(node, false));
-        self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep, Update::Nodes);
+        self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep, |change, all| {
+            apply(change, &mut all.nodes, |_| true)
+        });
         let (namespace, name) = CONTROLLER_MANAGER;
         let namespace = Some(namespace.to_owned());
         let leases = List { namespace, field_selector: by_name(name), ..List::of(Kind::Leases) };
-        self.follow(Subject::Kind(Kind::Leases), leases, Some, Update::Leases);
+        self.follow(Subject::Kind(Kind::Leases), leases, Some, |change, all| apply(change, &mut all.leases, |_| true));
     }
 
     /// Follows the DaemonSets' objects, from the beginning: which objects are kept depends on all DaemonSets.
@@ -265,14 +259,14 @@ impl<'a> Watch<'a> {
             Subject::Kind(Kind::Pods),
             List { label_selector: selector.clone(), ..list(Kind::Pods) },
             move |pod| keep.keep_pod(pod, foreign),
-            Update::Pods,
+            |change, all| apply(change, &mut all.pods, |_| true),
         );
         let keep = matcher.clone();
         self.follow(
             Subject::Kind(Kind::ControllerRevisions),
             List { label_selector: selector, ..list(Kind::ControllerRevisions) },
             move |revision| keep.keeps_revision(&revision).then_some(revision),
-            Update::ControllerRevisions,
+            |change, all| apply(change, &mut all.controller_revisions, |_| true),
         );
         for (about, field_selector) in
             [("DaemonSet", "involvedObject.kind=DaemonSet"), ("Pod", "involvedObject.kind=Pod,type!=Normal")]
@@ -282,7 +276,7 @@ impl<'a> Watch<'a> {
                 Subject::EventsAbout(about),
                 List { field_selector: field_selector.to_owned(), ..list(Kind::Events) },
                 move |event| keep.concerns(&event).then_some(event),
-                move |change| Update::Events(about, change),
+                move |change, all| apply(change, &mut all.events, |event| event.involved_object.kind == about),
             );
         }
     }
@@ -292,10 +286,12 @@ impl<'a> Watch<'a> {
         subject: Subject,
         list: List,
         keep: impl Fn(T) -> Option<T> + 'a,
-        update: impl Fn(ListChange<T>) -> Update + 'a,
+        apply: impl Fn(ListChange<T>, &mut Snapshot) -> Outcome + Copy + 'a,
     ) {
         let namespace = list.namespace.clone();
-        let updates = Box::pin(follow(&self.live.transport, list, keep).map(update));
+        let changes = follow(&self.live.transport, list, keep);
+        let updates = changes.map(move |change| Box::new(move |all: &mut Snapshot| apply(change, all)) as Update<'a>);
+        let updates = Box::pin(updates);
         let followed = Followed { updates, namespace, is_listed: false, is_unwatched: false, failure: None };
         self.followed.insert(subject, followed);
     }
@@ -315,18 +311,7 @@ impl<'a> Watch<'a> {
             (&mut followed.updates).map(move |update| (subject, update))
         });
         let Some((subject, update)) = stream::select_all(updates).next().await else { return future::pending().await };
-        let snapshot = &mut self.snapshot;
-        let outcome = match update {
-            Update::DaemonSets(change) => apply(change, &mut snapshot.daemon_sets, |_| true),
-            Update::AdvancedDaemonSets(change) => apply(change, &mut snapshot.advanced_daemon_sets, |_| true),
-            Update::ControllerRevisions(change) => apply(change, &mut snapshot.controller_revisions, |_| true),
-            Update::Nodes(change) => apply(change, &mut snapshot.nodes, |_| true),
-            Update::Pods(change) => apply(change, &mut snapshot.pods, |_| true),
-            Update::Events(about, change) => {
-                apply(change, &mut snapshot.events, |event| event.involved_object.kind == about)
-            }
-            Update::Leases(change) => apply(change, &mut snapshot.leases, |_| true),
-        };
+        let outcome = update(&mut self.snapshot);
         self.note(subject, outcome);
     }
 

@@ -8,11 +8,11 @@ mod parser;
 mod tests;
 
 use std::cmp::Ordering;
-use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::sanitize::{escape, is_unsafe};
+use super::json;
+use super::sanitize::escape;
 
 /// A template.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,13 +111,12 @@ fn apply(parts: &[Part], value: &Value, text: &mut String) -> Result<()> {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.split('\n').map(escape).collect::<Vec<_>>().join("\n"),
-        other => other.to_string().chars().fold(String::new(), |mut text, c| {
-            match is_unsafe(c) {
-                true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(text, "\\u{unit:04x}")),
-                false => text.push(c),
-            }
-            text
-        }),
+        other => {
+            let mut text = Vec::new();
+            // A vector grows.
+            let _ = json::compact(other, &mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        }
     }
 }
 

@@ -1,17 +1,17 @@
 //! Carries out a change of a DaemonSet: shows it, applies it, waits for the controller, and reports the outcome.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::api_server::{ApiServer, REREAD};
-use super::change_args::{ChangeArgs, ChangeOutput, DryRun};
+use super::change_args::{ChangeArgs, DryRun};
 use super::hold_trial::held_at;
 use super::not_applied::{NotApplied, applied_or_not, not_shown};
 use super::out_after_change::OutAfterChange;
-use super::output;
+use super::output::{self, Output};
 use super::parse::Named;
 use super::session::{GlobalArgs, Session, Target, show_progress};
 use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
@@ -130,7 +130,8 @@ impl<V: Verb> RunCommand for V {
             return Err(CommandError::usage(message).into());
         }
         let Some(step) = plan.steps.first() else {
-            change.print_not_needed(io, out)?;
+            let text = change.view(io).text(|page| render::change::not_needed(&change.report, page));
+            change.print(&text, Some(&daemon_set.object), io, out)?;
             return match settings.watch {
                 true => follow(daemon_set, &target, &session, io, out).await,
                 false => Ok(Exit::Success),
@@ -307,9 +308,9 @@ impl PendingChange<'_> {
         }
         self.report.outcome.changed_by_others = changes;
         self.report.outcome.stage = if is_kept && is_dry_run { ChangeStage::Refused } else { stage };
-        if let Some(output @ (ChangeOutput::Json | ChangeOutput::Yaml)) = self.settings.output {
+        if self.settings.output.as_ref().is_some_and(Output::is_data) {
             // The error is more important than that nobody reads the plan.
-            let _ = self.print_as(output, None, io, out).and_then(|()| out.flush());
+            let _ = self.print("", None, io, out).is_ok_and(|()| out.flush().is_ok());
         }
         Err(error.into())
     }
@@ -369,44 +370,30 @@ impl PendingChange<'_> {
     }
 
     /// Prints the plan with the object, or the sentence that the change was made.
-    fn print_result(&self, object: &Value, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
+    fn print_result(&self, object: &Value, io: &Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
         let dry_run = match self.settings.dry_run {
             DryRun::Off => "",
             DryRun::Client => " (dry run)",
             DryRun::Server => " (server dry run)",
         };
-        match self.settings.output {
-            None => writeln!(out, "{}{dry_run}", self.view(io).show(&self.applied())),
-            Some(output) => self.print_as(output, Some(object), io, out),
-        }
+        let sentence = self.view(io).show(&self.applied());
+        self.print(&format!("{sentence}{dry_run}\n"), Some(object), io, out)
     }
 
-    fn print_not_needed(&self, io: &Io<'_>, out: &mut dyn Write) -> io::Result<()> {
-        match self.settings.output {
-            None => write!(out, "{}", self.view(io).text(|page| render::change::not_needed(&self.report, page))),
-            Some(output) => self.print_as(output, Some(&self.before.daemon_set.object), io, out),
-        }
-    }
-
-    /// Prints the plan with its outcome and the object, or only a name.
-    fn print_as(
-        &self,
-        output: ChangeOutput,
-        object: Option<&Value>,
-        io: &Io<'_>,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    /// Prints the plan with its outcome and the object, only a name, or else a text.
+    fn print(&self, text: &str, object: Option<&Value>, io: &Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
         let mut object = object.cloned();
         if let Some(metadata) = object.iter_mut().find_map(|object| object.get_mut("metadata")?.as_object_mut()) {
             // As kubectl does.
             metadata.remove("managedFields");
         }
         let mut report = ChangePlan { object, ..self.report.clone() };
-        match output {
-            ChangeOutput::Name => writeln!(out, "{}", sanitize(&report.daemon_set.full())),
-            ChangeOutput::Json => output::print_json(&mut report, &self.view(io), out),
-            ChangeOutput::Yaml => output::print_yaml(&mut report, &self.view(io), out),
+        match &self.settings.output {
+            None => write!(out, "{text}")?,
+            Some(Output::Name) => writeln!(out, "{}", sanitize(&report.daemon_set.full()))?,
+            output => drop(output::print_data(output.as_ref(), &mut report, &self.view(io), out)?),
         }
+        Ok(())
     }
 
     /// Prints that the change was applied, waits for the controller, and prints the outcome.

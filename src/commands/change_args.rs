@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::output::{Output, OutputParser};
 use super::parse::{Named, parse_name};
 use crate::connection::parse_duration;
 use crate::error::CommandError;
@@ -22,8 +23,8 @@ pub struct ChangeArgs {
     pub(super) dry_run: DryRun,
     /// Output format: json or yaml for the plan, its outcome and the changed DaemonSet; name for its name, as soon as the API
     /// server has answered
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
-    pub(super) output: Option<ChangeOutput>,
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json", "yaml", "name"]), hide_possible_values = true)]
+    pub(super) output: Option<Output>,
     /// Do not wait until the controller has observed the change
     #[arg(long)]
     no_wait: bool,
@@ -45,14 +46,6 @@ pub(super) enum DryRun {
     Server,
 }
 
-/// What `-o` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ChangeOutput {
-    Name,
-    Json,
-    Yaml,
-}
-
 impl ChangeArgs {
     /// Checks the flags, and returns which DaemonSet is named.
     ///
@@ -70,7 +63,7 @@ impl ChangeArgs {
     /// Returns how long to wait for the controller; `None` if not waiting.
     pub(super) fn patience(&self) -> Option<Duration> {
         // The server's answer has the object already.
-        let waits = !self.no_wait && self.dry_run == DryRun::Off && self.output != Some(ChangeOutput::Name);
+        let waits = !self.no_wait && self.dry_run == DryRun::Off && self.output != Some(Output::Name);
         waits.then_some(if self.timeout.is_zero() { NO_LIMIT } else { self.timeout })
     }
 

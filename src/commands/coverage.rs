@@ -101,7 +101,7 @@ pub struct CoverageArgs {
     exit_code: bool,
     /// Output format; wide shows each DaemonSet in full, however many there are, and with --nodes or --node more columns.
     /// One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "name", "jsonpath="]), hide_possible_values = true)]
     output: Option<Output>,
 }
 

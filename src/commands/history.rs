@@ -59,7 +59,7 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     revision: Option<String>,
     /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "name", "jsonpath="]), hide_possible_values = true)]
     output: Option<Output>,
 }
 

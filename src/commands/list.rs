@@ -32,7 +32,7 @@ use crate::rollout::fleet;
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct ListArgs {
     /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "name", "jsonpath="]), hide_possible_values = true)]
     output: Option<Output>,
     /// Show healthy DaemonSets too, however many there are
     #[arg(long)]

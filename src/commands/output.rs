@@ -38,16 +38,18 @@ impl Output {
     }
 }
 
-/// Parses the value of `-o`.
+/// Parses the value of `-o`, which is one of these.
 #[derive(Clone)]
-pub(super) struct OutputParser;
+pub(super) struct OutputParser(pub(super) &'static [&'static str]);
 
 impl TypedValueParser for OutputParser {
     type Value = Output;
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<Output, Error> {
         let parsed = match value.to_str().and_then(|text| text.split_once('=')) {
-            Some(("jsonpath", template)) => parse_template(template).map(Output::JsonPath),
+            Some(("jsonpath", template)) if self.0.contains(&"jsonpath=") => {
+                parse_template(template).map(Output::JsonPath)
+            }
             _ => {
                 let known = PossibleValuesParser::new(self.possible_values().into_iter().flatten());
                 return known.parse_ref(command, argument, value).and_then(|name| match name.as_str() {
@@ -70,7 +72,8 @@ impl TypedValueParser for OutputParser {
             ("name", "Names only"),
             ("jsonpath=", "Chosen values in a text"),
         ];
-        Some(Box::new(values.into_iter().map(|(name, help)| PossibleValue::new(name).help(help))))
+        let values = values.into_iter().filter(|(name, _)| self.0.contains(name));
+        Some(Box::new(values.map(|(name, help)| PossibleValue::new(name).help(help))))
     }
 }
 
@@ -126,11 +129,6 @@ pub fn print_value(output: Option<&Output>, value: &impl Serialize, out: &mut dy
 /// Prints a report as JSON over several lines.
 pub(super) fn print_json(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
     json::indented(&complete(report, view), out)
-}
-
-/// Prints a report as YAML.
-pub(super) fn print_yaml(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    yaml::write(&complete(report, view), out)
 }
 
 /// Prints a report as JSON on one line.

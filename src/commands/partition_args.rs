@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
+use super::output::{Output, OutputParser};
 use super::parse::{Named, parse_name, parse_selector};
 use super::watch;
 use crate::connection::parse_duration;
@@ -110,8 +111,8 @@ pub struct PartitionArgs {
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true)]
     progress: watch::ProgressStyle,
     /// Output format. One of: (json)
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
-    output: Option<PartitionOutput>,
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json"]), hide_possible_values = true)]
+    output: Option<Output>,
 }
 
 /// What `--on-failure` takes.
@@ -133,19 +134,13 @@ enum PartitionDryRun {
     Client,
 }
 
-/// What `-o` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum PartitionOutput {
-    Json,
-}
-
 /// What the flags mean.
 pub(super) struct Settings {
     pub(super) named: Named,
     pub(super) request: StageRequest,
     pub(super) dry_run: bool,
     pub(super) progress: watch::ProgressStyle,
-    pub(super) output: Option<PartitionOutput>,
+    pub(super) output: Option<Output>,
     /// The manifest whose template is rolled out.
     pub(super) manifest: Option<String>,
 }

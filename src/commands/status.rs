@@ -42,7 +42,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     to_revision: Option<i64>,
     /// Output format. One of: (wide, json, yaml, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "jsonpath="]), hide_possible_values = true)]
     output: Option<Output>,
     /// Show a map of the nodes: a glyph for each, grouped by the label of --by
     #[arg(long)]
@@ -90,9 +90,6 @@ impl RunCommand for StatusArgs {
         let (flavors, namespace, names) = parse_names_of_any_flavor(&names)?;
         if to_revision.is_some() && names.len() != 1 {
             return Err(CommandError::usage("--to-revision needs one DaemonSet: give its name").into());
-        }
-        if output == Some(Output::Name) {
-            return Err(CommandError::usage("invalid --output \"name\" for status: give wide, json or yaml").into());
         }
         if watch.watch {
             check_watch(&target, output.as_ref())?;

@@ -9,7 +9,7 @@ use super::output::{self, Output, OutputParser};
 use super::session::GlobalArgs;
 use super::{Failure, RunCommand};
 use crate::encode::sanitize::sanitize;
-use crate::error::{CommandError, Exit};
+use crate::error::Exit;
 use crate::io::Io;
 
 /// The Kubernetes release whose rules are ported.
@@ -27,7 +27,7 @@ pub struct VersionArgs {
     #[arg(long)]
     client: bool,
     /// Output format. One of: (json, yaml, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser, hide_possible_values = true)]
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json", "yaml", "jsonpath="]), hide_possible_values = true)]
     output: Option<Output>,
 }
 
@@ -45,9 +45,6 @@ impl RunCommand for VersionArgs {
     /// What the client knows is printed even if the server cannot be reached.
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let VersionArgs { client, output } = self;
-        if matches!(output, Some(Output::Wide | Output::Name)) {
-            return Err(CommandError::usage("version prints -o json or -o yaml only").into());
-        }
         let server_version = match client {
             true => Ok(None),
             false => {

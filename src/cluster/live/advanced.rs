@@ -6,7 +6,7 @@ use super::list::{List, plural};
 use super::reader::{Reader, is_forbidden};
 use crate::cluster::error::ClusterError;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
-use crate::model::snapshot::{Gap, GapCause, Kind};
+use crate::model::snapshot::{GapCause, Kind};
 
 /// The path of all API groups.
 const GROUPS: &str = "/apis";
@@ -23,8 +23,7 @@ pub(super) async fn list(reader: &Reader<'_>) -> Result<Vec<DaemonSet>, ClusterE
         }
         Ok(None) => Ok(Vec::new()),
         Err(error) if is_forbidden(&error) => {
-            let cause = GapCause::Forbidden(format!("get {GROUPS}"));
-            reader.gaps.borrow_mut().push(Gap { kind: Kind::AdvancedDaemonSets, namespace: None, cause });
+            reader.note_gap(Kind::AdvancedDaemonSets, None, GapCause::Forbidden(format!("get {GROUPS}")));
             Ok(Vec::new())
         }
         Err(error) => Err(error),

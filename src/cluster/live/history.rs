@@ -13,7 +13,7 @@ use crate::cluster::projection::keep_node;
 use crate::cluster::{CoverageScope, PodsOf};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
-use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
+use crate::model::snapshot::{GapCause, Kind, Snapshot};
 
 /// How long to wait before a change for what it does not need.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -69,7 +69,7 @@ impl Reader<'_> {
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
         };
-        self.gaps.borrow_mut().push(Gap { kind, namespace: None, cause: GapCause::Failed(problem) });
+        self.note_gap(kind, None, GapCause::Failed(problem));
         Vec::new()
     }
 }

@@ -108,8 +108,7 @@ impl Reader<'_> {
         match list::open::<Pod>(&self.live.transport, List { field_selector, ..List::of(Kind::Pods) }).await {
             Ok(opened) => Ok(Some(opened)),
             Err(error) if is_forbidden(&error) => {
-                let cause = GapCause::ForbiddenElsewhere(permission("list", Kind::Pods));
-                self.gaps.borrow_mut().push(Gap { kind: Kind::Pods, namespace: None, cause });
+                self.note_gap(Kind::Pods, None, GapCause::ForbiddenElsewhere(permission("list", Kind::Pods)));
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -194,21 +193,14 @@ impl Reader<'_> {
     async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {
         let (namespace, name) = CONTROLLER_MANAGER;
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Leases) };
-        match self.live.get(&list, name).await {
+        let cause = match self.live.get(&list, name).await {
             // The controllers of some clusters hold another lease.
-            Ok(lease) => Ok(lease.into_iter().collect()),
-            Err(error) if is_forbidden(&error) => {
-                let cause = GapCause::Forbidden(permission("get", Kind::Leases));
-                let gap = Gap { kind: Kind::Leases, namespace: list.namespace, cause };
-                self.gaps.borrow_mut().push(gap);
-                Ok(Vec::new())
-            }
-            Err(error) => {
-                let cause = unreadable_lease(&error).ok_or(error)?;
-                self.gaps.borrow_mut().push(Gap { kind: Kind::Leases, namespace: list.namespace, cause });
-                Ok(Vec::new())
-            }
-        }
+            Ok(lease) => return Ok(lease.into_iter().collect()),
+            Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("get", Kind::Leases)),
+            Err(error) => unreadable_lease(&error).ok_or(error)?,
+        };
+        self.note_gap(Kind::Leases, list.namespace, cause);
+        Ok(Vec::new())
     }
 }
 

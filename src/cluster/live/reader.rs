@@ -28,7 +28,7 @@ pub(super) const AT_ONCE: usize = 6;
 pub(super) struct Reader<'a> {
     pub(super) live: &'a Live,
     pub(super) query: &'a Query,
-    pub(super) gaps: RefCell<Vec<Gap>>,
+    gaps: RefCell<Vec<Gap>>,
     pub(super) unknown_names: RefCell<Vec<UnknownName>>,
 }
 
@@ -40,6 +40,11 @@ impl<'a> Reader<'a> {
     /// Returns whether the query wants every object of every kind, complete.
     pub(super) fn everything(&self) -> bool {
         self.query.wanted == Wanted::Everything
+    }
+
+    /// Notes what cannot be read.
+    pub(super) fn note_gap(&self, kind: Kind, namespace: Option<String>, cause: GapCause) {
+        self.gaps.borrow_mut().push(Gap { kind, namespace, cause });
     }
 
     /// Returns what could not be read so far, each gap once.
@@ -229,20 +234,14 @@ impl<'a> Reader<'a> {
         keep: impl Fn(T) -> Option<T>,
     ) -> Result<Vec<T>, ClusterError> {
         let (kind, namespace) = (list.kind, list.namespace.clone());
-        match self.live.list(list, keep).await {
-            Err(error) if is_forbidden(&error) => {
-                let cause = GapCause::Forbidden(permission("list", kind));
-                self.gaps.borrow_mut().push(Gap { kind, namespace, cause });
-                Ok(Vec::new())
-            }
+        let cause = match self.live.list(list, keep).await {
+            Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("list", kind)),
             // Another API group may be turned off, or something that is no API server has answered.
-            Err(error) if error.is_not_served() && is_optional(kind) => {
-                let cause = GapCause::Failed(error.to_string());
-                self.gaps.borrow_mut().push(Gap { kind, namespace, cause });
-                Ok(Vec::new())
-            }
-            found => found,
-        }
+            Err(error) if error.is_not_served() && is_optional(kind) => GapCause::Failed(error.to_string()),
+            found => return found,
+        };
+        self.note_gap(kind, namespace, cause);
+        Ok(Vec::new())
     }
 }
 

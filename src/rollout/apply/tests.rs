@@ -255,7 +255,7 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     });
     assert_eq!(applied(lost(), Ok(Some(reverted.clone())), false), (Application::Unknown("lost"), 1));
     // Also after a read that did not show it yet.
-    let found = vec![Ok(Some(same())), Ok(Some(reverted))];
+    let found = vec![Ok(Some(reverted)), Ok(Some(same()))];
     assert_eq!(reads(Err(Failed::Unconfirmed("page")), found), Application::Unknown("page"));
     // An answer that is older than the change.
     let stale = object("agent:1", |_| {});
@@ -412,7 +412,9 @@ fn a_hold_whose_template_was_dropped_is_not_applied() {
     answer["spec"]["template"] = before.object["spec"]["template"].clone();
     assert_eq!(dry_run(&answer).0, Application::Refused(StepRefusal::TemplateKept));
     // A stage that is continued sends the same image again, of which a webhook has made another one.
-    let held = DaemonSet::from_object(plan.applied_to(&before.object).unwrap()).unwrap();
+    let mut held = plan.applied_to(&before.object).unwrap();
+    held["spec"]["template"] = object("agent:9", |_| {})["spec"]["template"].clone();
+    let held = DaemonSet::from_object(held).unwrap();
     let again = Plan::partition(&held, now, "3".parse().unwrap(), "run 2", &StageFlags::default(), Some(&template));
     let Step::PatchDaemonSet(patch) = &again.steps[0] else { panic!("no patch") };
     let mut answer = patch.applied_to(&held.object).unwrap();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::dump_header::Header;
 use super::error::ClusterError;
@@ -223,7 +223,7 @@ impl DumpReader<'_> {
         self.objects.skip(kind, object, problem).map_err(|problem| Stop::Error(ClusterError::file(self.name, problem)))
     }
 
-    /// Reads YAML, which is in memory as a whole, as the JSON that it stands for.
+    /// Reads YAML, which is in memory as a whole.
     fn read_yaml(&mut self, text: &mut Text<'_>) -> Result<(), Stop> {
         let mut bytes = Vec::new();
         while let Some(chunk) = text.next_chunk()? {
@@ -251,24 +251,14 @@ impl DumpReader<'_> {
                     return Err(ClusterError::file(self.name, problem).into());
                 }
             };
-            let line = document.lines_before + 1;
-            match &value {
+            match value {
                 Value::Object(fields) => {
-                    let lists = matches!(fields.get("items"), Some(Value::Array(_) | Value::Null));
-                    if lists && fields.get("kind").and_then(Value::as_str).is_none_or(str::is_empty) {
-                        // kubectl writes the kind of a list after its items.
-                        let problem = format!("the list at line {line} has no kind: the file is truncated");
-                        let error = ClusterError::file(self.name, problem);
-                        return Err(error.hint("copy the file again, or make the dump again").into());
-                    }
+                    self.end_yaml(fields, document.text.len(), document.lines_before + 1)?;
+                    self.document = OpenDocument::default();
                 }
                 Value::Array(_) => return Err(Stop::Foreign("holds a YAML sequence, not Kubernetes objects")),
                 _ => return Err(Stop::Foreign("holds plain text, not Kubernetes objects")),
             }
-            // The values of YAML do not know their lines.
-            let json = value.to_string();
-            drop(value);
-            JsonCutter::default().push(json.as_bytes(), &mut |piece, _| self.json_piece(piece, Position::on(line)))?;
         }
         Ok(())
     }
@@ -282,6 +272,44 @@ impl DumpReader<'_> {
             let is_named = |kind: &Kind, name: &str| name.trim_end_matches("List") == kind.api_names().1;
             let named = name.and_then(|name| Kind::ALL.into_iter().find(|kind| is_named(kind, &name)));
             self.document.counts.extend(named.map(|kind| (kind, 0)));
+        }
+    }
+
+    fn end_yaml(&mut self, mut fields: Map<String, Value>, length: usize, line: usize) -> Result<(), Stop> {
+        let items = fields.remove("items");
+        let header = fields.remove("snapshot").map(serde_json::from_value);
+        let type_ = ItemType::of_value(&Value::Object(fields.clone()));
+        let (Some(list), Some(Value::Array(_) | Value::Null)) = (type_.as_type().of_items(), &items) else {
+            if type_.kind.is_empty() && matches!(items, Some(Value::Array(_) | Value::Null)) {
+                // kubectl writes the kind of a list after its items.
+                let problem = format!("the list at line {line} has no kind: the file is truncated");
+                let error = ClusterError::file(self.name, problem);
+                return Err(error.hint("copy the file again, or make the dump again").into());
+            }
+            return self.value(type_.as_type(), &Value::Object(fields), length, line);
+        };
+        let items = match items {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        let count = items.len();
+        for item in items {
+            let own = ItemType::of_value(&item);
+            self.value(if list.kind.is_empty() { own.as_type() } else { list }, &item, length / count, line)?;
+        }
+        self.end_list(list.known(), header)
+    }
+
+    fn value(&mut self, type_: Type<'_>, value: &Value, length: usize, line: usize) -> Result<(), Stop> {
+        let Some(kind) = type_.known() else {
+            self.objects.count_other(type_);
+            self.objects.note_name(type_, || Deserialize::deserialize(value).ok());
+            return Ok(());
+        };
+        self.count(kind, length)?;
+        match self.objects.add(kind, value, &mut self.document.reach) {
+            Ok(()) => Ok(()),
+            Err(error) => self.skip(kind, value, &error, line),
         }
     }
 
@@ -321,6 +349,11 @@ impl DumpReader<'_> {
 }
 
 impl ItemType {
+    fn of_value(value: &Value) -> Self {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        ItemType { api_version: text("apiVersion"), kind: text("kind") }
+    }
+
     fn as_type(&self) -> Type<'_> {
         Type { api_version: &self.api_version, kind: &self.kind }
     }

@@ -165,7 +165,7 @@ pub(super) fn propose_template(
     proposal.planned(report)
 }
 
-/// Returns what a DaemonSet becomes with another template.
+/// Returns what a DaemonSet becomes with another template; the same if the template cannot be read.
 pub(crate) fn with_template(daemon_set: &DaemonSet, template: &Template) -> DaemonSet {
     let mut object = daemon_set.object.clone();
     object["spec"]["template"] = template.value().clone();

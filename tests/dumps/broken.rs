@@ -127,7 +127,8 @@ fn truncated_yaml_is_an_error_wherever_a_list_is_cut() {
     let whole = format!("apiVersion: v1\nitems:\n{}kind: List\nmetadata:\n  resourceVersion: \"\"\n", yaml(&items));
     let end = whole.find("kind: List").unwrap();
     assert_eq!(read(&whole).unwrap().snapshot.nodes.len(), 2);
-    for cut in (20..end + 4).filter(|cut| whole.is_char_boundary(*cut)) {
+    // Without its last letter, the kind is another one.
+    for cut in (20..end + "kind: List".len()).filter(|cut| whole.is_char_boundary(*cut)) {
         let error = read(&whole[..cut]).map(|reading| reading.snapshot.nodes.len());
         assert!(error.is_err(), "cut at {cut}: {error:?}");
     }
@@ -136,6 +137,17 @@ fn truncated_yaml_is_an_error_wherever_a_list_is_cut() {
         "standard input: the list at line 1 has no kind: the file is truncated\n\
          hint: copy the file again, or make the dump again"
     );
+}
+
+#[test]
+fn yaml_is_read_by_the_type_of_its_lists_and_beside_documents_of_other_tools() {
+    let pods = "apiVersion: v1\nkind: PodList\nitems:\n- kind: Pod\n  metadata: {name: a, namespace: x, uid: u}\n";
+    assert_eq!(read(pods).unwrap().snapshot.pods.len(), 1);
+    let others = "kind: ResourceList\nitems:\n- {apiVersion: v1, kind: Node, metadata: {name: n}}\n";
+    assert_eq!(read(format!("{others}---\n{pods}")).unwrap().snapshot.nodes.len(), 0);
+    for foreign in ["apiVersion: 1\ndatasources: []\n", "apiVersion:\nkind:\n", "kind: [1]\n"] {
+        assert_eq!(read(format!("{foreign}---\n{pods}")).unwrap().snapshot.pods.len(), 1, "{foreign}");
+    }
 }
 
 #[test]

@@ -153,6 +153,15 @@ impl List {
         Ok(object)
     }
 
+    /// Decodes an object in JSON that is no item of a list, and so has to say its kind.
+    pub(super) fn decode_object<T: Item>(&self, text: &str) -> Result<T, String> {
+        let found: TypeMeta = decode_json(text)?;
+        if found.kind.is_empty() {
+            return Err(format!("it is not a {}", self.kind.api_names().1));
+        }
+        self.decode_json(text)
+    }
+
     /// Checks the type of an object, as far as it has one.
     pub(super) fn check_type(&self, found: &TypeMeta) -> Result<(), String> {
         self.check(found, self.kind.api_names().1)

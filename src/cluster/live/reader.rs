@@ -256,7 +256,7 @@ impl Live {
         };
         let text = answer.text(list::MAX_JSON).await?;
         self.transport.progress(list.kind, 1, text.len());
-        let object = list.decode_json::<T>(&text).map_err(|problem| answer.broken(problem))?;
+        let object = list.decode_object::<T>(&text).map_err(|problem| answer.broken(problem))?;
         let ObjectMeta { namespace, name: found, .. } = object.metadata();
         if (namespace.as_str(), found.as_str()) != (list.namespace.as_deref().unwrap_or_default(), name) {
             return Err(answer.broken("it is not the requested object"));

@@ -263,6 +263,10 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
         return None;
     }
     let mut changed = with_template(daemon_set, template);
+    // A revision of a dump may have a template that cannot be read.
+    if !changed.template().same_meaning(template) {
+        return None;
+    }
     if changed.spec.update_strategy == UpdateStrategy::OnDelete {
         // Pods are replaced only once the hold is left, or as they are deleted by hand.
         changed.spec.update_strategy = Hold::of(daemon_set).map(|hold| hold.original_strategy()).unwrap_or_default();

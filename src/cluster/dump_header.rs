@@ -46,7 +46,7 @@ pub struct HeaderGap {
     /// The namespace; `None` if the gap is cluster-wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Why it could not be read; absent where that is of no use to whoever reads the dump.
+    /// Why it could not be read; absent if the reason would not help whoever reads the dump.
     #[serde(flatten)]
     pub cause: Option<GapCause>,
 }

@@ -64,7 +64,9 @@ pub(super) fn applied_or_not(
             let message = format!(
                 "the template of {title} cannot be changed: an admission webhook or a policy keeps it as it is"
             );
-            refused(CommandError::new(message).hint("nothing was changed").hint(who_keeps()))
+            let without =
+                "to continue a stage with the template that is there, leave out --image, --filename or --to-revision";
+            refused(CommandError::new(message).hint("nothing was changed").hint(without).hint(who_keeps()))
         }
         Application::Refused(StepRefusal::ByServer(error)) => refused(error),
         Application::Refused(StepRefusal::NotApplied(error)) => {

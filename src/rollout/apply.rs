@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::concurrent_edit;
 use crate::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION};
+use crate::model::hold::{ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::template::Template;
 use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodRef, Step};
@@ -434,10 +434,10 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
         true => same_template(&before.object, answer),
         false => before.object.pointer(path) == answer.pointer(path),
     });
-    // A stage that is continued sends its template again, and what admission made of it is there already.
-    let is_continued = Hold::in_force(before).is_some();
+    // Whether admission has dropped another template, or made the one that is there of this one before, cannot be told: pods
+    // must not be replaced for a template that nobody asked for.
     let keeps_template = || same_template(&before.object, answer) && !same_template(&before.object, &planned);
-    match patch.paths().any(is_in_template) && !is_continued && keeps_template() {
+    match patch.paths().any(is_in_template) && keeps_template() {
         _ if is_unchanged => Some(Problem::Other("the change is not in it")),
         true => Some(Problem::SameTemplate),
         false => None,

@@ -122,7 +122,8 @@ pub(super) fn takes_room(pod: &Pod) -> bool {
     is_bound && !pod.is_terminal()
 }
 
-/// Drops the fields of a foreign pod that are not needed to compute the free resources of its node.
+/// Drops the fields of a foreign pod that are needed neither to compute the free resources of its node nor to tell whether it
+/// is ready.
 pub(super) fn foreign_pod(pod: Pod) -> Pod {
     let Pod { metadata, spec, status } = pod;
     let ObjectMeta { name, namespace, uid, owner_references, deletion_timestamp, creation_timestamp, .. } = metadata;
@@ -159,8 +160,11 @@ pub(super) fn foreign_pod(pod: Pod) -> Pod {
     }
     let status = PodStatus {
         phase,
-        // An in-place resize is reported in conditions.
-        conditions: conditions.into_iter().filter(|condition| condition.type_.starts_with("PodResize")).collect(),
+        conditions: conditions
+            .into_iter()
+            // An in-place resize is reported in conditions. Whoever has none that says otherwise is ready.
+            .filter(|one| one.type_.starts_with("PodResize") || (one.type_ == "Ready" && one.status != "True"))
+            .collect(),
         container_statuses,
         init_container_statuses,
         nominated_node_name,

@@ -15,7 +15,7 @@ use crate::report::node_map::ZONE;
 use crate::report::partition::PartitionReport;
 use crate::report::rollout_status::Verdict;
 use crate::rollout::events::NodeEvents;
-use crate::rollout::status::rollout_status_with_map;
+use crate::rollout::status::{self as rollout_status, Question};
 
 /// The longest time between two looks at the cluster: time alone can make a pod available.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
@@ -106,7 +106,8 @@ impl StageProgress {
     pub(super) fn draw(&mut self, stage: &PartitionReport, watch: &Watch<'_>, io: &mut Io<'_>) -> io::Result<()> {
         let Display::Screen(screen) = &mut self.display else { return Ok(()) };
         self.drawn = Some(Instant::now());
-        let mut report = rollout_status_with_map(watch.last_snapshot(), None, Some(ZONE));
+        let mut report =
+            rollout_status::answer(watch.last_snapshot(), &Question { map_label: Some(ZONE), ..Question::default() });
         self.events.update(&report);
         for rollout in &mut report.daemon_sets {
             // How to leave the stage is said at its end.

@@ -380,6 +380,18 @@ impl Session {
         admissions
     }
 
+    /// Adds to a snapshot of a live cluster all pods on the nodes.
+    pub(super) async fn read_pods_on(
+        &self,
+        snapshot: &mut Snapshot,
+        nodes: &BTreeSet<String>,
+    ) -> Result<(), ClusterError> {
+        match &self.source {
+            Source::Live(live) => live.read_pods_on(snapshot, nodes).await,
+            Source::File(_) => Ok(()),
+        }
+    }
+
     /// Returns the time by the clock of the server.
     pub(super) fn now(&self, io: &Io<'_>) -> Timestamp {
         match &self.source {

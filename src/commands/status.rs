@@ -1,8 +1,9 @@
 //! `status`: is the rollout done, progressing or blocked?
 
 use std::io::Write;
+use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::gate;
 use super::output::{self, Output, OutputParser};
@@ -18,10 +19,11 @@ use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
+use crate::report::acceptance::Acceptance;
 use crate::report::coverage::RemovedNodes;
 use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
-use crate::rollout::status::rollout_status_with_map;
+use crate::rollout::status::{self as rollout_status, Question};
 
 /// Show whether rollouts are complete, progressing or blocked, on what, and how to continue
 #[derive(Debug, Clone, Args)]
@@ -50,32 +52,13 @@ pub struct StatusArgs {
     /// The node label that the map of --map and --watch is grouped by [default: topology.kubernetes.io/zone]
     #[arg(long, value_name = "LABEL")]
     by: Option<String>,
-    /// What to accept: fewer-nodes, that a revision has removed most of the nodes; may be repeated
-    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', hide_possible_values = true)]
-    accept: Vec<Accept>,
+    /// What a rollout may lack and still count as complete: node, cluster or a reason code, each with a limit if given
+    /// (node=10%); on-delete, or on-delete=7d for old pods that are younger; fewer-nodes, that a revision has removed most of the
+    /// nodes; may be repeated
+    #[arg(long, value_name = "WHAT", value_parser = Acceptance::from_str, value_delimiter = ',')]
+    accept: Vec<Acceptance>,
     #[command(flatten)]
     watch: WatchArgs,
-}
-
-/// What does not count against a rollout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Accept {
-    /// A revision has removed more than half of the nodes.
-    FewerNodes,
-}
-
-impl Accept {
-    /// Marks what is accepted in a report.
-    pub(super) fn mark(accepted: &[Accept], report: &mut RolloutStatusReport) {
-        for accept in accepted {
-            match accept {
-                Accept::FewerNodes => {
-                    let removed = report.daemon_sets.iter_mut().filter_map(|rollout| rollout.removed_nodes.as_mut());
-                    removed.for_each(|removed| removed.accepted = true);
-                }
-            }
-        }
-    }
 }
 
 /// Returns whether a revision has removed most of a DaemonSet's nodes, which is not accepted.
@@ -115,8 +98,9 @@ impl RunCommand for StatusArgs {
             check_revision(&snapshot, number)?;
         }
         map.check(&snapshot)?;
-        let mut report = rollout_status_with_map(&snapshot, to_revision, map.is_shown.then_some(&map.label));
-        Accept::mark(&accept, &mut report);
+        let map_label = map.is_shown.then_some(map.label.as_str());
+        let question = Question { requested: to_revision, map_label, accept: &accept };
+        let mut report = rollout_status::answer(&snapshot, &question);
         if !output::print_data(output.as_ref(), &mut report, &view, out)? {
             let text = view.text(|page| {
                 render::status::status(&report, is_named, page);
@@ -153,10 +137,10 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
         return Err(CommandError::new(format!("no DaemonSets found{}", session.place())));
     }
     let is_unknown = |verdict: Verdict| verdict == Verdict::Unknown;
-    let is_no = |verdict: Verdict| !matches!(verdict, Verdict::Unknown | Verdict::Complete);
+    let is_no = |rollout: &RolloutStatus| rollout.verdict != Verdict::Unknown && !rollout.counts_as_complete();
     let requested = |rollout: &RolloutStatus| rollout.requested.map(|requested| requested.current);
     let is_another = |rollout: &RolloutStatus| requested(rollout) == Some(Some(false));
-    if rollouts.iter().any(|rollout| is_no(rollout.verdict) || is_another(rollout) || has_lost_nodes(rollout)) {
+    if rollouts.iter().any(|rollout| is_no(rollout) || is_another(rollout) || has_lost_nodes(rollout)) {
         return Ok(Exit::No);
     }
     let is_unknown = |rollout: &RolloutStatus| is_unknown(rollout.verdict) || requested(rollout) == Some(None);

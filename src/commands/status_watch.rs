@@ -1,6 +1,6 @@
 //! `status --watch`: follows rollouts until they are done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
@@ -10,32 +10,39 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::coverage::check_label;
 use super::output::{self, Output};
 use super::session::{Session, show_progress};
-use super::status::{Accept, check_revision, has_lost_nodes, partial};
+use super::status::{check_revision, has_lost_nodes, partial};
 use super::watch::{Display, ProgressStyle, Rejection, check_readable, notices, warn_once};
 use super::{Failure, interrupted};
+use crate::cluster::error::ClusterError;
 use crate::cluster::{Flavors, Query};
 use crate::connection::parse_duration;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
+use crate::facts::index::nodes_needing_all_pods;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::snapshot::Snapshot;
+use crate::model::pod::Pod;
+use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::render;
 use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
 use crate::render::status_lines::StatusLines;
 use crate::render::view::View;
+use crate::report::acceptance::Acceptance;
 use crate::report::node_map::ZONE;
-use crate::report::rollout_status::{RolloutStatus, Verdict};
+use crate::report::rollout_status::{BlockedBy, RolloutStatus, Verdict};
 use crate::rollout::events::NodeEvents;
 use crate::rollout::standstill::Standstills;
-use crate::rollout::status::rollout_status_with_map;
+use crate::rollout::status::{self as rollout_status, Question};
 
 /// How long the counters of a status may contradict what is known before all is read again: a watch may have fallen silent.
 const CONTRADICTION: Duration = Duration::from_secs(10);
 
 /// How long that may take.
 const READ_AGAIN: Duration = Duration::from_secs(60);
+
+/// How long a rollout may be blocked if --accept says what it may lack, without --fail-fast.
+const BLOCKED_FOR: Duration = Duration::from_secs(30);
 
 /// How often the API server is asked whether it still refuses pods, and how long each time.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
@@ -87,7 +94,42 @@ pub(super) struct FollowedRollouts {
     pub(super) view: View,
     pub(super) display: Display,
     pub(super) map: Map,
-    pub(super) accept: Vec<Accept>,
+    pub(super) accept: Vec<Acceptance>,
+}
+
+/// The pods of others on nodes where a pod fails: if those fail, too, the node is at fault. No watch shows them, so they are read
+/// when a rollout seems to stand still, and from then on again and again.
+#[derive(Default)]
+struct ForeignPods {
+    read_at: Option<Instant>,
+    pods: Vec<Pod>,
+    complete: PodsComplete,
+}
+
+impl ForeignPods {
+    async fn read(snapshot: &Snapshot, session: &Session) -> Result<Self, ClusterError> {
+        let read_at = Some(Instant::now());
+        let daemon_sets = snapshot.daemon_sets.clone();
+        let mut found = Snapshot { daemon_sets, ..Snapshot::empty(snapshot.now) };
+        session.read_pods_on(&mut found, &nodes_needing_all_pods(snapshot)).await?;
+        // Those of the DaemonSets are watched.
+        let uids: BTreeSet<&str> = snapshot.daemon_sets_of_any_flavor().map(|one| one.metadata.uid.as_str()).collect();
+        let is_own = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| uids.contains(owner.uid.as_str()));
+        found.pods.retain(|pod| !is_own(pod));
+        Ok(ForeignPods { read_at, pods: found.pods, complete: found.pods_complete })
+    }
+
+    /// Returns the snapshot with these pods; `None` if there are none.
+    fn add_to(&self, snapshot: &Snapshot) -> Option<Snapshot> {
+        if self.pods.is_empty() {
+            return None;
+        }
+        let mut all = snapshot.clone();
+        let known: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.metadata.uid.as_str()).collect();
+        all.pods.extend(self.pods.iter().filter(|pod| !known.contains(pod.metadata.uid.as_str())).cloned());
+        all.pods_complete.clone_from(&self.complete);
+        Some(all)
+    }
 }
 
 /// The map of the nodes.
@@ -145,6 +187,7 @@ pub(super) async fn run(
     let mut warned = Vec::new();
     let (mut contradicted, mut patience) = (None, CONTRADICTION);
     let mut is_confirmed = false;
+    let mut foreign_pods = ForeignPods::default();
     let mut tried = None;
     let (mut report, end) = loop {
         let looked = Instant::now();
@@ -164,7 +207,16 @@ pub(super) async fn run(
         }
         // Maps of all DaemonSets of a big cluster would be as large as the cluster.
         let has_map = map.is_shown || snapshot.daemon_sets_of_any_flavor().count() == 1;
-        let mut report = rollout_status_with_map(snapshot, to_revision, has_map.then_some(&map.label));
+        let map_label = has_map.then_some(map.label.as_str());
+        let question = Question { requested: to_revision, map_label, accept: &accept };
+        if foreign_pods.read_at.is_some_and(|read_at| looked.duration_since(read_at) >= TRY_AGAIN) {
+            let limit = deadline.map_or(looked + TRIAL, |deadline| deadline.min(looked + TRIAL));
+            let read = timeout_at(limit, ForeignPods::read(snapshot, session)).await;
+            // What is not known excuses nothing.
+            foreign_pods = read.ok().and_then(Result::ok).unwrap_or_default();
+        }
+        let with_foreign_pods = foreign_pods.add_to(snapshot);
+        let mut report = rollout_status::answer(with_foreign_pods.as_ref().unwrap_or(snapshot), &question);
         if !report.daemon_sets.iter().any(|rollout| rollout.creation_refused) {
             tried = None;
             watch.note_admissions(Vec::new());
@@ -175,7 +227,6 @@ pub(super) async fn run(
             watch.note_admissions(trial.unwrap_or_default());
             continue;
         }
-        Accept::mark(&accept, &mut report);
         events.update(&report);
         let is_over = is_current && report.daemon_sets.iter().all(is_done);
         let notices = notices(&watch);
@@ -197,8 +248,10 @@ pub(super) async fn run(
             }
             Display::Json => {
                 // Ages change all the time: only what happened counts.
-                let state: Vec<_> =
-                    report.daemon_sets.iter().map(|one| (one.verdict, one.blocked_by, one.counts.clone())).collect();
+                let state = |one: &RolloutStatus| {
+                    (one.verdict, one.blocked_by, one.counts.clone(), one.faults, one.accepted.clone())
+                };
+                let state: Vec<_> = report.daemon_sets.iter().map(state).collect();
                 if last.as_ref() != Some(&state) {
                     if !map.is_shown {
                         report.daemon_sets.iter_mut().for_each(|rollout| rollout.map = None);
@@ -217,13 +270,15 @@ pub(super) async fn run(
             if is_unknown && report.incomplete.iter().any(|gap| gap.affects_counts) {
                 return Err(partial(&report).into());
             }
-            standstills.update(&report, looked.into_std());
+            let may_end = report.daemon_sets.iter().filter(|rollout| settings.fail_fast || accepts_nodes(rollout));
+            standstills.update(may_end, looked.into_std());
         } else {
             standstills.clear();
         }
         let contradicts = report.daemon_sets.iter().any(|rollout| !rollout.status_differences.is_empty());
         contradicted = (contradicts && is_current).then(|| contradicted.unwrap_or(looked));
-        let is_blocked = settings.fail_fast && standstills.last(settings.blocked_for, looked.into_std());
+        let blocked_for = if settings.fail_fast { settings.blocked_for } else { BLOCKED_FOR };
+        let is_blocked = standstills.last(blocked_for, looked.into_std());
         is_confirmed &= is_blocked;
         if is_confirmed {
             break (report, End::Blocked);
@@ -231,9 +286,14 @@ pub(super) async fn run(
         if is_blocked || contradicted.is_some_and(|since| looked.duration_since(since) >= patience) {
             let limit = Instant::now() + READ_AGAIN;
             let limit = deadline.map_or(limit, |deadline| deadline.min(limit));
-            match timeout_at(limit, session.watch(query.clone())).await {
-                Ok(Ok(fresh)) => {
-                    watch = fresh;
+            let all = async {
+                let mut fresh = session.watch(query.clone()).await?;
+                let foreign_pods = ForeignPods::read(fresh.snapshot().await, session).await?;
+                Ok::<_, Failure>((fresh, foreign_pods))
+            };
+            match timeout_at(limit, all).await {
+                Ok(Ok(read)) => {
+                    (watch, foreign_pods) = read;
                     tried = None;
                     (contradicted, patience) = (None, patience.saturating_mul(2));
                     is_confirmed = is_blocked;
@@ -344,7 +404,50 @@ fn check_identities(
     Ok(())
 }
 
+/// Returns whether it is said which nodes a rollout may lack: whoever waits wants to know that it lacks others, too.
+fn accepts_nodes(rollout: &RolloutStatus) -> bool {
+    rollout.accepted.as_ref().is_some_and(|accepted| !accepted.by.is_empty())
+}
+
 fn is_done(rollout: &RolloutStatus) -> bool {
     let is_requested = rollout.requested.is_none_or(|requested| requested.current == Some(true));
-    is_requested && rollout.verdict == Verdict::Complete
+    // While the controller can do more, what is accepted may still mend itself.
+    let goes_on = rollout.verdict == Verdict::Progressing
+        || matches!(rollout.blocked_by, Some(BlockedBy::CreationBackoff | BlockedBy::MissedSurgePods));
+    is_requested && rollout.counts_as_complete() && !goes_on
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::coverage::test_support::world;
+    use crate::report::rollout_status::Accepted;
+    use crate::rollout::status::rollout_status;
+
+    #[test]
+    fn what_is_accepted_is_waited_for_as_long_as_the_controller_can_do_more() {
+        use BlockedBy::{Budget, CreationBackoff, CreationRefused, MissedSurgePods, UnavailablePods};
+        use Verdict::{Blocked, Complete, Degraded, Paused, Progressing};
+        let mut rollout = rollout_status(&world().daemon_set(json!({})).finish(), None).daemon_sets.remove(0);
+        for (verdict, blocked_by, complete, done) in [
+            (Complete, None, false, true),
+            (Degraded, None, false, false),
+            (Degraded, None, true, true),
+            (Paused, None, true, true),
+            (Progressing, None, true, false),
+            (Blocked, Some(UnavailablePods), true, true),
+            (Blocked, Some(UnavailablePods), false, false),
+            (Blocked, Some(Budget), true, true),
+            (Blocked, Some(CreationRefused), true, true),
+            (Blocked, Some(CreationBackoff), true, false),
+            (Blocked, Some(MissedSurgePods), true, false),
+        ] {
+            (rollout.verdict, rollout.blocked_by) = (verdict, blocked_by);
+            let (by, not_accepted) = (Vec::new(), usize::from(!complete));
+            rollout.accepted = Some(Accepted { by_annotation: false, invalid: None, by, not_accepted, complete });
+            assert_eq!(is_done(&rollout), done, "{verdict:?} {blocked_by:?} {complete}");
+        }
+    }
 }

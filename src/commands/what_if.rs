@@ -26,7 +26,6 @@ use crate::render;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::Warning;
 use crate::report::what_if::{Preview, WhatIfReport, WhatIfReportList};
-use crate::rollout::proposal::with_template;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::situation::Situation;
 
@@ -164,7 +163,7 @@ fn replacements_of_manifest(
     let template = proposed.template();
     let same = |revision: &&Revision<'_>| revision.template.as_ref().is_ok_and(|other| other.same_meaning(&template));
     let hash = before.revisions.all.iter().find(same).map_or("", |revision| revision.object.hash());
-    let mut after = if is_same_template { live.clone() } else { with_template(live, &template) };
+    let mut after = if is_same_template { live.clone() } else { live.with_template(&template) };
     after.spec.update_strategy = proposed.spec.update_strategy.clone();
     replacement_warnings(&before, &Replacement::of_template(&after, hash, is_same_template))
 }

@@ -16,6 +16,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
 
 /// A snapshot with its indices.
@@ -166,15 +167,32 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Returns the nodes whose free room must be known although not all of their pods were read: those that a pod waits for.
+/// On how many nodes at most all pods are read because a pod fails: if it fails on more, it is hardly because of them.
+const FEW: usize = 20;
+
+/// For how many seconds a pod may be starting before it counts as one that fails.
+const STARTUP: i64 = 60;
+
+/// Returns the nodes of which all pods must be known although not all were read: those that a pod waits for, whose free room
+/// counts, and those on which a pod fails, if they are few, because others may fail there, too.
 pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = Index::new(snapshot);
     let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal();
+    let is_young = |pod: &Pod| {
+        pod.metadata.creation_timestamp.get().is_none_or(|created| seconds_between(created, snapshot.now) < STARTUP)
+    };
+    let fails = |pod: &Pod| {
+        !pod.spec.node_name.is_empty() && !pod.is_ready() && !pod.metadata.is_terminating() && !is_young(pod)
+    };
     let mut nodes = BTreeSet::new();
-    for daemon_set in &snapshot.daemon_sets {
-        let waiting = index.pods_of(daemon_set).filter(|(_, pod)| waits(pod)).map(|(node, _)| node);
-        let needed = waiting.filter(|node| index.node(node).is_some() && !snapshot.knows_all_pods_on(node));
-        nodes.extend(needed.map(str::to_owned));
+    for daemon_set in snapshot.daemon_sets_of_any_flavor() {
+        let needed = |is: &dyn Fn(&Pod) -> bool| -> BTreeSet<String> {
+            let found = index.pods_of(daemon_set).filter(|(_, pod)| is(pod)).map(|(node, _)| node);
+            let is_needed = |node: &&str| index.node(node).is_some() && !snapshot.knows_all_pods_on(node);
+            found.filter(is_needed).map(str::to_owned).collect()
+        };
+        nodes.extend(needed(&waits));
+        nodes.extend(Some(needed(&fails)).filter(|failing| failing.len() <= FEW).into_iter().flatten());
     }
     nodes
 }
@@ -183,8 +201,8 @@ pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{Index, nodes_needing_all_pods};
-    use crate::facts::test_support::world;
+    use super::{FEW, Index, nodes_needing_all_pods};
+    use crate::facts::test_support::{at, world};
     use crate::model::snapshot::PodsComplete;
 
     #[test]
@@ -222,5 +240,31 @@ mod tests {
             .finish();
         snapshot.pods_complete = PodsComplete::On(["read".to_owned()].into());
         assert_eq!(nodes_needing_all_pods(&snapshot), ["waits".to_owned()].into());
+    }
+
+    #[test]
+    fn all_pods_are_needed_of_the_few_nodes_where_a_pod_has_failed_for_a_while() {
+        let failing = |nodes: usize| {
+            (0..nodes).fold(world(), |world, number| {
+                let node = format!("fails-{number:02}");
+                world.node(&node, json!({})).unready_pod(&format!("agent-{node}"), &node, json!({}), json!({}))
+            })
+        };
+        let needed = |nodes: usize| {
+            let young = json!({"metadata": {"creationTimestamp": at("11:59:01")}});
+            let mut snapshot = failing(nodes)
+                .node("works", json!({}))
+                .pod("agent-works", "works", json!({}))
+                .node("starts", json!({}))
+                .unready_pod("agent-starts", "starts", json!({}), young)
+                .node("waits", json!({}))
+                .pending_pod("agent-waits", "waits", "", json!({}))
+                .finish();
+            snapshot.pods_complete = PodsComplete::default();
+            nodes_needing_all_pods(&snapshot).into_iter().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(needed(2), "fails-00 fails-01 waits");
+        assert_eq!(needed(FEW).split(' ').count(), FEW + 1);
+        assert_eq!(needed(FEW + 1), "waits");
     }
 }

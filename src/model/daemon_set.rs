@@ -212,6 +212,17 @@ impl DaemonSet {
         Template::new(self.object.pointer("/spec/template").cloned().unwrap_or_default())
     }
 
+    /// Returns what it becomes with another template; the same if the template cannot be read.
+    pub(crate) fn with_template(&self, template: &Template) -> DaemonSet {
+        let mut object = self.object.clone();
+        object["spec"]["template"] = template.value().clone();
+        let Ok(mut after) = DaemonSet::from_object(object) else { return self.clone() };
+        // The API server increments both, so that only a revision with the same template counts as current.
+        after.metadata.generation = after.status.observed_generation + 1;
+        after.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
+        after
+    }
+
     /// Returns the number of the live template, by which pods without a known hash are updated.
     ///
     /// Ported from `GetTemplateGeneration`, pkg/controller/daemon/util/daemonset_util.go, release

@@ -17,7 +17,8 @@ pub(crate) fn done(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>)
     if let Some(removed) = &rollout.removed_nodes {
         removed_nodes::write(removed, now, page);
     }
-    page.paragraph(&headline(rollout, now), styled(rollout.verdict))
+    let style = if rollout.counts_as_complete() { style::well } else { styled(rollout.verdict) };
+    page.paragraph(&headline(rollout, now), style)
 }
 
 /// Writes what happened to a rollout while it was followed; nothing if nothing happened.

@@ -89,6 +89,7 @@ fn summary(report: &ListReport) -> String {
     let healthy = by_status.remove_entry(&FleetStatus::Healthy);
     let words = healthy.into_iter().chain(by_status).map(|(status, number)| match status {
         FleetStatus::Blocked => format!("{number} blocked"),
+        FleetStatus::NodesDown => format!("{number} with nodes down"),
         FleetStatus::Paused => format!("{number} paused"),
         FleetStatus::Degraded => format!("{number} degraded"),
         FleetStatus::NotObserved => format!("{number} not observed"),
@@ -139,7 +140,9 @@ fn columns<'a>(report: &'a ListReport, shown: ListParts, view: &'a View) -> Vec<
 fn status(status: FleetStatus) -> String {
     let word = format!("{status:?}");
     match status {
-        FleetStatus::Blocked | FleetStatus::Degraded | FleetStatus::NotObserved => style::trouble(word),
+        FleetStatus::Blocked | FleetStatus::Degraded | FleetStatus::NodesDown | FleetStatus::NotObserved => {
+            style::trouble(word)
+        }
         FleetStatus::Deleting | FleetStatus::Unknown | FleetStatus::NoNodes => style::moving(word),
         FleetStatus::Progressing | FleetStatus::Paused => style::moving(word),
         FleetStatus::Healthy => style::well(word),

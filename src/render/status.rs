@@ -12,8 +12,10 @@ use super::view::View;
 use crate::report::age::format_age;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
+use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
-    BlockedBy, Cause, Eta, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport, Suspect, SuspectKind, Verdict,
+    Accepted, AcceptedNodes, BlockedBy, Cause, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus,
+    RolloutStatusReport, Suspect, SuspectKind, Verdict,
 };
 use crate::report::strategy::Strategy;
 
@@ -34,15 +36,18 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, page: &mut Pa
     let view = page.view;
     let mut verdicts: Vec<(Verdict, usize)> = Vec::new();
     let mut sorted: Vec<&RolloutStatus> = rollouts.iter().collect();
-    sorted.sort_by_key(|rollout| rollout.verdict);
-    for rollout in &sorted {
+    // What counts as complete needs no attention, whatever it lacks.
+    sorted.sort_by_key(|rollout| (rollout.counts_as_complete(), rollout.verdict));
+    for rollout in sorted.iter().filter(|rollout| !is_accepted(rollout)) {
         match verdicts.last_mut() {
             Some((verdict, number)) if *verdict == rollout.verdict => *number += 1,
             _ => verdicts.push((rollout.verdict, 1)),
         }
     }
-    let numbers: Vec<String> =
+    let accepted = sorted.iter().filter(|rollout| is_accepted(rollout)).count();
+    let mut numbers: Vec<String> =
         verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))).collect();
+    numbers.extend((accepted > 0).then(|| format!("{accepted} accepted")));
     page.paragraph(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), style::answer);
     writeln!(page);
     let problems = |row: &&RolloutStatus, width: usize| some_of(&problems(row, now), width);
@@ -50,7 +55,10 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, page: &mut Pa
     let columns = [
         Column::text("NAMESPACE", |row: &&RolloutStatus| view.show(&row.namespace)),
         Column::text("NAME", |row: &&RolloutStatus| view.show(&row.name)).shrinkable(),
-        Column::text("STATUS", |row: &&RolloutStatus| styled(row.verdict)(row.verdict.name().to_owned())),
+        Column::text("STATUS", |row: &&RolloutStatus| match is_accepted(row) {
+            true => style::well("Accepted".to_owned()),
+            false => styled(row.verdict)(row.verdict.name().to_owned()),
+        }),
         Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.eligible)).droppable(1),
         Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.eligible)),
         Column::fitted("PROBLEM", problems),
@@ -84,6 +92,11 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
         words.iter_mut().take(1).for_each(|first| first.insert_str(0, "degraded: "));
     }
     words
+}
+
+/// Returns whether a rollout is not complete, and counts as such.
+fn is_accepted(rollout: &RolloutStatus) -> bool {
+    rollout.verdict != Verdict::Complete && rollout.counts_as_complete()
 }
 
 fn phrase(verdict: Verdict) -> &'static str {
@@ -121,16 +134,21 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     if let Some(removed) = &rollout.removed_nodes {
         removed_nodes::write(removed, now, page);
         if removed.needs_attention() {
-            let accept = Command::kubectl(&["ds", "status", "--accept", "fewer-nodes"]);
+            let others = rollout.accepted.iter().flat_map(|accepted| &accepted.by).map(|one| one.what.to_string());
+            let all: Vec<String> = others.chain(["fewer-nodes".to_owned()]).collect();
+            let accept = Command::kubectl(&["ds", "status", "--accept", &all.join(",")]);
             let name =
                 if rollout.api_version == "apps/v1" { rollout.name.clone() } else { format!("ads/{}", rollout.name) };
             let command = Some(accept.namespace(&rollout.namespace).name(name));
             page.what_to_do(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "");
         }
     }
-    let is_well = rollout.verdict == Verdict::Complete
-        && !rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+    let is_well =
+        rollout.counts_as_complete() && !rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
     page.paragraph(&headline(rollout, now), if is_well { style::well } else { style::answer });
+    if let Some(accepted) = rollout.accepted.as_ref().filter(|_| !rollout.counts_as_complete()) {
+        page.paragraph(&not_accepted(accepted, rollout.faults.waiting), style::plain);
+    }
     if let Some(hold) = &rollout.hold {
         page.paragraph(&held(hold, now), style::plain);
     }
@@ -152,6 +170,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     causes(rollout, now, page);
     let mut texts: Vec<String> = Vec::new();
     texts.extend(rollout.suspect.as_ref().and_then(|suspect| suspicion(rollout, suspect)));
+    texts.extend(nothing_against(rollout).filter(|_| rollout.suspect.is_none()));
     texts.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
     if !is_settled {
         texts.extend(next(rollout, view));
@@ -189,6 +208,17 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
         0 => String::new(),
         number => format!("; {number} unavailable"),
     };
+    if let Some(accepted) = rollout.accepted.as_ref().filter(|_| is_accepted(rollout)) {
+        let revision = rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
+        let done = or_unknown(counts.updated_available);
+        let by: Vec<String> = accepted.by.iter().filter(|one| !one.nodes.is_empty()).map(accepted_nodes).collect();
+        let source = if accepted.by_annotation { ", by the annotation kubectl-ds/accept" } else { "" };
+        return format!(
+            "{name} counts as complete: {revision} is available on {done} of {}; accepted: {}{source}",
+            count(desired, "node"),
+            by.join(", ")
+        );
+    }
     match rollout.verdict {
         Verdict::Complete => {
             let revision =
@@ -273,6 +303,51 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name}: {troubles}whether the rollout is complete is unknown")
         }
     }
+}
+
+fn accepted_nodes(accepted: &AcceptedNodes) -> String {
+    let nodes = count(accepted.nodes.len(), "node");
+    format!("{nodes} ({}: {})", accepted.what, some_of(&accepted.nodes, 60))
+}
+
+/// Returns why a rollout does not count as complete although something is accepted.
+fn not_accepted(accepted: &Accepted, waiting: usize) -> String {
+    let from = if accepted.by_annotation { "the annotation kubectl-ds/accept" } else { "--accept" };
+    if let Some(why) = &accepted.invalid {
+        return format!("{from} accepts nothing: {why}");
+    }
+    let exceeds = |one: &AcceptedNodes| {
+        let limit = one.limit.filter(|_| one.exceeds())?;
+        Some(format!("{} accepts at most {}, and {} are missing", one.what, count(limit, "node"), one.nodes.len()))
+    };
+    let mut parts = vec![match accepted.not_accepted {
+        0 => "the revision is available on no node, which is never accepted".to_owned(),
+        nodes if waiting > 0 => {
+            format!("not accepted by {from}: {}, {waiting} of them waiting for others", count(nodes, "node"))
+        }
+        nodes => format!("not accepted by {from}: {}", count(nodes, "node")),
+    }];
+    parts.extend(accepted.by.iter().filter_map(exceeds));
+    let fine = |one: &&AcceptedNodes| !one.nodes.is_empty() && !one.exceeds();
+    parts.extend(accepted.by.iter().filter(fine).map(|one| format!("accepted: {}", accepted_nodes(one))));
+    parts.join("; ")
+}
+
+/// Returns that only nodes are at fault, if they are and the revision works on others.
+fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
+    let FaultCounts { node, cluster, revision, unknown, waiting } = rollout.faults;
+    let number = rollout.revision.as_ref()?.number;
+    let nodes = node.checked_sub(waiting).filter(|nodes| *nodes > 0 && (cluster, revision, unknown) == (0, 0, 0))?;
+    rollout.counts.updated_available.filter(|available| *available > 0)?;
+    let down = |cause: &Cause| matches!(cause.code, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint);
+    let are_down = rollout.causes.iter().filter(|cause| cause.fault.is_some()).all(down);
+    let what = match (are_down, nodes) {
+        (true, 1) => "1 node is down".to_owned(),
+        (true, nodes) => format!("{nodes} nodes are down"),
+        (false, 1) => "1 node is at fault".to_owned(),
+        (false, nodes) => format!("{nodes} nodes are at fault"),
+    };
+    Some(format!("{what}; nothing speaks against revision {number}."))
 }
 
 /// Returns what `pause` or `partition` has done, for a table.

@@ -30,7 +30,7 @@ pub(crate) struct StatusLines {
 struct Written {
     began: Timestamp,
     written: Timestamp,
-    state: (Verdict, Option<BlockedBy>, [Option<usize>; 5]),
+    state: (Verdict, Option<BlockedBy>, bool, [Option<usize>; 5]),
     failing: BTreeSet<(ReasonCode, String)>,
 }
 
@@ -46,7 +46,9 @@ impl StatusLines {
         let view = page.view;
         let key = (rollout.namespace.clone(), rollout.name.clone());
         let Counts { eligible, updated, updated_available, available, outdated, .. } = rollout.counts;
-        let state = (rollout.verdict, rollout.blocked_by, [eligible, updated, updated_available, available, outdated]);
+        let is_done = rollout.counts_as_complete();
+        let numbers = [eligible, updated, updated_available, available, outdated];
+        let state = (rollout.verdict, rollout.blocked_by, is_done, numbers);
         let causes = rollout.causes.iter().filter(|cause| !cause.passing);
         let failing: BTreeSet<(ReasonCode, String)> =
             causes.clone().flat_map(|cause| cause.nodes.iter().map(|node| (cause.code, node.clone()))).collect();
@@ -55,8 +57,8 @@ impl StatusLines {
         let is_due = shown.is_none_or(|shown| shown.state != state || seconds_between(shown.written, now) >= HEARTBEAT);
         let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
         if is_due {
-            let is_followed = shown.is_some() && rollout.verdict == Verdict::Complete;
-            let took = if is_followed { format!(", after {}", time_since(began, now)) } else { String::new() };
+            let took =
+                if is_done && shown.is_some() { format!(", after {}", time_since(began, now)) } else { String::new() };
             let removed = rollout.removed_nodes.as_ref().map(|removed| format!("; {}", in_short(removed)));
             let text = format!("{}{took}{}", headline(rollout, now), removed.unwrap_or_default());
             writeln!(page, "{time} {}", view.show(&text));

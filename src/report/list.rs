@@ -45,6 +45,8 @@ pub enum FleetStatus {
     /// No rollout is under way, and nodes need attention: eligible ones without an available pod, others with one, or most of
     /// the nodes that the last revision has removed.
     Degraded,
+    /// Nodes are down or otherwise at fault; all others have an available pod of the current revision.
+    NodesDown,
     /// The controller has not observed the current spec.
     NotObserved,
     /// It is being deleted.
@@ -67,7 +69,8 @@ impl ListRow {
     pub fn needs_attention(&self) -> bool {
         let is_removed = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
         let has_reason = !self.troubles.is_empty() || is_removed;
-        self.status == FleetStatus::Blocked || self.counts.need_attention(has_reason, true)
+        matches!(self.status, FleetStatus::Blocked | FleetStatus::NodesDown)
+            || self.counts.need_attention(has_reason, true)
     }
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use fix::Fix;
 
+pub mod acceptance;
 pub(crate) mod age;
 pub mod change;
 pub mod common_cause;

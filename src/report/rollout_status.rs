@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
+use super::acceptance::Acceptance;
 use super::coverage::{Affected, Counts, Incomplete, RemovedNodes, StatusDifference};
 use super::fix::Fix;
 use super::node_map::NodeMap;
@@ -57,6 +58,90 @@ named_values! {
         Progressing,
         /// Every eligible node has one pod, of the current revision and available, and no pod of an older revision remains.
         Complete,
+    }
+}
+
+named_values! {
+    /// Whose fault it is that a node has no available pod of the current revision; what is to be mended first comes last.
+    Fault {
+        /// The node: it is not ready, unreachable, under pressure or about to be removed, its network is not up, or all of its
+        /// other pods fail, too.
+        Node,
+        /// The cluster: a quota, an admission policy that refuses every revision, too little room, or the control plane.
+        Cluster,
+        /// It cannot be told.
+        Unknown,
+        /// The current revision: its pods fail wherever they run, request more than the others, or are refused while others are not.
+        Revision,
+    }
+}
+
+/// Eligible nodes that are not done, by fault. Those where a pod is about to become available have none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FaultCounts {
+    /// The node's.
+    pub node: usize,
+    /// The cluster's.
+    pub cluster: usize,
+    /// The revision's.
+    pub revision: usize,
+    /// It cannot be told whose.
+    pub unknown: usize,
+    /// How many of all these nodes wait with an available pod of an older revision for the others, whose fault it is.
+    pub waiting: usize,
+}
+
+impl FaultCounts {
+    /// Returns the count of a fault.
+    pub(crate) fn of(&mut self, fault: Fault) -> &mut usize {
+        match fault {
+            Fault::Node => &mut self.node,
+            Fault::Cluster => &mut self.cluster,
+            Fault::Revision => &mut self.revision,
+            Fault::Unknown => &mut self.unknown,
+        }
+    }
+}
+
+/// What is accepted of a rollout that is not complete, by `--accept` or by the annotation `kubectl-ds/accept`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Accepted {
+    /// Whether the annotation says what is accepted.
+    pub by_annotation: bool,
+    /// Why the annotation cannot be read, which accepts nothing then; absent if it can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+    /// What is accepted, each with the nodes that it would excuse.
+    pub by: Vec<AcceptedNodes>,
+    /// The nodes that are missing and not accepted, those that are about to become available among them.
+    pub not_accepted: usize,
+    /// Whether nothing else is missing and the revision is available somewhere, so that the rollout counts as complete.
+    pub complete: bool,
+}
+
+/// Nodes that one `--accept` would excuse.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AcceptedNodes {
+    /// What is accepted, such as `node=10%`.
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
+    pub what: Acceptance,
+    /// The nodes, by name.
+    pub nodes: Vec<String>,
+    /// How many nodes the limit allows; absent without a limit in nodes. If they are more, none is accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+impl AcceptedNodes {
+    /// Returns whether the nodes are more than the limit allows.
+    pub fn exceeds(&self) -> bool {
+        self.limit.is_some_and(|limit| self.nodes.len() > limit)
     }
 }
 
@@ -120,6 +205,11 @@ pub struct RolloutStatus {
     /// Why eligible nodes have no available pod, why others count against the budget, and why surge pods cannot start;
     /// problems first, most nodes first.
     pub causes: Vec<Cause>,
+    /// Eligible nodes that are not done, by fault.
+    pub faults: FaultCounts,
+    /// What is accepted of what is missing; absent if nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Accepted>,
     /// Problems of the DaemonSet as a whole.
     pub concerns: Vec<Reason>,
     /// Whether the API server refuses new pods, by the events.
@@ -166,6 +256,11 @@ pub struct RolloutStatus {
 }
 
 impl RolloutStatus {
+    /// Returns whether the rollout is complete, or only lacks what is accepted.
+    pub fn counts_as_complete(&self) -> bool {
+        self.verdict == Verdict::Complete || self.accepted.as_ref().is_some_and(|accepted| accepted.complete)
+    }
+
     /// Returns whether nodes need attention, whatever the rollout does: `list` calls a DaemonSet Degraded whose rollout is
     /// complete then. That it has no eligible node is a status of its own.
     pub fn is_degraded(&self) -> bool {
@@ -299,6 +394,9 @@ pub struct Cause {
     pub before_rollout: Option<bool>,
     /// How many of the nodes have a pod of the current revision.
     pub on_current_revision: usize,
+    /// Whose fault it is; absent if it is expected to pass by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
     /// Whether it is expected to pass by itself.
     pub passing: bool,
 }

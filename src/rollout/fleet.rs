@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::situation::Situation;
+use super::situation::fault;
 use super::situation::verdict::verdict_of;
 use super::status::held;
 use crate::coverage::gaps;
@@ -49,17 +50,19 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
     let groups = coverage.groups.iter().map(|group| (group.code, group.count));
     let troubles = Affected::count(groups.chain(concerns));
     let is_plain = troubles.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
-    let (coverage, verdict, hold) = match is_plain {
-        true => (coverage, Verdict::Complete, None),
+    let (coverage, verdict, lacks_nodes, hold) = match is_plain {
+        true => (coverage, Verdict::Complete, false, None),
         false => {
             let situation = Situation::of(facts, coverage);
             let (verdict, hold) = (verdict_of(&situation), held::hold(&situation));
-            (situation.coverage, verdict, hold)
+            let lacks_nodes = fault::lacks_only_nodes(&situation);
+            (situation.coverage, verdict, lacks_nodes, hold)
         }
     };
     let has_lost_most = coverage.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
     let status = match fleet_status(verdict, &coverage.counts, &troubles) {
         FleetStatus::Healthy | FleetStatus::NoNodes if has_lost_most => FleetStatus::Degraded,
+        FleetStatus::Blocked | FleetStatus::Degraded if lacks_nodes && !has_lost_most => FleetStatus::NodesDown,
         // The next revision will not be rolled out.
         FleetStatus::Healthy if hold.as_ref().is_some_and(|hold| hold.in_force) => FleetStatus::Paused,
         status => status,
@@ -95,6 +98,8 @@ fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRo
     let rank = match status {
         _ if is_settled => status,
         FleetStatus::Blocked => status,
+        // It must not hide what fails because of itself.
+        FleetStatus::NodesDown => FleetStatus::Degraded,
         _ if is_failing || has_lost_most => FleetStatus::Blocked,
         _ if row.troubles.iter().any(|trouble| trouble.count > 0 && !trouble.code.takes_time()) => {
             FleetStatus::Degraded

@@ -13,7 +13,6 @@ use crate::difference::{difference, object};
 use crate::facts::Facts;
 use crate::facts::revisions::{Revision, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::plan::{Plan, Step};
@@ -158,22 +157,11 @@ pub(super) fn propose_template(
         // Every pod is on the target already, so nothing has to be deleted.
         warnings.retain(|warning| warning.code != WarningCode::OnDelete);
     }
-    let (after, hash) = (with_template(daemon_set, &template), to.map_or("", |to| to.object.hash()));
+    let (after, hash) = (daemon_set.with_template(&template), to.map_or("", |to| to.object.hash()));
     warnings.extend(replacement_warnings(before, &Replacement::of_template(&after, hash, to.is_none())));
     report.effect = template_effect(before, &after, hash, to.is_none());
     warnings.extend(report.effect.as_ref().and_then(template_at_once));
     proposal.planned(report)
-}
-
-/// Returns what a DaemonSet becomes with another template; the same if the template cannot be read.
-pub(crate) fn with_template(daemon_set: &DaemonSet, template: &Template) -> DaemonSet {
-    let mut object = daemon_set.object.clone();
-    object["spec"]["template"] = template.value().clone();
-    let Ok(mut after) = DaemonSet::from_object(object) else { return daemon_set.clone() };
-    // The API server increments both, so that only a revision with the same template counts as current.
-    after.metadata.generation = after.status.observed_generation + 1;
-    after.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
-    after
 }
 
 /// Returns what could not be read and matters for a new template: under OnDelete which pods keep theirs, else which are

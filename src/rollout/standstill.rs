@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
+use crate::report::rollout_status::{RolloutStatus, Verdict};
 
 /// For how long a rollout may be neither blocked nor paused without an end of its standstill, if nothing comes of it: the
 /// controller recreates a pod that has failed, and for a moment the new one may still start.
@@ -23,10 +23,10 @@ struct Standstill {
 }
 
 impl Standstills {
-    /// Notes what a report of this time says.
-    pub(crate) fn update(&mut self, report: &RolloutStatusReport, now: Instant) {
+    /// Notes what is said of rollouts at this time.
+    pub(crate) fn update<'r>(&mut self, rollouts: impl Iterator<Item = &'r RolloutStatus>, now: Instant) {
         let mut before = std::mem::take(&mut self.0);
-        for rollout in &report.daemon_sets {
+        for rollout in rollouts {
             let name = (rollout.namespace.clone(), rollout.name.clone());
             if let Some(standstill) = Standstill::of(rollout, before.remove(&name), now) {
                 self.0.insert(name, standstill);
@@ -49,6 +49,9 @@ impl Standstills {
 impl Standstill {
     fn of(rollout: &RolloutStatus, before: Option<Self>, now: Instant) -> Option<Self> {
         let progress = (rollout.revision.as_ref().map(|revision| revision.number), rollout.counts.updated_available);
+        if rollout.counts_as_complete() {
+            return None;
+        }
         if matches!(rollout.verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused) {
             let since = before.map_or(now, |before| before.since);
             return Some(Standstill { since, attempt_since: None, progress });
@@ -66,6 +69,7 @@ mod tests {
 
     use super::*;
     use crate::coverage::test_support::world;
+    use crate::report::rollout_status::Accepted;
     use crate::rollout::status::rollout_status;
 
     /// Returns what is known after verdicts, each with the seconds since the one before and the number of available pods.
@@ -76,7 +80,7 @@ mod tests {
             now += Duration::from_secs(*seconds);
             report.daemon_sets[0].verdict = *verdict;
             report.daemon_sets[0].counts.updated_available = Some(*available);
-            standstills.update(&report, now);
+            standstills.update(report.daemon_sets.iter(), now);
         }
         (standstills, now)
     }
@@ -99,6 +103,19 @@ mod tests {
             let (standstills, now) = after(verdicts);
             assert_eq!(standstills.last(Duration::from_secs(60), now), lasts, "{verdicts:?}");
         }
+    }
+
+    #[test]
+    fn what_lacks_only_what_is_accepted_does_not_stand_still() {
+        let (mut standstills, now) = after(&[(Verdict::Degraded, 0, 1), (Verdict::Degraded, 60, 1)]);
+        assert!(standstills.last(Duration::from_secs(60), now));
+        let mut report = rollout_status(&world().daemon_set(json!({})).finish(), None);
+        report.daemon_sets[0].verdict = Verdict::Degraded;
+        let (by, complete) = (Vec::new(), true);
+        report.daemon_sets[0].accepted =
+            Some(Accepted { by_annotation: true, invalid: None, by, not_accepted: 0, complete });
+        standstills.update(report.daemon_sets.iter(), now);
+        assert!(!standstills.last(Duration::from_secs(0), now));
     }
 
     #[test]

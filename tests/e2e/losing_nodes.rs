@@ -1,9 +1,12 @@
 //! A DaemonSet that loses its nodes: to a revision, which looks like a complete rollout, and to nodes that are down, which look
 //! like a blocked one. What is printed is pasted as it is.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use super::rollouts::program::{Run, run, run_on};
+use super::rollouts::workload::{CRASHING, FATE};
 use crate::support::control_plane::{ControlPlane, Options};
 
 /// How many nodes there are in each pool.
@@ -155,7 +158,7 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
     let expected = expected.map(|(name, verdict)| (name.to_owned(), verdict.to_owned()));
     cluster.wait_until("only the one that is rolled out is blocked", || (verdicts() == expected).then_some(()));
     let list = run_on(&cluster, &["list"]).expect(0);
-    list.must_say("1 blocked, 2 degraded");
+    list.must_say("1 blocked, 2 with nodes down");
     let rows: Vec<&str> = list.stdout.lines().filter(|line| line.contains("NodeUnreachable")).collect();
     assert!(rows.len() == 3 && rows[0].starts_with("stuck") && rows[0].contains("Blocked"), "{list}");
     let degraded = run_on(&cluster, &["status", "a"]).expect(3);
@@ -164,4 +167,80 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
     assert!(!degraded.says("undo") && !degraded.says("set --max-unavailable"), "{degraded}");
     let overview = run_on(&cluster, &["status"]).expect(3);
     overview.must_say("3 DaemonSets: 1 blocked, 2 degraded");
+    let accepted = run_on(&cluster, &["status", "--accept", "node"]).expect(3);
+    accepted.must_say("3 DaemonSets: 1 blocked, 2 accepted");
+}
+
+/// Three of twenty nodes are down: `kubectl rollout status` waits for them.
+#[test]
+fn a_rollout_ends_although_nodes_are_down_if_that_is_accepted_and_not_if_the_revision_is_bad() {
+    let cluster = cluster();
+    let more = (0..3).map(|number| {
+        let metadata = json!({"name": format!("more-{number}"), "labels": {"type": "kwok", "pool": "general"}});
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+    });
+    let more: Vec<Value> = more.collect();
+    cluster.create(&json!({"apiVersion": "v1", "kind": "List", "items": more}).to_string());
+    create(&cluster, "agent");
+    wait_for_pods(&cluster, "agent", 20);
+    let run = |arguments: &[&str]| run_on(&cluster, arguments);
+    let rolling = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 5}}}}).to_string();
+    cluster.kubectl(&["patch", "ds", "agent", "--type", "merge", "-p", &rolling]);
+    for node in ["general-0", "general-1", "more-2"] {
+        cluster.kubectl(&["label", "node", node, "type-"]);
+    }
+    cluster.wait_until("the nodes are down", || {
+        let nodes = cluster.items(&["nodes"]);
+        let is_down = |node: &&Value| node["spec"]["taints"].to_string().contains("unreachable");
+        (nodes.iter().filter(is_down).count() == 3).then_some(())
+    });
+    run(&["status", "agent"]).expect(3).must_say("3 nodes are down; nothing speaks against revision 1");
+    run(&["status", "agent", "--accept", "node=14%"]).expect(3).must_say("accepts at most 2 nodes");
+    run(&["status", "agent", "--accept", "node=15%"])
+        .expect(0)
+        .must_say("accepted: 3 nodes (node=15%: general-0, general-1, more-2)");
+    run(&["list"]).must_say("NodesDown");
+
+    patch(&cluster, "agent", &json!({"spec": {"containers": [{"name": "agent", "image": "agent:2"}]}}));
+    let followed = run(&["status", "agent", "--watch", "--accept", "node", "--timeout", "3m"]).expect(0);
+    followed.must_say("counts as complete: revision 2 is available on 17 of 20 nodes");
+    let rollout = cluster.try_kubectl(&["rollout", "status", "ds/agent", "--timeout", "10s"], None);
+    assert!(!rollout.status.success(), "kubectl has stopped waiting: {rollout:?}");
+
+    let container = json!({"name": "agent", "image": "agent:3"});
+    let annotations = |fate: Option<&str>| json!({"annotations": {FATE: fate}});
+    for bad in [
+        // Its pods crash; the API server refuses them.
+        json!({"metadata": annotations(Some(CRASHING)), "spec": {"containers": [container]}}),
+        json!({"spec": {"containers": [container], "serviceAccountName": "none"}}),
+    ] {
+        patch(&cluster, "agent", &bad);
+        let began = Instant::now();
+        let failed = run(&["status", "agent", "--watch", "--accept", "node"]).expect(3);
+        assert!(began.elapsed().as_secs() < 60, "{:?}: {failed}", began.elapsed());
+        let report = run(&["status", "agent", "-o", "json", "--accept", "node,cluster"]).expect(3).json();
+        let faults = &report["daemonSets"][0]["faults"];
+        assert!(faults["revision"].as_u64().unwrap() > 0, "{faults}");
+        assert_eq!(faults["node"], 3, "{faults}");
+        cluster.kubectl(&["rollout", "undo", "ds/agent"]);
+        run(&["status", "agent", "--watch", "--accept", "node", "--timeout", "3m"]).expect(0);
+    }
+
+    // They hold the whole budget: what lets the rollout go on is printed, and does.
+    let rolling = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}}).to_string();
+    cluster.kubectl(&["patch", "ds", "agent", "--type", "merge", "-p", &rolling]);
+    patch(&cluster, "agent", &json!({"spec": {"containers": [{"name": "agent", "image": "agent:4"}]}}));
+    let blocked = run(&["status", "agent", "--watch", "--accept", "node"]).expect(3);
+    paste(&cluster, &blocked, "--max-unavailable 4").expect(0);
+    run(&["status", "agent", "--watch", "--accept", "node", "--timeout", "3m"]).expect(0);
+    // Its default may be in the object; nodes that come back end it.
+    cluster.kubectl(&["annotate", "ds", "agent", "kubectl-ds/accept=node"]);
+    run(&["status", "agent"]).expect(0).must_say("by the annotation kubectl-ds/accept");
+    for node in ["general-0", "general-1", "more-2"] {
+        cluster.kubectl(&["label", "node", node, "type=kwok"]);
+    }
+    cluster.wait_until("the rollout is complete", || {
+        let status = run(&["status", "agent"]);
+        (status.code == Some(0) && status.says("is complete")).then_some(())
+    });
 }

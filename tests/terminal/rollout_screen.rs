@@ -10,7 +10,7 @@ use kubectl_ds::render::rollout_screen::{Moment, lines};
 use kubectl_ds::render::view::View;
 use kubectl_ds::report::node_event::{NodeEvent, NodeEventKind};
 use kubectl_ds::report::reason::ReasonCode;
-use kubectl_ds::rollout::status::{rollout_status, rollout_status_with_map};
+use kubectl_ds::rollout::status::{Question, answer, rollout_status};
 use serde_json::{Value, json};
 
 use super::Terminal;
@@ -129,7 +129,7 @@ fn events() -> Vec<NodeEvent> {
 
 /// Returns what a terminal shows, with a frame so that its size can be seen.
 fn shown(snapshot: &Snapshot, (columns, rows): (usize, usize), ascii: bool) -> String {
-    let report = rollout_status_with_map(snapshot, None, Some(ZONE));
+    let report = answer(snapshot, &Question { map_label: Some(ZONE), ..Question::default() });
     let events = events();
     let events: Vec<&NodeEvent> = events.iter().collect();
     let moment = Moment { report: &report, events: &events, notices: &[] };

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn others_pods_keep_what_arithmetic_needs_and_no_more() {
+    fn others_pods_keep_what_arithmetic_needs_and_that_they_are_not_ready() {
         for metadata in [
             json!({"name": "a", "namespace": "team", "labels": {"app": "agent"},
                 "ownerReferences": [{"uid": "u2", "name": "web", "controller": true}, {"uid": "u3"}]}),
@@ -210,7 +210,12 @@ mod tests {
             let container = &kept.spec.containers[0];
             assert_eq!((container.ports.len(), container.ports[0].host_port), (1, 9100));
             assert_eq!((container.resources.requests.len(), container.resources.limits.len()), (1, 0));
-            assert_eq!(kept.status.conditions.len(), 1);
+            let conditions = |pod: Pod| pod.status.conditions.len();
+            assert_eq!((conditions(kept), pod.is_ready()), (2, false));
+            let mut ready = pod;
+            ready.status.conditions.iter_mut().for_each(|condition| "True".clone_into(&mut condition.status));
+            let kept = matcher().keep_pod(ready, ForeignPods::ForArithmetic).unwrap();
+            assert_eq!((conditions(kept.clone()), kept.is_ready()), (1, false));
         }
     }
 

@@ -26,7 +26,7 @@ use crate::rollout::change_warnings::{self, Written};
 use crate::rollout::change_warnings::{holder, lost_original, who_puts_back};
 use crate::rollout::effect::{SurgePods, nodes_gained_and_lost};
 use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
-use crate::rollout::proposal::{Proposal, with_template};
+use crate::rollout::proposal::Proposal;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::situation::{RolloutNode, Situation};
 
@@ -220,7 +220,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
     }
     let hold = hold.filter(|hold| hold.is_in_force);
     let original = hold.as_ref().map_or_else(|| live_strategy(daemon_set), |hold| hold.original.clone());
-    let after = template.as_ref().map(|template| with_template(daemon_set, template));
+    let after = template.as_ref().map(|template| daemon_set.with_template(template));
     let changed = after.as_ref().map(|after| Situation::new(before.index, after));
     let situation = changed.as_ref().unwrap_or(before);
     let desired = situation.eligible().count();

@@ -1,6 +1,7 @@
 //! One DaemonSet at one moment: its facts, and why each node is not available. From that follow what the controller does
-//! next ([`next_step`](mod@next_step)), the [`verdict`], and what is to blame ([`suspect`]).
+//! next ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
 
+pub(super) mod fault;
 pub(super) mod next_step;
 pub(super) mod suspect;
 pub(super) mod verdict;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{rollout_status, rollout_status_with_map};
+use super::{Question, answer, rollout_status};
 use crate::coverage::options::Options;
 use crate::coverage::test_support::{World, at, world};
 use crate::coverage::walk::coverage;
@@ -533,7 +533,11 @@ fn a_map_has_the_restarts_of_each_pod_and_the_reason_where_none_is_available() {
     let young = json!({"metadata": {"creationTimestamp": at("11:59:55")}});
     let world = with_states(world(), &["new crashing", "new", "old"]).node("restarted", json!({})).node("young", young);
     let snapshot = world.pod("agent", "restarted", restarted).finish();
-    let map = rollout_status_with_map(&snapshot, None, Some("zone")).daemon_sets.remove(0).map.unwrap();
+    let map = answer(&snapshot, &Question { map_label: Some("zone"), ..Question::default() })
+        .daemon_sets
+        .remove(0)
+        .map
+        .unwrap();
     let nodes: Vec<_> = map.groups[0].nodes.iter().map(|it| (it.state, it.restarts, it.reason, it.since)).collect();
     let since = Some(at("11:50:00").parse().unwrap());
     assert_eq!(

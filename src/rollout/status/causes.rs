@@ -1,20 +1,23 @@
 //! What holds a rollout up: the reasons of coverage, and what uses up the budget.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::coverage::creation_refusal;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::int;
 use crate::report::coverage::Affected;
 use crate::report::reason::{Reason, ReasonCode};
-use crate::report::rollout_status::{Budget, BudgetField, Cause};
+use crate::report::rollout_status::{Budget, BudgetField, Cause, Fault};
+use crate::rollout::situation::fault::Faults;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::rolling_update::{UpdateStep, limits};
 
 /// Returns the reasons of coverage that matter for the rollout: those of eligible nodes that are not done, and of others
 /// that count against the budget or stop it.
-pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>) -> Vec<Cause> {
+///
+/// Nodes with the same reason are apart if it is not the same fault.
+pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>, faults: &Faults<'_>) -> Vec<Cause> {
     let mut relevant: HashSet<&str> =
         step.update().map(|update| update.used_by.iter().copied().collect()).unwrap_or_default();
     relevant.extend(step.node_not_found());
@@ -23,23 +26,27 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>) -> Vec<Caus
     };
     let mut causes: Vec<Cause> = Vec::new();
     for group in &situation.coverage.groups {
-        let of_group: Vec<&RolloutNode<'_>> =
-            group.nodes.iter().filter(is_relevant).filter_map(|name| situation.node(name)).collect();
-        if of_group.is_empty() {
-            continue;
+        let mut by_fault: BTreeMap<Option<Fault>, Vec<&RolloutNode<'_>>> = BTreeMap::new();
+        for node in group.nodes.iter().filter(is_relevant).filter_map(|name| situation.node(name)) {
+            by_fault.entry(faults.of(node.name)).or_default().push(node);
         }
-        let rolled_out_at = situation.rolled_out_at();
-        let before = of_group.iter().map(|node| Some(node.since? < rolled_out_at?)).collect::<Option<Vec<bool>>>();
-        causes.push(Cause {
-            code: group.code,
-            nodes: of_group.iter().map(|node| node.name.to_owned()).collect(),
-            message: group.message.clone(),
-            fix: group.fix.clone(),
-            since: of_group.iter().filter_map(|node| node.since).min(),
-            before_rollout: before.map(|before| before.into_iter().all(|before| before)),
-            on_current_revision: of_group.iter().filter(|node| node.updated.is_some()).count(),
-            passing: of_group.iter().all(|node| situation.is_passing(node) && step.node_not_found() != Some(node.name)),
-        });
+        for (fault, nodes) in by_fault.into_iter().rev() {
+            let rolled_out_at = situation.rolled_out_at();
+            let before = nodes.iter().map(|node| Some(node.since? < rolled_out_at?)).collect::<Option<Vec<bool>>>();
+            causes.push(Cause {
+                code: group.code,
+                nodes: nodes.iter().map(|node| node.name.to_owned()).collect(),
+                message: group.message.clone(),
+                fix: group.fix.clone(),
+                since: nodes.iter().filter_map(|node| node.since).min(),
+                before_rollout: before.map(|before| before.into_iter().all(|before| before)),
+                on_current_revision: nodes.iter().filter(|node| node.updated.is_some()).count(),
+                fault,
+                passing: nodes
+                    .iter()
+                    .all(|node| situation.is_passing(node) && step.node_not_found() != Some(node.name)),
+            });
+        }
     }
     causes.extend(refusal_of_surge_pods(situation, step, &causes));
     // The sort is stable: coverage has the groups with the most nodes first.
@@ -57,7 +64,9 @@ fn refusal_of_surge_pods(situation: &Situation<'_>, step: &NextStep<'_>, known: 
     if nodes.is_empty() || known.iter().any(|cause| cause.code == code) {
         return None;
     }
-    Some(Cause { code, nodes, message, fix, since: None, before_rollout: None, on_current_revision: 0, passing: false })
+    let fault = Some(Faults::of_refusal(situation, code));
+    let (since, before_rollout, on_current_revision) = (None, None, 0);
+    Some(Cause { code, nodes, message, fix, since, before_rollout, on_current_revision, fault, passing: false })
 }
 
 /// Returns the reasons of coverage on nodes that are not among the causes.

@@ -3,10 +3,13 @@
 //! From the [`situation`](super::situation) of a DaemonSet follow the [`causes`], the [`eta`], and the [`way_out`], which a
 //! [`simulation`] of the changed DaemonSet checks.
 
+mod accept;
 #[cfg(test)]
 mod cases_test;
 mod causes;
 mod eta;
+#[cfg(test)]
+mod fault_test;
 pub(super) mod held;
 #[cfg(test)]
 mod model_test;
@@ -24,28 +27,39 @@ use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::report::acceptance::Acceptance;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
-    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport, Verdict,
+    FaultCounts, NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport,
+    Verdict,
 };
 use crate::report::strategy::Strategy;
 use crate::rollout::history::changes_between;
 use crate::rollout::situation::Situation;
+use crate::rollout::situation::fault::Faults;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::suspect::suspect;
 use crate::rollout::situation::verdict::verdict;
+use accept::Acceptances;
+
+/// What a status is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Question<'q> {
+    /// A revision that is asked about.
+    pub requested: Option<i64>,
+    /// The label by whose value a map groups the nodes; without it there is no map.
+    pub map_label: Option<&'q str>,
+    /// What is accepted; if nothing is, what each DaemonSet says.
+    pub accept: &'q [Acceptance],
+}
 
 /// Returns how far the rollout of each DaemonSet of the snapshot is; `requested` is a revision that is asked about.
 pub fn rollout_status(snapshot: &Snapshot, requested: Option<i64>) -> RolloutStatusReport {
-    rollout_status_with_map(snapshot, requested, None)
+    answer(snapshot, &Question { requested, ..Question::default() })
 }
 
-/// Returns the same with a map of the nodes, grouped by the value of a label if one is given.
-pub fn rollout_status_with_map(
-    snapshot: &Snapshot,
-    requested: Option<i64>,
-    map_label: Option<&str>,
-) -> RolloutStatusReport {
+/// Returns how far the rollout of each DaemonSet of the snapshot is.
+pub fn answer(snapshot: &Snapshot, question: &Question<'_>) -> RolloutStatusReport {
     let index = Index::new(snapshot);
     RolloutStatusReport {
         now: snapshot.now,
@@ -53,17 +67,13 @@ pub fn rollout_status_with_map(
         daemon_sets: index
             .daemon_sets_of_any_flavor()
             .into_iter()
-            .map(|daemon_set| status(&index, daemon_set, requested, map_label))
+            .map(|daemon_set| status(&index, daemon_set, question))
             .collect(),
     }
 }
 
-fn status<'a>(
-    index: &'a Index<'a>,
-    daemon_set: &'a DaemonSet,
-    requested: Option<i64>,
-    map_label: Option<&str>,
-) -> RolloutStatus {
+fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, question: &Question<'_>) -> RolloutStatus {
+    let Question { requested, map_label, accept } = *question;
     let situation = Situation::new(index, daemon_set);
     let step = situation.next_step();
     let judged = verdict(&situation, &step);
@@ -72,8 +82,14 @@ fn status<'a>(
     let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
     let is_known = verdict != Verdict::Unknown;
     let replaces = verdict != Verdict::Deleting && is_known;
-    let causes = if replaces { causes::causes(&situation, &step) } else { Vec::new() };
     let suspect = suspect(&situation).filter(|_| is_known);
+    let faults = Faults::new(&situation, &step, judged, suspect.as_ref());
+    let causes = if replaces { causes::causes(&situation, &step, &faults) } else { Vec::new() };
+    let acceptances = Acceptances::of(&situation, accept);
+    let mut removed_nodes = situation.coverage.removed_nodes.clone();
+    if let Some(removed) = &mut removed_nodes {
+        removed.accepted = acceptances.fewer_nodes();
+    }
     RolloutStatus {
         api_version: daemon_set.api_version().to_owned(),
         namespace: daemon_set.metadata.namespace.clone(),
@@ -89,9 +105,11 @@ fn status<'a>(
             let current = index.knows(Kind::ControllerRevisions, namespace).then_some(is_current);
             RequestedRevision { number, current }
         }),
-        removed_nodes: situation.coverage.removed_nodes.clone(),
+        removed_nodes,
         counts: situation.coverage.counts.clone(),
         budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),
+        faults: if replaces { faults.counts(&situation) } else { FaultCounts::default() },
+        accepted: acceptances.judge(&situation, verdict, &faults),
         concerns: situation.coverage.concerns.clone(),
         creation_refused: situation.creation_is_refused(),
         creation_accepted: situation.is_accepted().filter(|_| situation.creation_is_refused()),

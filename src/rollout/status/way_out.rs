@@ -20,7 +20,6 @@ use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::way_out::continuation;
-use crate::rollout::proposal::with_template;
 use crate::rollout::set;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::suspect::{another_is_admitted, failing, not_by_their_node};
@@ -262,7 +261,7 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     if !helps {
         return None;
     }
-    let mut changed = with_template(daemon_set, template);
+    let mut changed = daemon_set.with_template(template);
     // A revision of a dump may have a template that cannot be read.
     if !changed.template().same_meaning(template) {
         return None;

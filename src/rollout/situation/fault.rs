@@ -1,0 +1,229 @@
+//! Whose fault it is that a node has no available pod of the current revision: the node's, the cluster's or the revision's.
+
+use std::collections::BTreeMap;
+
+use super::next_step::NextStep;
+use super::suspect::{another_is_admitted, suspect};
+use super::verdict::verdict;
+use super::{RolloutNode, Situation};
+use crate::coverage::PROGRESS_DEADLINE;
+use crate::model::pod::Pod;
+use crate::report::age::seconds_between;
+use crate::report::reason::{Class, ReasonCode};
+use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, Suspect, SuspectKind, Verdict};
+use crate::scheduling::daemon_pods;
+use crate::scheduling::resources::template_requests;
+
+/// How many other pods a node must have before what they do says something about the node.
+const WITNESSES: usize = 2;
+
+/// For how many seconds a pod must not have been ready to count as failing.
+const FAILING: i64 = 60;
+
+/// The faults of a DaemonSet's nodes.
+pub(in crate::rollout) struct Faults<'s> {
+    by_node: BTreeMap<&'s str, Fault>,
+    /// The eligible nodes without a fault of their own that wait for others, and whose fault it is that those keep them waiting.
+    waiting: Option<(usize, Fault)>,
+}
+
+impl<'s> Faults<'s> {
+    /// Judges all nodes that are eligible and not done, and those that count against the budget.
+    pub(in crate::rollout) fn new(
+        situation: &'s Situation<'_>,
+        step: &NextStep<'_>,
+        judged: Result<Verdict, BlockedBy>,
+        suspect: Option<&Suspect>,
+    ) -> Self {
+        let used_by = step.update().map_or(&[][..], |update| &update.used_by);
+        let is_judged = |node: &&RolloutNode<'_>| match node.eligible {
+            true => !node.is_done,
+            false => is_missing(node) || used_by.contains(&node.name) || step.node_not_found() == Some(node.name),
+        };
+        let nodes = situation.nodes.iter().filter(is_judged);
+        let by_node: BTreeMap<&str, Fault> =
+            nodes.filter_map(|node| Some((node.name, of_node(situation, suspect, node)?))).collect();
+        let waits =
+            |node: &&RolloutNode<'_>| !node.is_done && !by_node.contains_key(node.name) && !situation.is_passing(node);
+        let fault = judged.err().map(|blocked_by| match blocked_by {
+            BlockedBy::MissedSurgePods | BlockedBy::ControllerDown | BlockedBy::CreationBackoff => Fault::Cluster,
+            BlockedBy::Budget => worst(used_by.iter().filter_map(|name| by_node.get(name))),
+            BlockedBy::NodeNotFound => Fault::Node,
+            BlockedBy::CreationRefused | BlockedBy::UnavailablePods => worst(by_node.values()),
+        });
+        let waiting = fault.map(|fault| (situation.eligible().filter(waits).count(), fault));
+        Faults { by_node, waiting: waiting.filter(|(nodes, _)| *nodes > 0) }
+    }
+
+    /// Returns whose fault it is that a node is not done; `None` if it is, is about to be, or waits for others.
+    pub(in crate::rollout) fn of(&self, node: &str) -> Option<Fault> {
+        self.by_node.get(node).copied()
+    }
+
+    /// Returns whose fault it is that the API server refuses pods for a reason.
+    pub(in crate::rollout) fn of_refusal(situation: &Situation<'_>, code: ReasonCode) -> Fault {
+        match code.class() {
+            Class::Cluster => Fault::Cluster,
+            Class::Admission => of_admission(situation),
+            Class::Revision => Fault::Revision,
+            _ => Fault::Unknown,
+        }
+    }
+
+    /// Counts the eligible nodes by fault, those that wait for others among them.
+    pub(in crate::rollout) fn counts(&self, situation: &Situation<'_>) -> FaultCounts {
+        let mut counts = FaultCounts::default();
+        for node in situation.eligible() {
+            self.of(node.name).iter().for_each(|fault| *counts.of(*fault) += 1);
+        }
+        if let Some((nodes, fault)) = self.waiting {
+            *counts.of(fault) += nodes;
+            counts.waiting = nodes;
+        }
+        counts
+    }
+}
+
+/// Returns whether a node keeps the rollout from being complete.
+pub(in crate::rollout) fn is_missing(node: &RolloutNode<'_>) -> bool {
+    if node.eligible { !node.is_done } else { node.object.is_some() && node.old.is_some() }
+}
+
+/// Returns whether a rollout is blocked or degraded by nothing but nodes that are at fault themselves.
+pub(in crate::rollout) fn lacks_only_nodes(situation: &Situation<'_>) -> bool {
+    let step = situation.next_step();
+    let judged = verdict(situation, &step);
+    if !matches!(judged, Err(_) | Ok(Verdict::Degraded)) {
+        return false;
+    }
+    let faults = Faults::new(situation, &step, judged, suspect(situation).as_ref());
+    let mut missing = situation.nodes.iter().filter(|node| is_missing(node)).peekable();
+    missing.peek().is_some() && missing.all(|node| faults.of(node.name) == Some(Fault::Node))
+}
+
+/// Returns the fault that has to be mended first.
+fn worst<'f>(faults: impl Iterator<Item = &'f Fault>) -> Fault {
+    faults.copied().max().unwrap_or(Fault::Unknown)
+}
+
+/// Judges a node that is not done; `None` if nothing is wrong with it.
+fn of_node(situation: &Situation<'_>, suspect: Option<&Suspect>, node: &RolloutNode<'_>) -> Option<Fault> {
+    let code = node.reason?;
+    if situation.controller_silent_since().is_some() && matches!(code, ReasonCode::CreatePending) {
+        return Some(Fault::Cluster);
+    }
+    if situation.is_passing(node) {
+        return None;
+    }
+    let blamed = |kind| suspect.is_some_and(|suspect| suspect.what == kind);
+    let is_on_current = !node.updated_is_available && (node.updated.is_some() || node.old.is_none());
+    Some(match code.class() {
+        // A finalizer, a container that does not end or a pod's own limit is no fault of a node that is well.
+        _ if code == ReasonCode::StuckTerminating && node.object.is_some() && node.is_ready() => Fault::Unknown,
+        _ if code == ReasonCode::Evicted && !was_under_pressure_before(node) => Fault::Unknown,
+        // The revision may be what takes nodes down, unless it is available on more than it took down.
+        Class::Node if was_lost_after_update(node) && !works_on_most(situation) => Fault::Unknown,
+        Class::Node => Fault::Node,
+        Class::Placement if code.is_state_of_node() => Fault::Node,
+        // They are the DaemonSet's own.
+        Class::Cluster if matches!(code, ReasonCode::SelectingAll | ReasonCode::SelectorOverlap) => Fault::Unknown,
+        _ if raises_requests(situation) && is_about_requests(code) => Fault::Revision,
+        Class::Cluster => Fault::Cluster,
+        Class::Surplus | Class::Unknown => Fault::Unknown,
+        // It would fit if the revision requested what the others do, or did not surge.
+        Class::Room if is_on_current && node.excess.is_some() => Fault::Revision,
+        Class::Room if code == ReasonCode::SurgeHostPortDeadlock => Fault::Revision,
+        Class::Room => Fault::Cluster,
+        Class::Placement if code == ReasonCode::NeverFits && node.excess.is_none() && blamed(SuspectKind::Nodes) => {
+            Fault::Cluster
+        }
+        Class::Admission => of_admission(situation),
+        Class::Revision | Class::Placement | Class::Time if is_on_current => match everything_fails(situation, node) {
+            // Other pods may fail because of this one, such as of a network plugin.
+            Some(true) if blamed(SuspectKind::Nodes) => Fault::Node,
+            _ if blamed(SuspectKind::Nodes) || blamed(SuspectKind::EveryRevision) => Fault::Unknown,
+            _ => Fault::Revision,
+        },
+        // The old pod fails, and is replaced.
+        Class::Revision | Class::Placement | Class::Time => match everything_fails(situation, node) {
+            Some(true) if works_on_most(situation) => Fault::Node,
+            _ => Fault::Unknown,
+        },
+    })
+}
+
+/// Returns whether the current revision is available on more nodes than have become not ready soon after they got it.
+fn works_on_most(situation: &Situation<'_>) -> bool {
+    let available = situation.eligible().filter(|node| node.updated_is_available).count();
+    available > situation.eligible().filter(|node| was_lost_after_update(node)).count()
+}
+
+/// Returns whether a node has become not ready soon after it got a pod of the current revision.
+fn was_lost_after_update(node: &RolloutNode<'_>) -> bool {
+    let ready = node.object.and_then(|object| object.condition("Ready")).filter(|ready| ready.status != "True");
+    let lost = ready.and_then(|ready| ready.last_transition_time.get());
+    let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());
+    lost.zip(created)
+        .is_some_and(|(lost, created)| (0..=PROGRESS_DEADLINE).contains(&lost.duration_since(created).as_secs()))
+}
+
+/// Returns whether a reason goes away if pods request less.
+fn is_about_requests(code: ReasonCode) -> bool {
+    let takes_room = code.is_lack_of_room() && !matches!(code, ReasonCode::TooManyPods | ReasonCode::HostPortConflict);
+    takes_room || matches!(code, ReasonCode::NeverFits | ReasonCode::QuotaExceeded)
+}
+
+/// Returns whether the current revision requests more of something than the one to return to, whose pods may be gone.
+fn raises_requests(situation: &Situation<'_>) -> bool {
+    let Some((_, template)) = situation.revisions.target() else { return false };
+    let other = template_requests(&situation.daemon_set.with_template(template).spec.template.spec);
+    let current = template_requests(&situation.daemon_set.spec.template.spec);
+    current.iter().any(|(resource, amount)| other.get(resource).is_none_or(|other| amount > other))
+}
+
+/// Returns whose fault it is that a policy refuses the pods: a policy that refuses those of the revision to return to, too, is not
+/// the revision's.
+fn of_admission(situation: &Situation<'_>) -> Fault {
+    let target = situation.revisions.target().map(|(target, _)| target.object.hash());
+    let is_refused = |hash| situation.index.snapshot.is_admitted(situation.daemon_set, hash) == Some(false);
+    match () {
+        () if another_is_admitted(situation) => Fault::Revision,
+        () if target.is_some_and(is_refused) => Fault::Cluster,
+        () => Fault::Unknown,
+    }
+}
+
+/// Returns whether the node has lacked memory, disk space or process IDs, which evicts pods, since before it got the pods that it
+/// has.
+fn was_under_pressure_before(node: &RolloutNode<'_>) -> bool {
+    let pods = [node.updated, node.old].into_iter().flatten().chain(node.failed.iter().copied());
+    let Some(created) = pods.filter_map(|pod| pod.metadata.creation_timestamp.get()).min() else { return false };
+    let since = |kind| node.object?.condition(kind).filter(|it| it.status == "True")?.last_transition_time.get();
+    ["MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().filter_map(since).any(|since| since < created)
+}
+
+/// Returns whether all other pods of a node fail, and if so, whether they did before the node got its newest pod of the
+/// DaemonSet; `None` if not, or if it has too few to tell.
+fn everything_fails(situation: &Situation<'_>, node: &RolloutNode<'_>) -> Option<bool> {
+    if !situation.index.snapshot.knows_all_pods_on(node.name) {
+        return None;
+    }
+    let now = situation.now();
+    let own = [node.updated, node.old].into_iter().flatten().chain(node.terminating.iter().copied());
+    let own: Vec<&str> = own.chain(node.failed.iter().copied()).map(|pod| pod.metadata.uid.as_str()).collect();
+    let is_other = |pod: &&Pod| {
+        let is_own = own.contains(&pod.metadata.uid.as_str());
+        !is_own && !pod.metadata.is_terminating() && !pod.is_terminal() && !daemon_pods::has_failed(pod)
+    };
+    let others: Vec<&Pod> = situation.index.bound_to(node.name).into_iter().filter(is_other).collect();
+    let failing_since = |pod: &&Pod| {
+        let ready = pod.condition("Ready").filter(|ready| ready.status != "True")?;
+        ready.last_transition_time.get()
+    };
+    let since: Option<Vec<_>> = others.iter().map(failing_since).collect();
+    let since = since.filter(|since| since.len() >= WITNESSES)?;
+    let first = since.iter().max()?;
+    let created =
+        [node.updated, node.old].into_iter().flatten().filter_map(|pod| pod.metadata.creation_timestamp.get());
+    (seconds_between(*first, now) >= FAILING).then(|| created.max().is_some_and(|created| *first < created))
+}

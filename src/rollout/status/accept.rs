@@ -1,0 +1,111 @@
+//! What is accepted of a rollout that is not complete.
+
+use crate::model::daemon_set::UpdateStrategy;
+use crate::model::hold::Hold;
+use crate::model::int_or_percent::int;
+use crate::report::acceptance::{Accept, Acceptance, Limit};
+use crate::report::age::seconds_between;
+use crate::report::rollout_status::{Accepted, AcceptedNodes, Fault, Verdict};
+use crate::rollout::situation::fault::{Faults, is_missing};
+use crate::rollout::situation::{RolloutNode, Situation};
+
+/// The annotation that says what is accepted of a DaemonSet, if the command does not: as `--accept`, separated by commas.
+const ANNOTATION: &str = "kubectl-ds/accept";
+
+/// What is accepted of a DaemonSet.
+#[derive(Default)]
+pub(super) struct Acceptances {
+    /// Whether the annotation says so.
+    by_annotation: bool,
+    /// Why the annotation cannot be read.
+    invalid: Option<String>,
+    all: Vec<Acceptance>,
+}
+
+impl Acceptances {
+    /// Returns what the command accepts, or otherwise what the annotation does.
+    pub(super) fn of(situation: &Situation<'_>, by_command: &[Acceptance]) -> Self {
+        let annotation = situation.daemon_set.annotations.get(ANNOTATION).filter(|_| by_command.is_empty());
+        let Some(text) = annotation else {
+            return Acceptances { all: last_of_each(by_command.to_vec()), ..Acceptances::default() };
+        };
+        let read = |one: &str| one.trim().parse().map_err(|why| format!("invalid value {:?}: {why}", one.trim()));
+        let all: Result<Vec<Acceptance>, String> = text.split(',').map(read).collect();
+        let (all, invalid) = all.map_or_else(|why| (Vec::new(), Some(why)), |all| (last_of_each(all), None));
+        Acceptances { by_annotation: true, invalid, all }
+    }
+
+    /// Returns whether it is accepted that a revision has removed most of the nodes.
+    pub(super) fn fewer_nodes(&self) -> bool {
+        self.all.iter().any(|one| one.what == Accept::FewerNodes)
+    }
+
+    /// Judges what is missing by what is accepted; `None` if nothing is.
+    ///
+    /// A node whose pod fails through the fault of the revision is never accepted, and neither is a revision that is available
+    /// nowhere: whatever is wrong with it may look like something else.
+    pub(super) fn judge(&self, situation: &Situation<'_>, verdict: Verdict, faults: &Faults<'_>) -> Option<Accepted> {
+        let of_nodes = self.all.iter().filter(|one| one.what != Accept::FewerNodes);
+        let mut by: Vec<AcceptedNodes> = of_nodes
+            .map(|what| AcceptedNodes { what: *what, nodes: Vec::new(), limit: limit(what, situation) })
+            .collect();
+        if by.is_empty() && self.invalid.is_none() {
+            return None;
+        }
+        let mut not_accepted = 0;
+        let missing = || situation.nodes.iter().filter(|node| is_missing(node));
+        for node in missing() {
+            let accepts = |one: &AcceptedNodes| is_accepted(situation, one.what, node, faults.of(node.name));
+            let has_room = |one: &AcceptedNodes| one.limit.is_none_or(|limit| one.nodes.len() < limit);
+            let position =
+                by.iter().position(|one| accepts(one) && has_room(one)).or_else(|| by.iter().position(accepts));
+            match position {
+                Some(position) => by[position].nodes.push(node.name.to_owned()),
+                None => not_accepted += 1,
+            }
+        }
+        not_accepted += by.iter().filter(|one| one.exceeds()).map(|one| one.nodes.len()).sum::<usize>();
+        let runs_somewhere = situation.eligible().any(|node| node.updated_is_available)
+            || missing().all(|node| node.old_is_available && node.updated.is_none());
+        let is_judged = !matches!(verdict, Verdict::Unknown | Verdict::NotObserved | Verdict::Deleting);
+        let (by_annotation, invalid) = (self.by_annotation, self.invalid.clone());
+        let complete = is_judged && not_accepted == 0 && runs_somewhere;
+        Some(Accepted { by_annotation, invalid, by, not_accepted, complete })
+    }
+}
+
+/// Returns of several with the same name the last, which overrides the others.
+fn last_of_each(all: Vec<Acceptance>) -> Vec<Acceptance> {
+    let is_last = |(number, one): &(usize, &Acceptance)| all[number + 1..].iter().all(|later| later.what != one.what);
+    all.iter().enumerate().filter(is_last).map(|(_, one)| *one).collect()
+}
+
+fn limit(one: &Acceptance, situation: &Situation<'_>) -> Option<usize> {
+    let Some(Limit::Nodes(limit)) = one.limit else { return None };
+    usize::try_from(limit.scaled_down(int(situation.eligible().count()))).ok()
+}
+
+fn is_accepted(situation: &Situation<'_>, one: Acceptance, node: &RolloutNode<'_>, fault: Option<Fault>) -> bool {
+    match one.what {
+        Accept::FewerNodes => false,
+        Accept::Fault(accepted) => fault == Some(accepted),
+        Accept::Code(code) => {
+            fault.is_some_and(|fault| fault != Fault::Revision)
+                && node.reason == Some(code)
+                && !node.updated_is_available
+        }
+        Accept::OnDelete => {
+            let daemon_set = situation.daemon_set;
+            let is_on_purpose =
+                daemon_set.spec.update_strategy == UpdateStrategy::OnDelete && Hold::of(daemon_set).is_none();
+            let age = node.old.filter(|_| node.old_is_available && node.updated.is_none());
+            let age = age.and_then(|old| old.metadata.creation_timestamp.get());
+            let age = age.map(|created| seconds_between(created, situation.now()));
+            is_on_purpose
+                && match one.limit {
+                    Some(Limit::Age(limit)) => age.is_some_and(|age| age < limit),
+                    _ => age.is_some(),
+                }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+# The tasks of this repository: `just` lists them. Times are those of two idle cores.
+
+_list:
+    @just --list --unsorted
+
+# Run the tests that need only Rust: no cluster, no network (2 min after the build)
+test *FILTER:
+    cargo test -- {{FILTER}}
+
+# Run the unit tests of the rules: the quick loop after a change (18 s)
+quick *FILTER:
+    cargo test --lib {{FILTER}}
+
+# Write all expected output anew: screens, docs and schemas. Review the diff (3 min)
+accept:
+    SNAPSHOTS=overwrite KUBECTL_DS_UPDATE=1 cargo test --test main -- screens docs:: client::writing terminal::
+
+# Run the tests on a real control plane; the first time it is built from source (25 min, needs Go)
+e2e *FILTER:
+    cargo test --features e2e --test main -- {{FILTER}}
+
+# Format, and run the lints as CI does (1 min)
+lint:
+    cargo fmt
+    cargo clippy --locked --all-targets -- -D warnings
+    cargo clippy --locked --all-targets --no-default-features -- -D warnings
+    cargo clippy --locked --all-targets --features e2e -- -D warnings
+
+# Run everything that has to hold before a change lands (30 min; 45 the first time)
+ci:
+    .ci/run

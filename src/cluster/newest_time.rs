@@ -12,6 +12,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerState, Pod};
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
+use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass};
 
 /// An object to which something happened.
@@ -78,8 +79,7 @@ fn metadata_time(metadata: &ObjectMeta) -> Option<Timestamp> {
 }
 
 fn managed_fields_time(object: &Value) -> Option<Timestamp> {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    entries.into_iter().flatten().filter_map(|entry| entry.get("time")?.as_str()?.parse().ok()).max()
+    managed_fields(object).iter().filter_map(time_of).max()
 }
 
 fn state_time(state: &ContainerState) -> Option<Timestamp> {

@@ -1,7 +1,8 @@
-//! `history`: the revisions of a DaemonSet, and how two templates differ.
+//! `history`: the revisions of a DaemonSet, how two templates differ, and the rollouts of all DaemonSets.
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -10,9 +11,11 @@ use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
+use crate::connection::parse_duration;
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
+use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::snapshot::{Kind, Snapshot};
@@ -20,10 +23,14 @@ use crate::model::template::Template;
 use crate::render;
 use crate::render::unified::{self, Labeled};
 use crate::render::view::View;
-use crate::report::history::{DiffSide, HistoryReport, HistoryReportList, TemplateSource};
-use crate::rollout::history::{diff, histories, manifest_with, side};
+use crate::report::history::{DiffSide, TemplateSource};
+use crate::rollout::history::{diff, history, manifest_with, side};
+use crate::rollout::timeline::timeline;
 
 /// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
+///
+/// Without a name: the rollouts of all DaemonSets, the latest first, with what each changed, who changed it as far as that is
+/// known, and how far the current ones are. Of a revision that was rolled out more than twice, only the first and the last rollout are known.
 ///
 /// With --diff: how two templates differ, by default the current one and the one before it. A and B are
 /// revisions (`3`), steps before the current one (`-1`, `-2`), `live` for the template of the DaemonSet itself, or a
@@ -31,6 +38,9 @@ use crate::rollout::history::{diff, histories, manifest_with, side};
 #[derive(Debug, Args)]
 #[command(before_help = "# List the revisions of a DaemonSet, and what changed in each
 kubectl ds history fluent-bit -n logging
+
+# Show what was rolled out in the last 24 hours, anywhere
+kubectl ds history -A --since 24h
 
 # Show what the last change did
 kubectl ds history fluent-bit -n logging --diff
@@ -43,6 +53,12 @@ kubectl ds history fluent-bit -n logging --revision 1 -o yaml")]
 pub struct HistoryArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all in the namespace
     name: Option<String>,
+    /// Without a name: only rollouts that began in this time until now, such as 24h, or may have
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["name", "diff", "revision"])]
+    since: Option<Duration>,
+    /// Without a name: show all rollouts, however many there are
+    #[arg(long, conflicts_with_all = ["name", "diff", "revision"])]
+    all: bool,
     /// Compare two templates: A with the current one, A with B, or the previous with the current one; a range that begins
     /// with a minus is given as --diff=-2..-1
     // Not allow_hyphen_values: it takes `-ojson` for a range.
@@ -68,8 +84,10 @@ const CONTEXT: usize = 3;
 
 /// What is asked.
 enum Question {
-    /// The revisions.
-    Table,
+    /// The revisions of one DaemonSet.
+    Revisions,
+    /// The rollouts of all of them.
+    Timeline,
     /// One revision's template.
     Template(Address),
     /// How two templates differ; as a unified diff, if requested.
@@ -137,7 +155,7 @@ async fn answer(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let mut target = target.resolve(io)?;
-    let HistoryArgs { name, diff: compared, unified, exit_code, revision, output } = arguments;
+    let HistoryArgs { name, since, all, diff: compared, unified, exit_code, revision, output } = arguments;
     let (flavors, namespace, names) = match name.as_deref().map(parse_name).transpose()? {
         Some(Named { flavors, namespace, name }) => (flavors, namespace, vec![name]),
         None => (Flavors::Any, None, Vec::new()),
@@ -145,29 +163,63 @@ async fn answer(
     let question = match (compared, revision) {
         (Some(text), _) => Question::Diff { sides: sides(&text)?, unified },
         (None, Some(text)) => Question::Template(address(&text).ok_or_else(|| unknown_address(&text))?),
-        (None, None) => Question::Table,
+        (None, None) if names.is_empty() => Question::Timeline,
+        (None, None) => Question::Revisions,
     };
-    if !matches!(question, Question::Table) && output.as_ref().is_some_and(|output| !output.is_data()) {
-        return Err(CommandError::usage("-o wide and -o name are for the table of revisions").into());
+    let is_table = matches!(question, Question::Revisions | Question::Timeline);
+    if !is_table && output.as_ref().is_some_and(|output| !output.is_data()) {
+        return Err(CommandError::usage("-o wide and -o name are for the tables of revisions and rollouts").into());
+    }
+    if all && output.as_ref().is_some_and(|output| *output != Output::Wide) {
+        return Err(CommandError::usage(
+            "--all is for the table: -o json, yaml, name and the like always show every rollout",
+        )
+        .into());
     }
     target.choose(namespace, &names)?;
     if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
     }
     let session = target.open(io).await?;
-    let pods = if matches!(question, Question::Table) { PodsOf::All } else { PodsOf::None };
-    let is_named = !names.is_empty();
-    let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
-    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
-    let view = target.view(io.width());
+    let wanted = match question {
+        Question::Revisions => Wanted::History(PodsOf::All),
+        Question::Timeline => Wanted::default(),
+        Question::Template(_) | Question::Diff { .. } => Wanted::History(PodsOf::None),
+    };
+    let needs_all_pods_on = |snapshot: &Snapshot| match question {
+        Question::Timeline => nodes_needing_all_pods(snapshot),
+        _ => BTreeSet::new(),
+    };
+    let query = Query { names, flavors, wanted, ..Query::default() };
+    let snapshot = session.read(query, io, needs_all_pods_on).await?;
+    let view = target.view_for(output.as_ref(), io);
     let (sides, unified) = match question {
-        Question::Table => {
-            let reports = histories(&snapshot);
-            if reports.is_empty() && output.as_ref().is_none_or(|output| *output == Output::Wide) {
-                session.say_none_found(io)?;
+        Question::Revisions => {
+            let mut report = history(&only_one(&snapshot, "history NAME")?, &snapshot);
+            if !output::print_data(output.as_ref(), &mut report, &view, out)? {
+                let text = view.text(|page| match output {
+                    Some(Output::Name) => render::history::names(&report, page),
+                    _ => render::history::one(&report, output == Some(Output::Wide), page),
+                });
+                out.write_all(text.as_bytes())?;
             }
-            let shown = TableScope { is_named, with_namespace: session.namespace.is_none(), output: output.as_ref() };
-            print_table(&reports, shown, &view, out)?;
+            return Ok(Exit::Success);
+        }
+        Question::Timeline => {
+            // What is longer than time itself leaves nothing out.
+            let since = since.and_then(|since| snapshot.now.checked_sub(since).ok());
+            let mut report = timeline(&snapshot, since);
+            if !output::print_data(output.as_ref(), &mut report, &view, out)? {
+                if report.daemon_sets == 0 {
+                    session.say_none_found(io)?;
+                    return Ok(Exit::Success);
+                }
+                let text = view.text(|page| match output {
+                    Some(Output::Name) => render::timeline::names(&report, page),
+                    _ => render::timeline::timeline(&report, output == Some(Output::Wide), all, page),
+                });
+                out.write_all(text.as_bytes())?;
+            }
             return Ok(Exit::Success);
         }
         Question::Template(address) => {
@@ -218,40 +270,6 @@ impl Sides {
     fn reads_input(&self) -> bool {
         matches!(self, Sides::Manifest(_, path) if path == "-")
     }
-}
-
-/// What is shown of the revisions.
-#[derive(Debug, Clone, Copy)]
-struct TableScope<'a> {
-    /// Whether one DaemonSet was asked for by name.
-    is_named: bool,
-    with_namespace: bool,
-    output: Option<&'a Output>,
-}
-
-fn print_table(
-    reports: &[HistoryReport],
-    shown: TableScope<'_>,
-    view: &View,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let TableScope { is_named, with_namespace, output } = shown;
-    let printed = match reports {
-        [report] if is_named => output::print_data(output, &mut report.clone(), view, out)?,
-        _ => output::print_data(output, &mut HistoryReportList::of(reports.to_vec()), view, out)?,
-    };
-    if printed {
-        return Ok(());
-    }
-    let wide = output == Some(&Output::Wide);
-    let view = if wide { view.unlimited() } else { *view };
-    let text = view.text(|page| match (output, reports) {
-        (_, []) => {}
-        (Some(Output::Name), _) => reports.iter().for_each(|report| render::history::names(report, page)),
-        (_, [report]) if is_named => render::history::one(report, wide, page),
-        (_, reports) => render::history::several(reports, with_namespace, wide, page),
-    });
-    Ok(out.write_all(text.as_bytes())?)
 }
 
 /// Returns the revisions of the one DaemonSet that was found.

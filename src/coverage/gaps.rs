@@ -8,14 +8,26 @@ use crate::report::coverage::Incomplete;
 
 /// Returns what could not be read and matters for the existing pods of the snapshot's DaemonSets.
 pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
+    incomplete_with(snapshot, |gap| left_open(snapshot, gap))
+}
+
+/// Returns what could not be read and matters for when the snapshot's DaemonSets were rolled out.
+pub fn incomplete_for_timeline(snapshot: &Snapshot) -> Vec<Incomplete> {
+    incomplete_with(snapshot, |gap| match gap.kind {
+        Kind::ControllerRevisions => Some("which rollouts there were is not known"),
+        _ => left_open(snapshot, gap),
+    })
+}
+
+fn incomplete_with(snapshot: &Snapshot, left_open: impl Fn(&Gap) -> Option<&'static str>) -> Vec<Incomplete> {
     let namespaces: BTreeSet<&str> =
-        snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.as_str()).collect();
+        snapshot.daemon_sets_of_any_flavor().map(|daemon_set| daemon_set.metadata.namespace.as_str()).collect();
     let matters = |gap: &&Gap| match gap.kind {
         Kind::LimitRanges | Kind::RuntimeClasses | Kind::PriorityClasses => false,
         Kind::DaemonSets => true,
         _ => gap.namespace.as_deref().is_none_or(|namespace| namespaces.contains(namespace)),
     };
-    snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
+    snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(gap)?))).collect()
 }
 
 /// Returns what could not be read and matters for the revisions of the DaemonSets of a namespace.

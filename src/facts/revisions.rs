@@ -175,6 +175,12 @@ impl<'a> Revisions<'a> {
         self.all.iter().find(|revision| revision.is_current)
     }
 
+    /// Returns whether the controller has given the revision of the live template the highest number of those that can be read.
+    pub fn has_newest_number(&self) -> bool {
+        let newest = self.all.iter().find(|revision| revision.template.is_ok());
+        self.current().is_some_and(|current| newest.is_none_or(|newest| newest.number() <= current.number()))
+    }
+
     /// Returns the revision that a pod was created from; `None` if it no longer exists.
     pub(crate) fn of_pod(&self, pod: &Pod) -> Option<&Revision<'a>> {
         let hash = Some(pod.revision_hash()).filter(|hash| !hash.is_empty())?;

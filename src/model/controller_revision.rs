@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::daemon_set::{annotations, drop_nulls};
 use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
+use super::server_side_apply::{managed_fields, time_of};
 use super::template::Template;
-use super::time::Time;
 
 /// A revision: a template, and a number that is higher the more recent it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,13 +76,11 @@ impl ControllerRevision {
     /// A revision that is rolled out again keeps its name and creation time, and gets the highest number,
     /// so the time is that of the field manager of the number.
     pub fn rolled_out_at(&self) -> Option<Timestamp> {
-        let managers = self.object.pointer("/metadata/managedFields").and_then(Value::as_array)?;
         // A redacted dump has the managers, but not their fields.
         let numbers = |entry: &&Value| {
             entry.get("fieldsV1").and_then(Value::as_object).is_none_or(|fields| fields.contains_key("f:revision"))
         };
-        let times = managers.iter().filter(numbers).filter_map(|entry| entry.get("time"));
-        times.filter_map(|time| Time::deserialize(time).ok()?.get()).max()
+        managed_fields(&self.object).iter().filter(numbers).filter_map(time_of).max()
     }
 
     /// Returns when the latest rollout of the revision began; its creation if nothing later is known.

@@ -3,6 +3,7 @@
 //! A live server answers that itself, except for what kubectl does after a client-side apply; see [`without_abandoned`].
 //! From a dump it is computed here.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::metadata::LAST_APPLIED_ANNOTATION;
@@ -11,6 +12,11 @@ use super::strategic_merge;
 /// Returns the entries of `managedFields`.
 pub fn managed_fields(object: &Value) -> &[Value] {
     object.pointer("/metadata/managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Returns when the manager of an entry of `managedFields` has last changed what it manages.
+pub fn time_of(entry: &Value) -> Option<Timestamp> {
+    entry.get("time")?.as_str()?.parse().ok()
 }
 
 /// Returns an object without the fields that only kubectl has set, and that a manifest no longer has; `None` if it has no

@@ -1,4 +1,4 @@
-//! Revisions, newest first, and differences between two templates.
+//! The revisions of one DaemonSet, newest first, and differences between two templates.
 
 use super::changes;
 use super::coverage::incomplete;
@@ -9,7 +9,6 @@ use super::table::{self, Column, TIED};
 use super::text::{count, cut};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
-use crate::report::coverage::Incomplete;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow, TemplateSource};
 
 /// The maximum width of a change-cause, so that the changes fit.
@@ -18,18 +17,12 @@ const WIDEST_CAUSE: usize = 30;
 /// The minimum width of a terminal for a column of change-causes.
 const LEAST_WIDTH_FOR_CAUSES: usize = 120;
 
-/// A row of the table.
-struct Row<'a> {
-    report: &'a HistoryReport,
-    revision: &'a RevisionRow,
-}
-
 /// Writes the summary of one DaemonSet, and a row per revision.
 pub fn one(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
     page.paragraph(&answer(report), style::answer);
     if !report.revisions.is_empty() {
         writeln!(page);
-        table(Vec::new(), std::slice::from_ref(report), wide, page);
+        table(report, wide, page);
     }
     for note in &report.notes {
         page.paragraph(note, style::moving);
@@ -39,43 +32,6 @@ pub fn one(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
         page.paragraph(&text, style::context);
     }
     incomplete(&report.incomplete, page)
-}
-
-/// The minimum width of a terminal for one table of several DaemonSets.
-const LEAST_WIDTH_FOR_ONE_TABLE: usize = 120;
-
-/// Writes a row per revision of several DaemonSets; on a narrow terminal, a table for each of them.
-pub fn several(reports: &[HistoryReport], with_namespace: bool, wide: bool, page: &mut Page<'_>) {
-    let view = page.view;
-    let mut columns = Vec::new();
-    if with_namespace {
-        columns.push(Column::text("NAMESPACE", |row: &Row<'_>| view.show(&row.report.daemon_set.namespace)));
-    }
-    columns.push(Column::text("NAME", |row: &Row<'_>| view.show(&row.report.daemon_set.short())));
-    if reports.iter().all(|report| report.revisions.is_empty()) {
-        for report in reports {
-            writeln!(page, "{}", view.show(&answer(report)));
-        }
-    } else if !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ONE_TABLE) {
-        for (index, report) in reports.iter().enumerate() {
-            if index > 0 {
-                writeln!(page);
-            }
-            page.paragraph(&answer(report), style::answer);
-            if !report.revisions.is_empty() {
-                table(Vec::new(), std::slice::from_ref(report), wide, page);
-            }
-        }
-    } else {
-        table(columns, reports, wide, page);
-    }
-    let mut said: Vec<&Incomplete> = Vec::new();
-    for gap in reports.iter().flat_map(|report| &report.incomplete) {
-        if !said.contains(&gap) {
-            said.push(gap);
-        }
-    }
-    incomplete(&said.into_iter().cloned().collect::<Vec<_>>(), page)
 }
 
 fn answer(report: &HistoryReport) -> String {
@@ -103,45 +59,41 @@ fn answer(report: &HistoryReport) -> String {
     format!("{text}, on {} of {}{others}", pods(current), count(all, "pod"))
 }
 
-fn table<'a, 'v: 'a>(before: Vec<Column<'a, Row<'a>>>, reports: &'a [HistoryReport], wide: bool, page: &mut Page<'v>) {
+fn table(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
     let view = page.view;
-    let rows: Vec<Row<'_>> = reports
-        .iter()
-        .flat_map(|report| report.revisions.iter().map(move |revision| Row { report, revision }))
-        .collect();
-    let mut columns = before;
-    columns.extend([
-        Column::text("REVISION", |Row { revision, .. }: &Row<'_>| match revision.current {
-            true => format!("{}  {}", revision.revision, style::well("current")),
-            false => revision.revision.to_string(),
+    let rows: Vec<&RevisionRow> = report.revisions.iter().collect();
+    let mut columns = vec![
+        Column::text("REVISION", |row: &&RevisionRow| match row.current {
+            true => format!("{}  {}", row.revision, style::well("current")),
+            false => row.revision.to_string(),
         }),
-        Column::text("PODS", |row: &Row<'_>| match row.revision.pods {
+        Column::text("PODS", |row: &&RevisionRow| match row.pods {
             None => "?".to_owned(),
             Some(pods) if pods.total == 0 => "0".to_owned(),
             Some(pods) if pods.ready < pods.total => style::moving(format!("{}/{}", pods.ready, pods.total)),
             Some(pods) => format!("{}/{}", pods.ready, pods.total),
         }),
         // Most revisions are rolled out once, as they are created.
-        Column::text("CREATED", |row: &Row<'_>| age(row.revision.created_at, row.report.now)).droppable(1),
-        Column::text("ROLLED OUT", |row: &Row<'_>| age(row.revision.rolled_out_at, row.report.now)),
-    ]);
+        Column::text("CREATED", |row: &&RevisionRow| age(row.created_at, report.now)).droppable(1),
+        Column::text("ROLLED OUT", |row: &&RevisionRow| age(row.rolled_out_at, report.now)),
+    ];
     if wide {
-        columns.push(Column::text("REVISION-NAME", |row: &Row<'_>| view.show(&row.revision.name)));
-        columns.push(Column::text("IMAGES", |row: &Row<'_>| view.show(&row.revision.images.join(","))));
+        columns.push(Column::text("REVISION-NAME", |row: &&RevisionRow| view.show(&row.name)));
+        columns.push(Column::text("IMAGES", |row: &&RevisionRow| view.show(&row.images.join(","))));
     }
-    let has_cause = rows.iter().any(|row| row.revision.change_cause.is_some());
+    let has_cause = rows.iter().any(|row| row.change_cause.is_some());
     // On a narrow terminal the cause is below the changes, so that neither is truncated.
     let cause_beneath = !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_CAUSES);
     if has_cause && !cause_beneath {
-        columns.push(Column::text("CHANGE-CAUSE", move |row: &Row<'_>| {
-            let cause = view.show(row.revision.change_cause.as_deref().unwrap_or("<none>"));
+        columns.push(Column::text("CHANGE-CAUSE", move |row: &&RevisionRow| {
+            let cause = view.show(row.change_cause.as_deref().unwrap_or("<none>"));
             if wide || view.limit.is_none() { cause } else { cut(&cause, WIDEST_CAUSE, view.ascii) }
         }));
     }
-    columns.push(Column::prose("CHANGED", move |Row { report, revision }: &Row<'_>| {
-        let is_oldest = report.revisions.last().is_some_and(|oldest| oldest.name == revision.name);
-        let changed = changed(revision, is_oldest, view);
-        match &revision.change_cause {
+    columns.push(Column::prose("CHANGED", move |row: &&RevisionRow| {
+        let is_oldest = report.revisions.last().is_some_and(|oldest| oldest.name == row.name);
+        let changed = changed(row, is_oldest, view);
+        match &row.change_cause {
             Some(cause) if cause_beneath => format!("{changed}\n\"{}\"", view.show(cause)),
             _ => changed,
         }

@@ -16,8 +16,8 @@ use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::list::{FleetStatus, ListReport, ListRow};
 
-/// The maximum number of rows on a terminal before healthy ones are left out.
-const MOST_ROWS: usize = 18;
+/// The maximum number of rows on a terminal before others are left out.
+pub(super) const MOST_ROWS: usize = 18;
 
 /// The minimum width for separate columns of desired, ready, updated and available pods.
 const LEAST_WIDTH_FOR_ALL_COLUMNS: usize = 110;
@@ -137,7 +137,8 @@ fn columns<'a>(report: &'a ListReport, shown: ListParts, view: &'a View) -> Vec<
     columns
 }
 
-fn status(status: FleetStatus) -> String {
+/// Returns a status in its style.
+pub(super) fn status(status: FleetStatus) -> String {
     let word = format!("{status:?}");
     match status {
         FleetStatus::Blocked | FleetStatus::Degraded | FleetStatus::NodesDown | FleetStatus::NotObserved => {

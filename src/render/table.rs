@@ -117,6 +117,26 @@ pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], page: &mut Page<'_>)
 
 /// Writes a table.
 pub fn write_with<Row>(heading: Heading, layout: &[Column<'_, Row>], rows: &[Row], page: &mut Page<'_>) {
+    write_rows(heading, layout, rows, |_, _| String::new(), page)
+}
+
+/// Writes a table with its heading, and below each row what is said of it within a number of columns, unless it is empty.
+pub fn write_with_lines<Row>(
+    layout: &[Column<'_, Row>],
+    rows: &[Row],
+    beneath: impl Fn(&Row, usize) -> String,
+    page: &mut Page<'_>,
+) {
+    write_rows(Heading::Shown, layout, rows, beneath, page)
+}
+
+fn write_rows<Row>(
+    heading: Heading,
+    layout: &[Column<'_, Row>],
+    rows: &[Row],
+    beneath: impl Fn(&Row, usize) -> String,
+    page: &mut Page<'_>,
+) {
     let view = page.view;
     let mut layout: Vec<&Column<'_, Row>> = layout.iter().collect();
     let mut cells: Vec<Vec<String>> =
@@ -178,12 +198,18 @@ pub fn write_with<Row>(heading: Heading, layout: &[Column<'_, Row>], rows: &[Row
     if heading == Heading::Shown {
         lines.next().into_iter().for_each(|line| writeln!(page, "{}", line.trim_end()));
     }
-    for row in &cells {
+    let indent = widest(&layout, &cells, 0) + usize::from(gap);
+    for (row, of) in cells.iter().zip(rows) {
         let height = row.iter().map(|cell| cell.split('\n').count()).max().unwrap_or(1);
         for (number, line) in lines.by_ref().take(height).enumerate() {
             // Only cells of one line have a style.
             let line = if number == 0 { styled(line, row) } else { line };
             writeln!(page, "{}", line.trim_end());
+        }
+        let room = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(indent).max(LEAST_SENTENCE));
+        let line = beneath(of, room);
+        if !line.is_empty() {
+            writeln!(page, "{:indent$}{}", "", cut(&line, room, view.ascii));
         }
     }
 }

@@ -28,11 +28,7 @@ pub struct HistoryReport {
 
 impl super::Report for HistoryReport {
     const KINDS: &'static [&'static str] = &["HistoryReport"];
-    const LIST: &'static str = "HistoryReportList";
 }
-
-/// The revisions of several DaemonSets, by namespace and name.
-pub type HistoryReportList = super::ReportList<HistoryReport>;
 
 /// Names a DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

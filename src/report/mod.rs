@@ -21,6 +21,7 @@ pub mod rollout_status;
 #[cfg(feature = "schemas")]
 mod schemas;
 pub mod strategy;
+pub mod timeline;
 pub mod what_if;
 
 /// The version that all reports carry.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::plan::FIELD_MANAGER;
 
 /// Returns the field managers that have written an object between two versions of it, except for its status. A record that only
@@ -35,9 +36,8 @@ fn has_all(fields: &Value, others: &Value) -> bool {
 
 /// Returns when this program has last written an object, by the clock of the API server that has stored it.
 pub(crate) fn written_at(object: &Value) -> Option<Timestamp> {
-    let records = object.pointer("/metadata/managedFields").and_then(Value::as_array)?;
-    let own = records.iter().filter(|record| record["manager"] == FIELD_MANAGER && record["operation"] == "Update");
-    own.filter_map(|record| record["time"].as_str()?.parse().ok()).max()
+    let is_own = |record: &&Value| record["manager"] == FIELD_MANAGER && record["operation"] == "Update";
+    managed_fields(object).iter().filter(is_own).filter_map(time_of).max()
 }
 
 #[cfg(test)]

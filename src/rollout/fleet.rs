@@ -39,9 +39,10 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
 
 /// The rank of the status, whether nothing explains it, whether it is no critical DaemonSet, and the permille of
 /// eligible nodes without an available pod.
-type Severity = (FleetStatus, bool, bool, Reverse<usize>);
+pub(super) type Severity = (FleetStatus, bool, bool, Reverse<usize>);
 
-fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRow) {
+/// Returns the row of a DaemonSet, and where it stands among others.
+pub(super) fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRow) {
     let facts = Facts::new(index, daemon_set);
     let coverage = daemon_set_coverage(&facts, &Options::default());
     let template = &daemon_set.spec.template.spec;

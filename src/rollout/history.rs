@@ -6,6 +6,7 @@ use crate::coverage::gaps;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, controller_of, name_of};
+use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
@@ -64,13 +65,18 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], knows_pods: bool) -> Rev
         created_at: object.metadata.creation_timestamp.get(),
         rolled_out_at: object.rolled_out_at(),
         images: template.map(images).unwrap_or_default(),
-        change_cause: object.annotations.get(CHANGE_CAUSE_ANNOTATION).filter(|cause| !cause.is_empty()).cloned(),
+        change_cause: change_cause(object),
         pods: knows_pods.then_some(revision.pods),
         summary: in_a_few_words(&changes),
         changes,
         same_as,
         problem: revision.template.as_ref().err().cloned(),
     }
+}
+
+/// Returns the reason for the change that created a revision.
+pub(super) fn change_cause(revision: &ControllerRevision) -> Option<String> {
+    revision.annotations.get(CHANGE_CAUSE_ANNOTATION).filter(|cause| !cause.is_empty()).cloned()
 }
 
 fn images(template: &Template) -> Vec<String> {
@@ -80,15 +86,14 @@ fn images(template: &Template) -> Vec<String> {
 }
 
 fn notes(revisions: &Revisions<'_>, knows_pods: bool, snapshot: &Snapshot) -> Vec<String> {
-    let Revisions { daemon_set, all, .. } = revisions;
+    let daemon_set = revisions.daemon_set;
     let controller = controller_of(daemon_set);
     let mut notes = Vec::new();
     let known = snapshot.gap(Kind::ControllerRevisions, &daemon_set.metadata.namespace).is_none();
-    let newest = all.iter().find(|revision| revision.template.is_ok());
     match revisions.current() {
         _ if !known => {}
         None => notes.push(format!("the live template has no revision yet: {controller} has not observed it")),
-        Some(current) if newest.is_some_and(|newest| newest.number() > current.number()) => notes.push(format!(
+        Some(current) if !revisions.has_newest_number() => notes.push(format!(
             "the live template is that of revision {}, which gets the highest number once {controller} has acted",
             current.number()
         )),

@@ -1,8 +1,10 @@
 //! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
 //! [`situation`] tells where a DaemonSet stands, from which all others start. [`status`] reports it, and [`fleet`] has a row
-//! for each DaemonSet; [`history`] lists revisions; [`undo`], [`restart`], [`set`] and [`pause`](mod@pause) plan a change, which a [`proposal`] applies, with its [`effect`] and what may go wrong ([`change_warnings`]), `apply`
-//! carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when the controller has acted.
+//! for each DaemonSet; [`history`] lists revisions, and [`timeline`] the rollouts of all DaemonSets; [`undo`], [`restart`],
+//! [`set`] and [`pause`](mod@pause) plan a change, which a [`proposal`] applies, with its [`effect`] and what may go wrong
+//! ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when
+//! the controller has acted.
 //! [`partition`] stages a rollout node by node.
 
 #[cfg(feature = "live")]
@@ -30,4 +32,5 @@ pub mod situation;
 #[cfg(feature = "live")]
 pub(crate) mod standstill;
 pub mod status;
+pub mod timeline;
 pub mod undo;

@@ -14,6 +14,7 @@ use kubectl_ds::model::snapshot::Snapshot;
 use kubectl_ds::rollout::fleet::fleet;
 use kubectl_ds::rollout::history::histories;
 use kubectl_ds::rollout::status::rollout_status;
+use kubectl_ds::rollout::timeline::timeline;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -97,11 +98,12 @@ fn a_live_cluster_and_its_dump_give_equal_reports() {
         let (here, there) = (from_dump(&query), from_server(&query));
         assert_equal("coverage -A", &value(&coverage(&there, &whole)), &value(&coverage(&here, &whole)));
         assert_equal("list -A", &value(&fleet(&there)), &value(&fleet(&here)));
+        assert_equal("history -A", &value(&timeline(&there, None)), &value(&timeline(&here, None)));
         assert_equal("status -A", &value(&rollout_status(&there, None)), &value(&rollout_status(&here, None)));
     }
     let query = Query { wanted: Wanted::History(PodsOf::All), ..Query::default() };
     let (here, there) = (histories(&from_dump(&query)), histories(&from_server(&query)));
-    assert_equal("history -A", &value(&there), &value(&here));
+    assert_equal("history", &value(&there), &value(&here));
 
     // Of one DaemonSet less is read, and less of that is kept.
     for (namespace, name) in names.into_iter().step_by(5) {

@@ -61,16 +61,35 @@ fn data_carries_what_the_table_shows() {
 }
 
 #[test]
-fn without_a_name_data_is_a_list() {
-    let list = json(&["history", "-n", "shop", "-o", "json"]);
-    assert_eq!(list["kind"], "HistoryReportList");
-    let names: Vec<_> =
-        list["items"].as_array().unwrap().iter().map(|item| item["daemonSet"]["name"].clone()).collect();
-    assert_eq!(names, ["agent", "broken", "logs", "upgraded"]);
-    assert_eq!(
-        json(&["history", "-n", "shop", "-l", "app=upgraded", "-o", "json"])["items"].as_array().unwrap().len(),
-        1
-    );
+fn without_a_name_data_has_a_rollout_each_the_latest_first() {
+    let report = json(&["history", "-n", "shop", "-o", "json"]);
+    assert_eq!((&report["kind"], &report["daemonSets"]), (&"TimelineReport".into(), &4.into()));
+    let rollouts = report["rollouts"].as_array().unwrap();
+    let began: Vec<&str> = rollouts.iter().map(|rollout| rollout["beganAt"].as_str().unwrap()).collect();
+    assert!(began.is_sorted_by(|one, next| one >= next), "{began:?}");
+    let of = |name: &'static str| rollouts.iter().filter(move |rollout| rollout["daemonSet"]["name"] == name);
+    // The template of revision 2 was rolled out again, as 5.
+    let numbers: Vec<&Value> = of("agent").map(|rollout| &rollout["revision"]).collect();
+    assert_eq!(numbers, [5, 4, 3, 2, 1]);
+    let latest = of("agent").next().unwrap();
+    assert_eq!((&latest["sameAs"], &latest["comparedWith"]), (&2.into(), &4.into()));
+    assert_eq!(latest["progress"], serde_json::json!({"status": "Healthy", "updated": 3, "eligible": 3}));
+    assert_eq!(of("logs").filter(|rollout| !rollout["progress"].is_null()).count(), 1);
+    let selected = json(&["history", "-n", "shop", "-l", "app=upgraded", "-o", "json"]);
+    assert_eq!(selected["daemonSets"], 1);
+    let since = json(&["history", "-n", "shop", "--since", "30m45s", "-o", "json"]);
+    assert_eq!(since["since"], "2026-11-21T06:29:15Z");
+    let later = began.iter().filter(|began| **began >= "2026-11-21T06:29:15Z").count();
+    assert_eq!(since["rollouts"].as_array().unwrap().len(), later);
+    assert!(later > 0 && later < rollouts.len());
+}
+
+#[test]
+fn the_flags_of_the_rollouts_of_all_daemon_sets_take_no_name() {
+    for arguments in [&["history", "agent", "--all"][..], &["history", "agent", "--since", "1h"]] {
+        assert_eq!(on_revisions(arguments, 80).code, Some(2), "{arguments:?}");
+    }
+    assert_eq!(on_revisions(&["history", "--all", "-o", "json"], 80).code, Some(2));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! docs/schema: what the reports look like, and that real ones look so.
 
 use kubectl_ds::report::coverage::CoverageReport;
-use kubectl_ds::report::history::{HistoryReport, HistoryReportList, RevisionDiff};
+use kubectl_ds::report::history::{HistoryReport, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
 use kubectl_ds::report::partition::PartitionReport;
 use kubectl_ds::report::plan::ChangePlan;
 use kubectl_ds::report::rollout_status::RolloutStatusReport;
+use kubectl_ds::report::timeline::TimelineReport;
 use kubectl_ds::report::what_if::{WhatIfReport, WhatIfReportList};
 use kubectl_ds::report::{Envelope, Report};
 use schemars::JsonSchema;
@@ -35,7 +36,7 @@ fn the_schemas_are_fresh() {
         ("list-report.json", schema::<ListReport>()),
         ("rollout-status-report.json", schema::<RolloutStatusReport>()),
         ("history-report.json", schema::<HistoryReport>()),
-        ("history-report-list.json", schema::<HistoryReportList>()),
+        ("timeline-report.json", schema::<TimelineReport>()),
         ("revision-diff.json", schema::<RevisionDiff>()),
         ("change-plan.json", schema::<ChangePlan>()),
         ("partition-report.json", schema::<PartitionReport>()),
@@ -72,8 +73,8 @@ fn real_histories_and_plans_fit_their_schemas() {
         ("history-report.json", &["history", "agent", "-o", "json"]),
         ("history-report.json", &["history", "broken", "-o", "json"]),
         ("history-report.json", &["history", "upgraded", "-o", "json"]),
-        ("history-report-list.json", &["history", "-o", "json"]),
-        ("history-report-list.json", &["history", "-l", "no=such", "-o", "json"]),
+        ("timeline-report.json", &["history", "-o", "json"]),
+        ("timeline-report.json", &["history", "-l", "no=such", "-o", "json"]),
         ("revision-diff.json", &["history", "agent", "--diff", "-o", "json"]),
         ("revision-diff.json", &["history", "agent", "--diff", "live..1", "-o", "json"]),
         ("change-plan.json", &["undo", "agent", client, "-o", "json"]),
@@ -93,7 +94,7 @@ fn real_histories_and_plans_fit_their_schemas() {
 #[test]
 fn reports_of_the_demo_fit_their_schemas() {
     for (name, question) in
-        [("coverage-report.json", "coverage"), ("list-report.json", "list"), ("history-report-list.json", "history")]
+        [("coverage-report.json", "coverage"), ("list-report.json", "list"), ("timeline-report.json", "history")]
     {
         let report = run(&[question, "-o", "json", "--from", "demo"]);
         assert_eq!(report.err, "");
@@ -133,6 +134,7 @@ fn every_field_is_documented() {
         "what-if-report.json",
         "list-report.json",
         "rollout-status-report.json",
+        "timeline-report.json",
         "partition-report.json",
     ] {
         let mut missing = Vec::new();

@@ -270,9 +270,11 @@ fn selected_nodes_without_pods_in_the_dump_are_not_counted_as_uncovered() {
 #[test]
 fn history_of_a_dump_without_revisions_says_that_they_are_unknown() {
     let dump = list(&[daemon_set("x", "agent")]).to_string();
-    let (_, out, _) = run(&["history", "--from", "-"], &dump);
+    let (_, out, _) = run(&["history", "agent", "--from", "-"], &dump);
     assert!(out.starts_with("x/agent: revisions unknown\n"), "{out}");
     assert!(!out.contains("REVISION "), "{out}");
+    let (_, out, _) = run(&["history", "--from", "-"], &dump);
+    assert!(out.starts_with("No known rollouts of 1 DaemonSet\n1 DaemonSet has unknown revisions: x/agent\n"), "{out}");
 }
 
 /// Previews a manifest of the DaemonSet `agent` with another account and selector against a dump, and returns how it ends.

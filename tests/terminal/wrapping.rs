@@ -47,11 +47,11 @@ fn no_line_is_wider_than_the_terminal_and_no_command_is_broken() {
         if plain.code == Some(2) {
             continue;
         }
-        // `kubectl ds` is also the name of who holds a DaemonSet.
+        // `kubectl ds` is also the name of who holds a DaemonSet, and `kubectl` of a field manager, in a column.
         let is_command = |command: &String| {
             let words: Vec<&str> = command.split(' ').collect();
             let is_known = |word: &&str| word.starts_with('-') || known.find_subcommand(word).is_some();
-            words[1] != "ds" || words.get(2).is_some_and(is_known)
+            !words[1].is_empty() && words[1] != "ds" || words.get(2).is_some_and(is_known)
         };
         let whole: Vec<String> = suggested(&(plain.out + &plain.err)).into_iter().filter(is_command).collect();
         for command in &whole {

@@ -17,6 +17,7 @@ mod sequences;
 mod settings;
 mod staged_faults;
 mod steps;
+mod timeline;
 mod upgrade;
 mod without_controllers;
 pub(super) mod workload;

@@ -1,0 +1,80 @@
+//! `history` without a name: the rollouts of all DaemonSets, held against what was rolled out when.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::cluster;
+use super::program::run_on;
+use super::workload::{Api, Workload, number};
+
+#[test]
+fn every_rollout_is_listed_with_its_number_what_it_changed_and_by_whom() {
+    let cluster = cluster();
+    let namespace = cluster.namespace();
+    let create = |name| {
+        let workload = Workload::create(cluster, Api::Apps, &namespace, name, &json!({}));
+        workload.settle();
+        workload
+    };
+    // Times have whole seconds.
+    let wait = || sleep(Duration::from_millis(1100));
+    let mut was: Vec<(&str, i64, &str)> = Vec::new();
+    let agent = create("agent");
+    was.push(("agent", 1, "(first)"));
+    wait();
+    let logs = create("logs");
+    was.push(("logs", 1, "(first)"));
+    for (workload, image, number, changed) in [
+        (&agent, "agent:2", 2, "image agent 1 → 2"),
+        (&agent, "agent:3", 3, "image agent 2 → 3"),
+        (&logs, "agent:9", 2, "image agent 1 → 9"),
+    ] {
+        wait();
+        workload.roll_out(&[image]);
+        was.push((&workload.name, number, changed));
+    }
+    for (revision, number, changed) in [(1, 4, "image agent 3 → 1"), (3, 5, "image agent 1 → 3")] {
+        wait();
+        agent.run(&["undo", &format!("--to-revision={revision}")]).expect(0);
+        agent.settle();
+        was.push(("agent", number, changed));
+    }
+    assert_eq!(agent.revisions().iter().map(number).collect::<Vec<_>>(), [2, 4, 5]);
+    wait();
+    logs.run(&["restart"]).expect(0);
+    logs.settle();
+    was.push(("logs", 3, "restart"));
+
+    let read =
+        |more: &[&str]| run_on(&cluster.control_plane, &[&["history", "-n", &namespace], more].concat()).expect(0);
+    let report = read(&["-o", "json"]).json();
+    let rollouts = report["rollouts"].as_array().unwrap();
+    let told: Vec<(&str, i64, &str)> = rollouts.iter().rev().map(told).collect();
+    assert_eq!(told, was, "{report}");
+    let begins: Vec<&str> = rollouts.iter().map(|rollout| rollout["beganAt"].as_str().unwrap()).collect();
+    assert!(begins.is_sorted_by(|later, earlier| later > earlier), "{begins:?}");
+    // The last rollout of each is current, and was made by this program.
+    for (rollout, same_as) in [(&rollouts[0], Value::Null), (&rollouts[1], 3.into())] {
+        assert_eq!(rollout["by"], "kubectl-ds", "{rollout}");
+        assert_eq!(rollout["progress"], json!({"status": "Healthy", "updated": 3, "eligible": 3}), "{rollout}");
+        assert_eq!(rollout["sameAs"], same_as, "{rollout}");
+    }
+    assert!(rollouts[2..].iter().all(|rollout| rollout["replaced"] == true && rollout["progress"].is_null()));
+
+    // What was rolled out before a time is left out.
+    let since = begins[1].parse::<jiff::Timestamp>().unwrap();
+    let ago = report["now"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().duration_since(since).as_secs();
+    let latest = read(&["--since", &format!("{ago}s"), "-o", "json"]).json();
+    assert!((1..=2).contains(&latest["rollouts"].as_array().unwrap().len()), "{latest}");
+    sleep(Duration::from_secs(2));
+    read(&["--since", "1s"]).must_say("No rollouts of 2 DaemonSets");
+    read(&[]).must_say("8 rollouts of 2 DaemonSets").must_say("as revision 3");
+}
+
+/// Returns the name of the DaemonSet, the number, and what was changed.
+fn told(rollout: &Value) -> (&str, i64, &str) {
+    let changed = rollout["summary"][0].as_str().unwrap_or("(first)");
+    (rollout["daemonSet"]["name"].as_str().unwrap(), rollout["revision"].as_i64().unwrap_or(-1), changed)
+}

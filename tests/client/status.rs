@@ -383,3 +383,82 @@ fn a_revision_that_does_not_exist_is_not_awaited() {
     let (code, _, err) = following.start(&["--to-revision", "9", "--timeout", "1s"]).end();
     assert_eq!(code, Some(4), "{err}");
 }
+
+/// No watch shows the pods of others, so they are read when a rollout seems to stand still, and kept while others go on.
+#[test]
+fn a_node_where_everything_else_fails_is_accepted_until_the_other_rollouts_are_done() {
+    let followed = |others_fail: bool| {
+        let now = jiff::Timestamp::now();
+        let of = |name: &str, owner: &str, node: &str, ready: bool, since: &str| -> Pod {
+            let is_crashing = owner == "agent" && !ready;
+            let state = if is_crashing { json!({"waiting": {"reason": "CrashLoopBackOff"}}) } else { json!({}) };
+            serde_json::from_value(json!({
+                "metadata": {"name": name, "namespace": "team", "uid": name, "creationTimestamp": since,
+                    "labels": {"app": owner, "controller-revision-hash": "new"},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": owner,
+                        "uid": format!("uid-of-{owner}"), "controller": true}]},
+                "spec": {"nodeName": node, "containers": [{"name": "c"}]},
+                "status": {"phase": "Running", "containerStatuses": [{"name": "c", "ready": ready, "restartCount": 5, "state": state}],
+                    "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" },
+                        "lastTransitionTime": since}]},
+            }))
+            .unwrap()
+        };
+        let (long_ago, before) = ("2026-01-01T00:00:00Z", "2025-12-01T00:00:00Z");
+        let own = [
+            of("agent-a", "agent", "n1", false, long_ago),
+            of("agent-b", "agent", "n2", true, long_ago),
+            of("agent-c", "agent", "n3", true, long_ago),
+            of("late-a", "late", "n3", false, &now.to_string()),
+        ];
+        let others = [of("web-a", "web", "n1", !others_fail, before), of("web-b", "web", "n1", !others_fail, before)];
+        let mut late = daemon_set("late");
+        late["spec"]["template"]["spec"] = json!({"affinity": {"nodeAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms":
+                [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n3"]}]}]}}}});
+        let revision = move |owner: &str| {
+            json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 7,
+                "metadata": {"name": format!("{owner}-new"), "namespace": "team", "uid": format!("revision-{owner}"),
+                    "creationTimestamp": long_ago, "labels": {"app": owner, "controller-revision-hash": "new"},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": owner,
+                        "uid": format!("uid-of-{owner}"), "controller": true}]}})
+        };
+        let ready = serde_json::to_value(of("late-a", "late", "n3", true, long_ago)).unwrap();
+        let following = Following::with("status", &["-n", "team"], move |asked| {
+            let is_watch = asked.target.contains("watch=true");
+            match asked.path() {
+                _ if is_watch => None,
+                "/api/v1/nodes" => Some(protobuf_list("NodeList", &["n1", "n2", "n3"].map(node), "")),
+                DAEMON_SETS => Some(json_list(DAEMON_SETS, &[daemon_set("agent"), late.clone()])),
+                PODS => Some(protobuf_list("PodList", &own, "")),
+                "/api/v1/pods" if asked.target.contains("nodeName%3Dn1") => {
+                    Some(protobuf_list("PodList", &[&others[..], &own[..1]].concat(), ""))
+                }
+                "/api/v1/pods" => Some(protobuf_list("PodList", &[] as &[Pod], "")),
+                path if path.ends_with("/controllerrevisions") => {
+                    Some(json_list(path, &["agent", "late"].map(revision)))
+                }
+                _ => None,
+            }
+        });
+        let mut running = following.start(&["--accept", "node", "--fail-fast", "--blocked-for", "1s"]);
+        while !running.lines.iter().any(|line| line.contains("counts as complete")) && running.read_line() {}
+        thread::sleep(Duration::from_secs(3));
+        if others_fail {
+            let mut ready = ready;
+            ready["metadata"]["resourceVersion"] = json!("50");
+            following.send(PODS, "MODIFIED", &ready);
+        }
+        running.end()
+    };
+    let (code, lines, err) = followed(true);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{lines:#?}");
+    let accepted =
+        "team/agent counts as complete: revision 7 is available on 2 of 3 nodes; accepted: 1 node (node: n1)";
+    let of_agent = |line: &&String| line.starts_with("team/agent ");
+    let of_agent: Vec<&String> = lines.iter().filter(of_agent).collect();
+    assert_eq!(of_agent.len(), 2, "{lines:#?}");
+    assert!(of_agent[1].starts_with(accepted), "{lines:#?}");
+    let (code, lines, _) = followed(false);
+    assert_eq!(code, Some(3), "{lines:#?}");
+}

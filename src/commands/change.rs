@@ -231,6 +231,7 @@ async fn follow(
         display,
         map: Map { is_shown: false, label: ZONE.to_owned() },
         accept: Vec::new(),
+        templates: None,
     };
     Box::pin(status_watch::run(settings, followed, session, io, out)).await
 }

@@ -1,5 +1,6 @@
 //! `status`: is the rollout done, progressing or blocked?
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::str::FromStr;
 
@@ -8,22 +9,23 @@ use clap::Args;
 use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, parse_names_of_any_flavor};
-use super::session::{GlobalArgs, Session};
+use super::session::{GlobalArgs, Session, Target};
 use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
 use super::watch::check_watch;
-use super::{Failure, RunCommand};
+use super::{Failure, RunCommand, what_if};
 use crate::cluster::Query;
+use crate::cluster::manifest::Apply;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::{Kind, Snapshot, UnknownName};
 use crate::render;
 use crate::report::acceptance::Acceptance;
 use crate::report::coverage::RemovedNodes;
 use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
-use crate::rollout::status::{self as rollout_status, Question};
+use crate::rollout::status::{self as rollout_status, Question, Templates};
 
 /// Show whether rollouts are complete, progressing or blocked, on what, and how to continue
 #[derive(Debug, Clone, Args)]
@@ -40,6 +42,10 @@ pub struct StatusArgs {
     /// namespace
     #[arg(value_name = "NAME")]
     names: Vec<String>,
+    /// Check the DaemonSets of a manifest, which was applied: exit with 3 if the cluster has another template; a file, a
+    /// directory, or - for standard input; may be repeated
+    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "to_revision"])]
+    filename: Vec<String>,
     /// Check this revision: exit with 3 unless it is current and rolled out
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     to_revision: Option<i64>,
@@ -68,7 +74,7 @@ pub(super) fn has_lost_nodes(rollout: &RolloutStatus) -> bool {
 
 impl RunCommand for StatusArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let StatusArgs { names, to_revision, output, map, by, accept, watch } = self;
+        let StatusArgs { names, filename, to_revision, output, map, by, accept, watch } = self;
         let mut target = target.resolve(io)?;
         let (flavors, namespace, names) = parse_names_of_any_flavor(&names)?;
         if to_revision.is_some() && names.len() != 1 {
@@ -82,14 +88,20 @@ impl RunCommand for StatusArgs {
         }
         check_label_key(by.as_ref())?;
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
-        target.choose(namespace, &names)?;
-        let session = target.open(io).await?;
+        let (session, names, templates) = if filename.is_empty() {
+            target.choose(namespace, &names)?;
+            (target.open(io).await?, names, None)
+        } else {
+            let (session, names, templates) = read_templates(&filename, &target, io).await?;
+            (session, names, Some(templates))
+        };
         let is_named = names.len() == 1;
         let query = Query { names, flavors, ..Query::default() };
         let view = target.view_for(output.as_ref(), io);
         if watch.watch {
             let display = watch.progress.display(output.as_ref(), target.color, view, io)?;
-            let followed = FollowedRollouts { query, is_named, to_revision, output, view, display, map, accept };
+            let followed =
+                FollowedRollouts { query, is_named, to_revision, output, view, display, map, accept, templates };
             return status_watch::run(watch, followed, &session, io, out).await;
         }
         let mut snapshot = session.read(query, io, nodes_needing_all_pods).await?;
@@ -99,7 +111,7 @@ impl RunCommand for StatusArgs {
         }
         map.check(&snapshot)?;
         let map_label = map.is_shown.then_some(map.label.as_str());
-        let question = Question { requested: to_revision, map_label, accept: &accept };
+        let question = Question { requested: to_revision, map_label, accept: &accept, templates: templates.as_ref() };
         let mut report = rollout_status::answer(&snapshot, &question);
         if !output::print_data(output.as_ref(), &mut report, &view, out)? {
             let text = view.text(|page| {
@@ -112,6 +124,35 @@ impl RunCommand for StatusArgs {
         session.check_unknown_names(&snapshot)?;
         Ok(answer(&report, &session)?)
     }
+}
+
+/// Reads the DaemonSets of manifests, and returns their names, and the templates that the cluster has if it has those.
+async fn read_templates(
+    paths: &[String],
+    target: &Target,
+    io: &mut Io<'_>,
+) -> Result<(Session, Vec<String>, Templates), Failure> {
+    let (session, read) = what_if::open(paths, target, io).await?;
+    let names: Vec<String> = read.daemon_sets.iter().map(|manifest| manifest.name().to_owned()).collect();
+    let query = Query { names: names.clone(), ..Query::default() };
+    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+    session.check_unknown_names(&snapshot)?;
+    let mut templates = Templates::new();
+    for manifest in &read.daemon_sets {
+        let (namespace, name) = (manifest.namespace().to_owned(), manifest.name().to_owned());
+        let Some(live) = what_if::live(&snapshot, manifest) else {
+            let unknown = UnknownName { name, near: Vec::new(), elsewhere: Vec::new() };
+            return Err(session.source.unknown_daemon_set(Some(&namespace), unknown).into());
+        };
+        let how = match Apply::last_used_on(live) {
+            // What another manager has overwritten is not what the manifest has.
+            Apply::ServerSide { .. } => Apply::ServerSide { force_conflicts: true },
+            how => how,
+        };
+        let proposed = what_if::proposed(&read, manifest, how, &snapshot, &session, io).await?;
+        templates.insert((namespace, name), proposed.template());
+    }
+    Ok((session, names, templates))
 }
 
 /// Checks that a revision exists.
@@ -139,8 +180,8 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
     let is_unknown = |verdict: Verdict| verdict == Verdict::Unknown;
     let is_no = |rollout: &RolloutStatus| rollout.verdict != Verdict::Unknown && !rollout.counts_as_complete();
     let requested = |rollout: &RolloutStatus| rollout.requested.map(|requested| requested.current);
-    let is_another = |rollout: &RolloutStatus| requested(rollout) == Some(Some(false));
-    if rollouts.iter().any(|rollout| is_no(rollout) || is_another(rollout) || has_lost_nodes(rollout)) {
+    let is_no = |rollout: &RolloutStatus| is_no(rollout) || rollout.is_of_another_template() || has_lost_nodes(rollout);
+    if rollouts.iter().any(is_no) {
         return Ok(Exit::No);
     }
     let is_unknown = |rollout: &RolloutStatus| is_unknown(rollout.verdict) || requested(rollout) == Some(None);

@@ -33,7 +33,7 @@ use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, Verdict};
 use crate::rollout::events::NodeEvents;
 use crate::rollout::standstill::Standstills;
-use crate::rollout::status::{self as rollout_status, Question};
+use crate::rollout::status::{self as rollout_status, Question, Templates};
 
 /// How long the counters of a status may contradict what is known before all is read again: a watch may have fallen silent.
 const CONTRADICTION: Duration = Duration::from_secs(10);
@@ -95,6 +95,8 @@ pub(super) struct FollowedRollouts {
     pub(super) display: Display,
     pub(super) map: Map,
     pub(super) accept: Vec<Acceptance>,
+    /// The templates of manifests.
+    pub(super) templates: Option<Templates>,
 }
 
 /// The pods of others on nodes where a pod fails: if those fail, too, the node is at fault. No watch shows them, so they are read
@@ -167,7 +169,7 @@ pub(super) async fn run(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let FollowedRollouts { query, is_named, to_revision, output, view, mut display, map, accept } = followed;
+    let FollowedRollouts { query, is_named, to_revision, output, view, mut display, map, accept, templates } = followed;
     // 0 is no limit, as in kubectl.
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -208,7 +210,7 @@ pub(super) async fn run(
         // Maps of all DaemonSets of a big cluster would be as large as the cluster.
         let has_map = map.is_shown || snapshot.daemon_sets_of_any_flavor().count() == 1;
         let map_label = has_map.then_some(map.label.as_str());
-        let question = Question { requested: to_revision, map_label, accept: &accept };
+        let question = Question { requested: to_revision, map_label, accept: &accept, templates: templates.as_ref() };
         if foreign_pods.read_at.is_some_and(|read_at| looked.duration_since(read_at) >= TRY_AGAIN) {
             let limit = deadline.map_or(looked + TRIAL, |deadline| deadline.min(looked + TRIAL));
             let read = timeout_at(limit, ForeignPods::read(snapshot, session)).await;
@@ -249,7 +251,14 @@ pub(super) async fn run(
             Display::Json => {
                 // Ages change all the time: only what happened counts.
                 let state = |one: &RolloutStatus| {
-                    (one.verdict, one.blocked_by, one.counts.clone(), one.faults, one.accepted.clone())
+                    (
+                        one.verdict,
+                        one.blocked_by,
+                        one.matches_manifest,
+                        one.counts.clone(),
+                        one.faults,
+                        one.accepted.clone(),
+                    )
                 };
                 let state: Vec<_> = report.daemon_sets.iter().map(state).collect();
                 if last.as_ref() != Some(&state) {
@@ -264,6 +273,10 @@ pub(super) async fn run(
         }
         if is_over {
             break (report, End::Done);
+        }
+        // Whoever waits for a manifest waits in vain.
+        if is_current && report.daemon_sets.iter().any(|rollout| rollout.matches_manifest == Some(false)) {
+            break (report, End::Blocked);
         }
         if is_current {
             let is_unknown = report.daemon_sets.iter().any(|rollout| rollout.verdict == Verdict::Unknown);
@@ -414,7 +427,7 @@ fn is_done(rollout: &RolloutStatus) -> bool {
     // While the controller can do more, what is accepted may still mend itself.
     let goes_on = rollout.verdict == Verdict::Progressing
         || matches!(rollout.blocked_by, Some(BlockedBy::CreationBackoff | BlockedBy::MissedSurgePods));
-    is_requested && rollout.counts_as_complete() && !goes_on
+    is_requested && rollout.matches_manifest != Some(false) && rollout.counts_as_complete() && !goes_on
 }
 
 #[cfg(test)]

@@ -57,31 +57,9 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
     let WhatIf { manifests, node, by, nodes, how } = question;
-    if manifests.iter().any(|path| path == "-") && target.reads_input() {
-        return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
-    }
-    let mut session = target.open(io).await?;
-    let read = manifest::read_daemon_sets(
-        &manifests,
-        io.input,
-        session.requested_namespace.as_deref(),
-        &session.default_namespace,
-    )?;
-    warn(read.warnings.clone(), io)?;
-    let manifests = &read.daemon_sets;
-    for manifest in manifests {
-        if manifest.lacks_namespace() && session.requested_namespace.is_none() {
-            let (name, namespace) = (sanitize(manifest.name()), sanitize(manifest.namespace()));
-            writeln!(io.err, "DaemonSet {name} has no namespace in its manifest; namespace {namespace} is assumed")?;
-        }
-    }
-    let namespace = manifests[0].namespace();
-    let is_one_namespace = manifests.iter().all(|manifest| manifest.namespace() == namespace);
-    if !is_one_namespace {
-        session.namespace = None;
-    }
+    let (session, read) = open(&manifests, target, io).await?;
     let query = Query {
-        namespace: is_one_namespace.then(|| namespace.to_owned()),
+        namespace: session.namespace.clone(),
         wanted: Wanted::Coverage(CoverageScope {
             node: node.clone(),
             node_selector: node_selector.selector.clone(),
@@ -101,18 +79,10 @@ pub(super) async fn run(
         check_label(&snapshot, label)?;
     }
     let mut reports = Vec::new();
-    for manifest in manifests {
+    for manifest in &read.daemon_sets {
         let live = live(&snapshot, manifest);
         let how = how.unwrap_or_else(|| live.map_or(Apply::ClientSide, Apply::last_used_on));
-        let proposed = match dry_run(&read, manifest, live, how, &session, io).await? {
-            Some(daemon_set) => daemon_set,
-            None => {
-                let merged = manifest.merged(live, how)?;
-                let (daemon_set, warnings) = manifest.validate(merged, &snapshot)?;
-                warn(warnings, io)?;
-                daemon_set
-            }
-        };
+        let proposed = proposed(&read, manifest, how, &snapshot, &session, io).await?;
         let admission = match &session.source {
             Source::Live(live) => Some(show_progress(admission(&proposed, &read, live), &session.progress, io).await?),
             Source::File(_) => None,
@@ -139,8 +109,56 @@ pub(super) async fn run(
     Ok(gate::preview(passes, &incomplete))
 }
 
+/// Opens the source of a command, and reads manifests. The namespace of the session becomes that of all of their DaemonSets, or none.
+///
+/// # Errors
+///
+/// Fails if a manifest cannot be read, or has no DaemonSet.
+pub(super) async fn open(paths: &[String], target: &Target, io: &mut Io<'_>) -> Result<(Session, Manifests), Failure> {
+    if paths.iter().any(|path| path == "-") && target.reads_input() {
+        return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
+    }
+    let mut session = target.open(io).await?;
+    let (requested, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
+    let read = manifest::read_daemon_sets(paths, io.input, requested, default)?;
+    warn(read.warnings.clone(), io)?;
+    for manifest in &read.daemon_sets {
+        if manifest.lacks_namespace() && session.requested_namespace.is_none() {
+            let (name, namespace) = (sanitize(manifest.name()), sanitize(manifest.namespace()));
+            writeln!(io.err, "DaemonSet {name} has no namespace in its manifest; namespace {namespace} is assumed")?;
+        }
+    }
+    let namespace = read.daemon_sets[0].namespace();
+    let is_one_namespace = read.daemon_sets.iter().all(|manifest| manifest.namespace() == namespace);
+    session.namespace = is_one_namespace.then(|| namespace.to_owned());
+    Ok((session, read))
+}
+
+/// Returns what a DaemonSet becomes if a manifest is applied, with the API server's defaults.
+///
+/// # Errors
+///
+/// Fails if the API server would reject it.
+pub(super) async fn proposed(
+    read: &Manifests,
+    manifest: &Manifest,
+    how: Apply,
+    snapshot: &Snapshot,
+    session: &Session,
+    io: &mut Io<'_>,
+) -> Result<DaemonSet, Failure> {
+    let live = live(snapshot, manifest);
+    if let Some(daemon_set) = dry_run(read, manifest, live, how, session, io).await? {
+        return Ok(daemon_set);
+    }
+    let merged = manifest.merged(live, how)?;
+    let (daemon_set, warnings) = manifest.validate(merged, snapshot)?;
+    warn(warnings, io)?;
+    Ok(daemon_set)
+}
+
 /// Returns the DaemonSet that a manifest changes.
-fn live<'a>(snapshot: &'a Snapshot, manifest: &Manifest) -> Option<&'a DaemonSet> {
+pub(super) fn live<'a>(snapshot: &'a Snapshot, manifest: &Manifest) -> Option<&'a DaemonSet> {
     let key = (manifest.namespace(), manifest.name());
     snapshot.daemon_sets.iter().find(|live| (live.metadata.namespace.as_str(), live.metadata.name.as_str()) == key)
 }

@@ -37,16 +37,18 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, page: &mut Pa
     let mut verdicts: Vec<(Verdict, usize)> = Vec::new();
     let mut sorted: Vec<&RolloutStatus> = rollouts.iter().collect();
     // What counts as complete needs no attention, whatever it lacks.
-    sorted.sort_by_key(|rollout| (rollout.counts_as_complete(), rollout.verdict));
-    for rollout in sorted.iter().filter(|rollout| !is_accepted(rollout)) {
+    let is_another = |rollout: &RolloutStatus| rollout.matches_manifest == Some(false);
+    sorted.sort_by_key(|rollout| (!is_another(rollout), rollout.counts_as_complete(), rollout.verdict));
+    for rollout in sorted.iter().filter(|rollout| !is_another(rollout) && !is_accepted(rollout)) {
         match verdicts.last_mut() {
             Some((verdict, number)) if *verdict == rollout.verdict => *number += 1,
             _ => verdicts.push((rollout.verdict, 1)),
         }
     }
-    let accepted = sorted.iter().filter(|rollout| is_accepted(rollout)).count();
-    let mut numbers: Vec<String> =
-        verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))).collect();
+    let others = sorted.iter().filter(|rollout| is_another(rollout)).count();
+    let accepted = sorted.iter().filter(|rollout| !is_another(rollout) && is_accepted(rollout)).count();
+    let mut numbers: Vec<String> = Vec::from_iter((others > 0).then(|| format!("{others} with another template")));
+    numbers.extend(verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))));
     numbers.extend((accepted > 0).then(|| format!("{accepted} accepted")));
     page.paragraph(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), style::answer);
     writeln!(page);
@@ -56,6 +58,7 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, page: &mut Pa
         Column::text("NAMESPACE", |row: &&RolloutStatus| view.show(&row.namespace)),
         Column::text("NAME", |row: &&RolloutStatus| view.show(&row.name)).shrinkable(),
         Column::text("STATUS", |row: &&RolloutStatus| match is_accepted(row) {
+            _ if is_another(row) => style::trouble("OtherTemplate".to_owned()),
             true => style::well("Accepted".to_owned()),
             false => styled(row.verdict)(row.verdict.name().to_owned()),
         }),
@@ -130,6 +133,10 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         let live = rollout.revision.as_ref().map(|live| format!("; revision {} is", live.number)).unwrap_or_default();
         let text = format!("revision {} is not the current revision{live}", requested.number);
         writeln!(page, "{}", style::trouble(text));
+    }
+    if rollout.matches_manifest == Some(false) {
+        let text = "the cluster has another template than the manifest; `kubectl diff -f MANIFEST` shows what differs";
+        page.paragraph(text, style::trouble);
     }
     if let Some(removed) = &rollout.removed_nodes {
         removed_nodes::write(removed, now, page);

@@ -193,6 +193,9 @@ pub struct RolloutStatus {
     /// The revision that `--to-revision` asked about; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested: Option<RequestedRevision>,
+    /// Whether the cluster has the template of the manifest that was given with `--filename`; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matches_manifest: Option<bool>,
     /// The nodes that a revision has removed within the last day; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_nodes: Option<RemovedNodes>,
@@ -259,6 +262,11 @@ impl RolloutStatus {
     /// Returns whether the rollout is complete, or only lacks what is accepted.
     pub fn counts_as_complete(&self) -> bool {
         self.verdict == Verdict::Complete || self.accepted.as_ref().is_some_and(|accepted| accepted.complete)
+    }
+
+    /// Returns whether another revision or template is current than the one that was asked about.
+    pub fn is_of_another_template(&self) -> bool {
+        self.matches_manifest == Some(false) || self.requested.is_some_and(|requested| requested.current == Some(false))
     }
 
     /// Returns whether nodes need attention, whatever the rollout does: `list` calls a DaemonSet Degraded whose rollout is

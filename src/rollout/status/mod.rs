@@ -27,6 +27,7 @@ use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::template::Template;
 use crate::report::acceptance::Acceptance;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
@@ -42,6 +43,9 @@ use crate::rollout::situation::suspect::suspect;
 use crate::rollout::situation::verdict::verdict;
 use accept::Acceptances;
 
+/// The templates that DaemonSets should have, by namespace and name.
+pub type Templates = BTreeMap<(String, String), Template>;
+
 /// What a status is asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Question<'q> {
@@ -51,6 +55,8 @@ pub struct Question<'q> {
     pub map_label: Option<&'q str>,
     /// What is accepted; if nothing is, what each DaemonSet says.
     pub accept: &'q [Acceptance],
+    /// The templates that manifests have; if there are any, no other DaemonSet is asked about.
+    pub templates: Option<&'q Templates>,
 }
 
 /// Returns how far the rollout of each DaemonSet of the snapshot is; `requested` is a revision that is asked about.
@@ -67,13 +73,18 @@ pub fn answer(snapshot: &Snapshot, question: &Question<'_>) -> RolloutStatusRepo
         daemon_sets: index
             .daemon_sets_of_any_flavor()
             .into_iter()
+            .filter(|daemon_set| question.templates.is_none_or(|templates| templates.contains_key(&key(daemon_set))))
             .map(|daemon_set| status(&index, daemon_set, question))
             .collect(),
     }
 }
 
+fn key(daemon_set: &DaemonSet) -> (String, String) {
+    (daemon_set.metadata.namespace.clone(), daemon_set.metadata.name.clone())
+}
+
 fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, question: &Question<'_>) -> RolloutStatus {
-    let Question { requested, map_label, accept } = *question;
+    let Question { requested, map_label, accept, templates } = *question;
     let situation = Situation::new(index, daemon_set);
     let step = situation.next_step();
     let judged = verdict(&situation, &step);
@@ -105,6 +116,9 @@ fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, question: &Questi
             let current = index.knows(Kind::ControllerRevisions, namespace).then_some(is_current);
             RequestedRevision { number, current }
         }),
+        matches_manifest: templates
+            .and_then(|templates| templates.get(&key(daemon_set)))
+            .map(|template| template.same_meaning(&daemon_set.template())),
         removed_nodes,
         counts: situation.coverage.counts.clone(),
         budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),

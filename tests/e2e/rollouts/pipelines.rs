@@ -33,14 +33,16 @@ impl Pipeline {
 
     /// Writes the manifest, with what becomes of its pods.
     fn manifest(&self, image: &str, fate: Option<&str>) {
+        let mut metadata = json!({"labels": {"app": "agent"}});
+        if let Some(fate) = fate {
+            metadata["annotations"] = json!({FATE: fate});
+        }
         let manifest = json!({
             "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"},
             "spec": {
                 "selector": {"matchLabels": {"app": "agent"}},
                 "template": {
-                    "metadata": {
-                        "labels": {"app": "agent"}, "annotations": fate.map(|fate| json!({FATE: fate})),
-                    },
+                    "metadata": metadata,
                     "spec": {"containers": [{"name": "agent", "image": format!("agent:{image}")}]},
                 },
             },
@@ -98,9 +100,11 @@ fn scripts(document: &Value) -> Vec<String> {
 #[test]
 fn the_scripts_of_the_page_wait_for_good_rollouts_and_stop_at_bad_ones() {
     let pipeline = Pipeline::new(cluster());
-    let [wait, roll_back] = <[String; 2]>::try_from(blocks("sh")).unwrap();
-    let (code, printed) = pipeline.run(&wait);
-    assert_eq!(code, Some(0), "{printed}");
+    let [wait, without_some_nodes, of_manifest, roll_back] = <[String; 4]>::try_from(blocks("sh")).unwrap();
+    for script in [&wait, &without_some_nodes, &of_manifest] {
+        let (code, printed) = pipeline.run(script);
+        assert_eq!(code, Some(0), "{script}\n{printed}");
+    }
 
     // In YAML, each script runs by itself, with the change applied.
     let documents: Vec<Value> = blocks("yaml").iter().map(|text| serde_saphyr::from_str(text).unwrap()).collect();
@@ -118,8 +122,10 @@ fn the_scripts_of_the_page_wait_for_good_rollouts_and_stop_at_bad_ones() {
     assert_eq!(template["spec"]["containers"][0]["image"], "agent:1", "{printed}");
 
     // Blocked again, and left so: each script that waits fails, and each that shows why does not.
-    let (code, printed) = pipeline.run(&wait);
-    assert_eq!(code, Some(3), "{printed}");
+    for script in [&wait, &without_some_nodes, &of_manifest] {
+        let (code, printed) = pipeline.run(script);
+        assert_eq!(code, Some(3), "{script}\n{printed}");
+    }
     for script in &all {
         let fails = script.contains("--watch");
         let (code, printed) = pipeline.run(script);
@@ -129,6 +135,46 @@ fn the_scripts_of_the_page_wait_for_good_rollouts_and_stop_at_bad_ones() {
     let (code, printed) = pipeline.run(&roll_back);
     assert_eq!(code, Some(3), "{printed}");
     assert_eq!(pipeline.workload.image(), "agent:2", "{printed}");
+}
+
+#[test]
+fn a_rollout_that_is_named_by_its_manifest_ends_once_the_cluster_has_another_template() {
+    let pipeline = Pipeline::new(cluster());
+    let apply = "kubectl apply -n monitoring -f agent.yaml";
+    let status = "kubectl ds status -n monitoring -f agent.yaml";
+    let run = |script: &str| pipeline.run(script);
+    let (code, printed) = run(&format!("{apply} && {status} --watch --timeout 3m"));
+    assert_eq!(code, Some(0), "{printed}");
+    // As `helm get manifest` prints a release.
+    let release = "(echo '---'; echo '# Source: x'; echo '{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"c\"}}'; \
+                   echo '---'; cat agent.yaml) | kubectl ds status -n monitoring -f - --watch --timeout 3m";
+    let (code, printed) = run(release);
+    assert_eq!(code, Some(0), "{printed}");
+    // A restart changes nothing that the manifest has.
+    let (code, printed) =
+        run(&format!("kubectl rollout restart ds/agent -n monitoring && {status} --watch --timeout 3m"));
+    assert_eq!(code, Some(0), "{printed}");
+
+    pipeline.manifest("2", None);
+    for how in ["", " --watch", " --watch --progress none"] {
+        let (code, printed) = run(&format!("{status}{how}"));
+        assert_eq!(code, Some(3), "{printed}");
+        assert!(printed.contains("the cluster has another template than the manifest"), "{printed}");
+    }
+    let (code, printed) = run(&format!("{apply} && {status} --watch --timeout 3m"));
+    assert_eq!(code, Some(0), "{printed}");
+    // Somebody else changes it meanwhile: the image is one that the kubelets have no pods ready with.
+    pipeline.manifest("3", Some(CRASHING));
+    let change = "(sleep 5; kubectl set image -n monitoring ds/agent agent=agent:4 >&2) &";
+    let (code, printed) = run(&format!("{apply}\n{change}\n{status} --watch --timeout 3m"));
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains("the cluster has another template than the manifest"), "{printed}");
+
+    let (code, printed) = run(
+        "sed 's/\"name\":\"agent\"/\"name\":\"absent\"/' agent.yaml | kubectl ds status -n monitoring -f - --watch",
+    );
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("\"absent\" not found"), "{printed}");
 }
 
 #[test]

@@ -12,9 +12,9 @@ use crate::report::coverage::{CoverageReport, NodeCoverage, NodeState, PodSummar
 pub fn table(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     let view = page.view;
     let mut columns = vec![
-        Column::text("NODE", |node: &&NodeCoverage| view.show(&node.name)),
+        Column::text("NODE", |node: &&NodeCoverage| view.show(&node.name)).shrinkable(),
         Column::text("STATE", |node: &&NodeCoverage| state(node.state)),
-        Column::text("POD", |node: &&NodeCoverage| pod(node, view)),
+        Column::text("POD", |node: &&NodeCoverage| pod(node, view)).shrinkable(),
         Column::text("REASON", |node: &&NodeCoverage| reason(node)),
     ];
     if wide {

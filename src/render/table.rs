@@ -93,7 +93,8 @@ impl<Row> Column<'_, Row> {
         self
     }
 
-    /// Lets cells without styles be truncated on a terminal that is too narrow even without the droppable columns.
+    /// Lets cells without styles be truncated on a terminal that is too narrow even without the droppable columns; of several
+    /// such columns the last one first.
     #[must_use]
     pub fn shrinkable(mut self) -> Self {
         self.is_shrinkable = true;
@@ -160,8 +161,10 @@ fn write_rows<Row>(
         let is_cut = matches!(last.shape, Shape::Sentence | Shape::Fitted);
         let least = if is_cut { widths[before.len()].min(LEAST_SENTENCE) } else { widths[before.len()] };
         let needed = widths[..before.len()].iter().sum::<usize>() + usize::from(gap) * before.len() + least;
-        if let Some(index) = before.iter().position(|column| column.is_shrinkable) {
-            let room = widths[index].saturating_sub(needed.saturating_sub(limit)).max(LEAST_NAME);
+        let mut excess = needed.saturating_sub(limit);
+        for (index, _) in before.iter().enumerate().rev().filter(|(_, column)| column.is_shrinkable) {
+            let room = widths[index].saturating_sub(excess).max(LEAST_NAME);
+            excess = excess.saturating_sub(widths[index].saturating_sub(room));
             cells.iter_mut().for_each(|row| row[index] = cut(&row[index], room, view.ascii));
         }
     }

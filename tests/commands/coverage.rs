@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::{NOW, SHOP, end, kubectl_ds, on_shop};
+use unicode_width::UnicodeWidthStr;
+
+use super::{FAULTY_CLUSTER, NOW, SHOP, end, kubectl_ds, on_shop, run};
 
 #[test]
 fn data_has_every_node_and_a_reason_for_each_that_is_not_available() {
@@ -104,4 +106,36 @@ fn room_that_is_not_known_is_not_none() {
     let ended = super::run_with_input(&["coverage", "-f", "-", "--from", dump], manifest.to_string().as_bytes());
     assert!(ended.out.contains("FIT UNKNOWN       1   node-a"), "{}{}", ended.out, ended.err);
     assert!(!ended.out.contains("DOES NOT FIT"), "{}", ended.out);
+}
+
+#[test]
+fn no_row_for_a_node_is_wider_than_the_terminal() {
+    let names = (0..3).map(|number| format!("ip-10-0-123-{number}.eu-central-1.compute.internal")).collect::<Vec<_>>();
+    let nodes = names.iter().map(|name| {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    });
+    let pods = names.iter().map(|name| {
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d", "controller": true});
+        let waiting = json!({"waiting": {"reason": "CreateContainerConfigError", "message": "no ConfigMap"}});
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("telemetry-collector-{}-abcde", &name[..10]), "namespace": "monitoring",
+                "uid": format!("pod of {name}"), "labels": {"app": "x"}, "ownerReferences": [owner]},
+            "spec": {"nodeName": name, "containers": [{"name": "x", "image": "x"}]},
+            "status": {"phase": "Pending", "containerStatuses": [{"name": "x", "state": waiting}]}})
+    });
+    let daemon_set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "monitoring", "uid": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}},
+            "spec": {"containers": [{"name": "x", "image": "x"}]}}}});
+    let items: Vec<_> = nodes.chain(pods).chain([daemon_set]).collect();
+    let dump = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let long = end(kubectl_ds(&["coverage", "-A", "--nodes", "--from", "-"]), Some(dump.as_bytes()));
+    let recorded = run(&["coverage", "-A", "--nodes", "--from", FAULTY_CLUSTER]);
+    for ended in [long, recorded] {
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        let too_wide: Vec<&str> = ended.out.lines().filter(|line| line.width() > 80).collect();
+        assert!(too_wide.is_empty(), "{too_wide:#?}");
+    }
 }

@@ -12,7 +12,7 @@ use super::parse::Named;
 use super::partition_args::{PartitionArgs, Settings};
 use super::partition_progress::StageProgress;
 use super::partition_run::{Run, RunClock, repeat};
-use super::session::{GlobalArgs, Session, Target, warn};
+use super::session::{GlobalArgs, Session, Target, show_progress, warn};
 use super::watch::{self, Display};
 use super::{Failure, RunCommand, refusal};
 use crate::cluster::manifest::{self, Manifest};
@@ -26,6 +26,7 @@ use crate::render;
 use crate::report::fix::Fix;
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::plan::Warning;
+use crate::rollout::new_pods::trial_of;
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
@@ -132,6 +133,15 @@ impl Order<'_> {
             Ok((planned, back_to))
         };
         let (mut planned, mut back_to) = make_plan(&snapshot)?;
+        if request.template != NewTemplate::Live {
+            let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
+            let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, hash, template);
+            let asked = show_progress(session.try_pods(trial), &session.progress, io).await;
+            if !asked.is_empty() {
+                snapshot.admissions.extend(asked);
+                (planned, back_to) = make_plan(&snapshot)?;
+            }
+        }
         if !dry_run {
             let (daemon_set, repeat) = (only_one(&snapshot, &named.name)?, repeat(&planned.report, request, path));
             let began = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io).await?;

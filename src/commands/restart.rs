@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::change::Verb;
 use super::change_args::ChangeArgs;
+use super::refusal::worse;
 use crate::error::CommandError;
 use crate::facts::revisions::name_of;
 use crate::report::fix::Fix;
@@ -23,6 +24,9 @@ use crate::rollout::situation::Situation;
 #[command(before_help = "# Restart all pods of a DaemonSet, as its update strategy allows
 kubectl ds restart cilium -n kube-system")]
 pub struct RestartArgs {
+    /// Restart the pods although those of this revision fail where older ones work, or the API server refuses new ones
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -33,7 +37,8 @@ impl Verb for RestartArgs {
     }
 
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
-        let planned = restart(before);
+        let refusal = |warnings| worse(warnings).hint("to restart the pods anyway, add --force");
+        let planned = restart(before, self.force).map_err(refusal)?;
         if planned.plan.steps.is_empty() {
             let message = "the DaemonSet was already restarted within this second";
             return Err(CommandError::new(message)

@@ -365,9 +365,14 @@ impl Session {
 
     /// Asks the API server again for pods that it has refused, in dry runs. What it does not answer stays unknown.
     pub(super) async fn try_refused_pods(&self, snapshot: &Snapshot) -> Vec<Admission> {
+        self.try_pods(trials(snapshot)).await
+    }
+
+    /// Asks the API server for pods in dry runs.
+    pub(super) async fn try_pods(&self, pods: impl IntoIterator<Item = Trial>) -> Vec<Admission> {
         let Source::Live(live) = &self.source else { return Vec::new() };
         let mut admissions = Vec::new();
-        for Trial { daemon_set_uid, hash, namespace, pod } in trials(snapshot) {
+        for Trial { daemon_set_uid, hash, namespace, pod } in pods {
             let refusal = match live.would_admit(&namespace, &pod).await {
                 Ok(Asked::Yes) => None,
                 Ok(Asked::No(message)) => Some(message),
@@ -422,7 +427,9 @@ impl Session {
     pub(super) async fn read_for_change(&self, named: &Named, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
         let names = vec![named.name.clone()];
         let query = Query { names, flavors: named.flavors, wanted: Wanted::Change, ..Query::default() };
-        self.read(query, io, |_| BTreeSet::new()).await
+        let mut snapshot = self.read(query, io, |_| BTreeSet::new()).await?;
+        self.note_admissions(&mut snapshot, io).await;
+        Ok(snapshot)
     }
 
     /// Reads what a query asks for again and again until it is found; returns `None` if it is not in time. Transient

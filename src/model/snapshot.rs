@@ -59,7 +59,7 @@ pub struct Snapshot {
 pub struct Admission {
     /// The DaemonSet of the pod.
     pub daemon_set_uid: String,
-    /// The hash of its revision.
+    /// The hash of its revision; empty for a template that has none yet.
     pub hash: String,
     /// The message with which the pod was refused; `None` if it would be created.
     pub refusal: Option<String>,
@@ -199,11 +199,16 @@ impl Snapshot {
         Snapshot { now, ..Snapshot::default() }
     }
 
-    /// Returns whether the API server would create a pod of a revision now; `None` if that is not known.
-    pub fn is_admitted(&self, daemon_set: &DaemonSet, hash: &str) -> Option<bool> {
+    /// Returns what the API server says now about a pod of a revision; `None` if it was not asked.
+    pub fn admission(&self, daemon_set: &DaemonSet, hash: &str) -> Option<&Admission> {
         let is_asked =
             |admission: &&Admission| admission.daemon_set_uid == daemon_set.metadata.uid && admission.hash == hash;
-        self.admissions.iter().find(is_asked).map(|admission| admission.refusal.is_none())
+        self.admissions.iter().find(is_asked)
+    }
+
+    /// Returns whether the API server would create a pod of a revision now; `None` if that is not known.
+    pub fn is_admitted(&self, daemon_set: &DaemonSet, hash: &str) -> Option<bool> {
+        self.admission(daemon_set, hash).map(|admission| admission.refusal.is_none())
     }
 
     /// Returns Kubernetes' own DaemonSets, and then OpenKruise's.

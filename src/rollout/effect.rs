@@ -306,7 +306,7 @@ mod tests {
             let index = Index::new(&snapshot);
             let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
             let planned = match is_restart {
-                true => restart(&situation),
+                true => restart(&situation, true).unwrap(),
                 false => undo(&situation, Some(1)).unwrap(),
             };
             let after = planned.report.effect.unwrap().after.unwrap();

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use crate::facts::Facts;
 use crate::facts::index::Index;
-use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::Snapshot;
@@ -40,22 +39,30 @@ pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
     for Facts { daemon_set, revisions, .. } in facts.filter(Facts::creation_is_refused).take(MOST_DAEMON_SETS) {
         let current = revisions.current().map(|current| (current, &revisions.live));
         for (revision, template) in current.into_iter().chain(revisions.target()) {
-            trials.extend(trial(&index, daemon_set, revision, template));
+            trials.extend(trial(&index, daemon_set, revision.object.hash(), template));
         }
     }
     trials
+}
+
+/// Returns a pod of the template that a DaemonSet is to get, unless the API server has refused none or was asked already; the
+/// hash is empty if the template has no revision yet.
+pub(crate) fn trial_of(snapshot: &Snapshot, daemon_set: &DaemonSet, hash: &str, template: &Template) -> Option<Trial> {
+    let index = Index::new(snapshot);
+    let is_asked = snapshot.is_admitted(daemon_set, hash).is_some();
+    let is_wanted = !is_asked && Facts::new(&index, daemon_set).creation_is_refused();
+    is_wanted.then(|| trial(&index, daemon_set, hash, template)).flatten()
 }
 
 /// Returns a pod as the controller creates it, for the first eligible node.
 ///
 /// Ported from `syncNodes`, pkg/controller/daemon/daemon_controller.go, and `GetPodFromTemplate`,
 /// pkg/controller/controller_utils.go, release 1.37.2, without `blockOwnerDeletion`, which takes another permission.
-fn trial(index: &Index<'_>, daemon_set: &DaemonSet, revision: &Revision<'_>, template: &Template) -> Option<Trial> {
+fn trial(index: &Index<'_>, daemon_set: &DaemonSet, hash: &str, template: &Template) -> Option<Trial> {
     let mut object = daemon_set.object.clone();
     *object.pointer_mut("/spec/template")? = template.value().clone();
     let daemon_pod = DaemonPod::new(&DaemonSet::from_object(object).ok()?.spec.template);
     let metadata = &daemon_set.metadata;
-    let hash = revision.object.hash();
     let mut pod = template.value().clone();
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();

@@ -247,7 +247,7 @@ mod tests {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
-        [undo(&situation, Some(1)).unwrap(), restart(&situation)].map(|planned| planned.report)
+        [undo(&situation, Some(1)).unwrap(), restart(&situation, false).unwrap()].map(|planned| planned.report)
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
             |template| partition::StageRequest::new(Amount::Update(IntOrPercent::Int(1)), template, "run".to_owned());
         let image = NewTemplate::Images(vec![("agent".to_owned(), "agent:3".to_owned())]);
         let facts = [
-            built(&|| drop(restart(&before))),
+            built(&|| drop(restart(&before, false).unwrap())),
             built(&|| drop(undo(&before, Some(1)).unwrap())),
             built(&|| drop(set::propose(&before, &set_request).unwrap())),
             // Whether the way back is open is asked of what the DaemonSet becomes.

@@ -3,7 +3,7 @@
 
 use super::situation::Situation;
 use super::situation::suspect::{not_by_their_node, suspect};
-use crate::coverage::creation_refusal;
+use crate::coverage::{creation_refusal, refusal_reason};
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::facts::revisions::name_of;
@@ -12,7 +12,7 @@ use crate::model::pod::Pod;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::Fix;
 use crate::report::plan::{Warning, WarningCode};
-use crate::report::reason::{Class, Reason};
+use crate::report::reason::{Class, Reason, ReasonCode};
 use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::{count, count_and};
 use crate::scheduling::daemon_pods;
@@ -55,6 +55,27 @@ impl<'a> Replacement<'a> {
             includes_ineligible: true,
         })
     }
+
+    /// Returns why the API server refuses new pods, and whether that is known of those that replace the others; `None` if it
+    /// creates them.
+    pub(crate) fn refusal(&self, situation: &Situation<'_>) -> Option<(Reason, bool)> {
+        let of_present = creation_refusal(situation)?;
+        if self.is_same_template {
+            return (situation.is_accepted() != Some(true)).then_some((of_present, true));
+        }
+        let snapshot = situation.index.snapshot;
+        let Some(admission) = snapshot.admission(self.after, self.hash) else { return Some((of_present, false)) };
+        let reason = refusal_reason(snapshot, self.after, admission.refusal.as_ref()?);
+        // The pods that are replaced give back their quota.
+        let is_certain = reason.code != ReasonCode::QuotaExceeded;
+        Some(if is_certain { (reason, true) } else { (of_present, false) })
+    }
+}
+
+/// Returns the warnings of new pods that would fail or be refused wherever they replace others.
+pub(crate) fn hopeless(warnings: &[Warning]) -> Vec<Warning> {
+    let is_hopeless = |code| matches!(code, WarningCode::RevisionFails | WarningCode::CreationRefused);
+    warnings.iter().filter(|warning| is_hopeless(warning.code)).cloned().collect()
 }
 
 /// Returns what may go wrong as pods are replaced; nothing if none is, or if nodes and pods could not be read.
@@ -69,8 +90,7 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
     let not_by_nodes = not_by_nodes(situation, replacement, suspect.as_ref());
     let failing = suspect.filter(|suspect| replacement.is_same_template && suspect.what == SuspectKind::Revision);
     let failing = failing.map(|failing| failing_revision(situation, &failing));
-    let refusal = creation_refusal(situation);
-    let refused = refusal.map(|refusal| refused(situation, replacement, refusal));
+    let refused = replacement.refusal(situation).map(|refusal| refused(situation, replacement, refusal));
     let lost =
         replacement.includes_ineligible.then(|| not_recreated(situation.index, replacement, &replaced)).flatten();
     removed.into_iter().chain(failing).chain(refused).chain(not_by_nodes).chain(lost).collect()
@@ -133,19 +153,20 @@ fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspec
 }
 
 /// Warns that the API server refuses new pods.
-fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: Reason) -> Warning {
-    let Reason { code, message, fix } = refusal;
+fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: (Reason, bool)) -> Warning {
+    let (Reason { code, message, fix }, is_certain) = refusal;
     let is_missing = situation.nodes.iter().any(|node| node.eligible && node.updated.is_none() && node.old.is_none());
     // As long as the controller fails to create pods, it does not get to the rolling update.
     let so = match replacement.by_controller && is_missing {
         true => "the controller replaces no pod",
         false => "a pod that is deleted is not recreated",
     };
-    let until = match replacement.is_same_template {
-        true => "until it accepts them",
-        false => "unless it accepts those of the new template",
+    let (which, until) = match (replacement.is_same_template, is_certain) {
+        (true, _) => ("new pods", "until it accepts them"),
+        (false, true) => ("new pods, also those of the new template", "until it accepts them"),
+        (false, false) => ("new pods", "unless it accepts those of the new template"),
     };
-    let message = format!("the API server refuses new pods ({code}: {message}): {so} {until}");
+    let message = format!("the API server refuses {which} ({code}: {message}): {so} {until}");
     Warning { fix: Some(fix), ..Warning::new(WarningCode::CreationRefused, message) }
 }
 
@@ -214,7 +235,7 @@ mod tests {
 
     fn restarted(world: World) -> ChangePlan {
         let snapshot = world.finish();
-        restart(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0])).report
+        restart(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), true).unwrap().report
     }
 
     fn codes(plan: &ChangePlan) -> Vec<WarningCode> {
@@ -256,6 +277,25 @@ mod tests {
         assert!(plan.warnings[0].message.ends_with("the controller replaces no pod until it accepts them"));
         let plan = with(world().node("n", json!({})).pod("a", "n", json!({})));
         assert!(plan.warnings[0].message.ends_with("a pod that is deleted is not recreated until it accepts them"));
+    }
+
+    #[test]
+    fn a_restart_that_deletes_pods_for_new_ones_that_fail_needs_force() {
+        let refused = |world: World| {
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let refused = restart(&Situation::new(&index, &snapshot.daemon_sets[0]), false).err();
+            refused.map(|worse| worse.into_iter().map(|warning| warning.code).collect::<Vec<_>>())
+        };
+        let with = |strategy: Value| refused(bad_revision().daemon_set(json!({"spec": {"updateStrategy": strategy}})));
+        assert_eq!(with(json!({})), Some(vec![WarningCode::RevisionFails]));
+        let refusal = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        let world = || world().node("n", json!({})).pod("a", "n", json!({})).node("m", json!({}));
+        assert_eq!(refused(world().refusal(refusal)), Some(vec![WarningCode::CreationRefused]));
+        assert_eq!(refused(world()), None);
+        // Old pods stay until new ones are available, or until they are deleted.
+        assert_eq!(with(json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})), None);
+        assert_eq!(with(json!({"type": "OnDelete"})), None);
     }
 
     #[test]

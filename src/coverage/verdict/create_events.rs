@@ -8,6 +8,7 @@ use super::sentence::Sentence;
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::snapshot::Snapshot;
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::{Reason, ReasonCode};
@@ -44,6 +45,11 @@ impl Creations {
 pub(crate) fn creation_refusal(facts: &Facts<'_>) -> Option<Reason> {
     let refusal = || Some(Creations::new(facts).refusals.first()?.reason());
     facts.creation_is_refused().then(refusal).flatten()
+}
+
+/// Returns what a message means with which the API server refuses a pod of a DaemonSet.
+pub(crate) fn refusal_reason(snapshot: &Snapshot, daemon_set: &DaemonSet, message: &str) -> Reason {
+    create_failure::classify(snapshot, daemon_set, message).reason()
 }
 
 /// Finds why the API server refused pods, newest refusal first.

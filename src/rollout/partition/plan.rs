@@ -27,7 +27,7 @@ use crate::rollout::change_warnings::{holder, lost_original, who_puts_back};
 use crate::rollout::effect::{SurgePods, nodes_gained_and_lost};
 use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
 use crate::rollout::proposal::Proposal;
-use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
+use crate::rollout::replacement_warnings::{Replacement, hopeless, replacement_warnings};
 use crate::rollout::situation::{RolloutNode, Situation};
 
 /// What is requested.
@@ -294,10 +294,10 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
             includes_ineligible: kept(keep, desired) == 0 && original["type"] != "OnDelete",
         };
         let found = replacement_warnings(before, &replacement);
-        // Another template may be one that works. Pods that only have not started are waited for.
-        let is_worse = |code| matches!(code, WarningCode::RevisionFails | WarningCode::CreationRefused);
-        let worse: Vec<Warning> = found.iter().filter(|warning| is_worse(warning.code)).cloned().collect();
-        if !worse.is_empty() && template.is_none() && !is_way_back && !request.force {
+        let worse = hopeless(&found);
+        // Another template may be one that is accepted. Pods that only have not started are waited for.
+        let may_be_accepted = replacement.refusal(before).is_some_and(|(_, is_certain)| !is_certain);
+        if !worse.is_empty() && !may_be_accepted && !request.is_undo() && !request.force {
             return Err(StageRefusal::Worse(worse));
         }
         warnings.extend(found);
@@ -486,7 +486,7 @@ mod tests {
     use crate::facts::index::Index;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
-    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
     use crate::report::plan::WarningCode;
     use crate::rollout::situation::Situation;
 
@@ -592,6 +592,42 @@ mod tests {
         let back = StageRequest::roll_back(1, "run 1".to_owned(), &snapshot.daemon_sets[0]);
         assert!(planned(world(), &back).is_ok());
         assert!(planned(world(), &StageRequest { template: NewTemplate::Revision(1), ..request(0) }).is_ok());
+    }
+
+    #[test]
+    fn a_template_whose_pods_are_refused_like_the_present_ones_is_rolled_out_only_if_that_is_insisted_on() {
+        let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        let quota =
+            "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=4, limited: pods=4";
+        // What the server says about a pod of the new template, which has no revision yet, or of revision 1.
+        let asked = |hash: &str, refusal: Option<&str>| {
+            let mut world = rolling(&json!({})).revision_of_image("hash1", 1, "agent:1").refusal(denied);
+            let (daemon_set_uid, hash) = ("agent-uid".to_owned(), hash.to_owned());
+            let refusal = refusal.map(str::to_owned);
+            world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal });
+            world
+        };
+        let of_image = || request_of_image(3);
+        let of_revision = || StageRequest { template: NewTemplate::Revision(1), ..request(0) };
+        for (hash, request) in [("", of_image()), ("hash1", of_revision())] {
+            let Err(StageRefusal::Worse(worse)) = planned(asked(hash, Some(denied)), &request) else {
+                panic!("not refused: {hash:?}")
+            };
+            assert_eq!(worse.iter().map(|warning| warning.code).collect::<Vec<_>>(), [WarningCode::CreationRefused]);
+            assert!(worse[0].message.contains("also those of the new template"), "{}", worse[0].message);
+            let forced = StageRequest { force: true, ..request.clone() };
+            assert_eq!(codes(asked(hash, Some(denied)), &forced), [WarningCode::CreationRefused]);
+            assert_eq!(codes(asked(hash, None), &request), []);
+            // The pods that are replaced give back their quota.
+            assert_eq!(codes(asked(hash, Some(quota)), &request), [WarningCode::CreationRefused]);
+        }
+        // It is not known.
+        assert_eq!(codes(rolling(&json!({})).refusal(denied), &of_image()), [WarningCode::CreationRefused]);
+        // The cause of the refusal is gone, and the controller has not tried again.
+        assert_eq!(codes(asked("hash2", None), &request(3)), []);
+        let snapshot = asked("hash1", Some(denied)).finish();
+        let back = StageRequest::roll_back(1, "run 1".to_owned(), &snapshot.daemon_sets[0]);
+        assert!(planned(asked("hash1", Some(denied)), &back).is_ok());
     }
 
     #[test]

@@ -38,7 +38,11 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
                 false => format!("update {nodes} to {revision}"),
             };
             let kept = if kept == 0 { String::new() } else { format!(", keep {kept} on other revisions") };
-            format!("{name}: {what}{kept}")
+            let rest = [(report.already_updated, "already on it"), (report.without_pod, "without a pod")];
+            let rest = rest.iter().filter(|(nodes, _)| *nodes > 0).map(|(nodes, how)| format!("{nodes} {how}"));
+            let rest: Vec<String> = rest.collect();
+            let rest = if rest.is_empty() { String::new() } else { format!(" ({})", rest.join(", ")) };
+            format!("{name}: {what}{rest}{kept}")
         }
     };
     page.paragraph(&head, style::answer);

@@ -49,6 +49,10 @@ pub struct PartitionReport {
     pub keep: i64,
     /// The nodes that have a pod of an older revision.
     pub old: i64,
+    /// The nodes that have a pod of the revision already, and none of an older one.
+    pub already_updated: i64,
+    /// The nodes that should have a pod and have none.
+    pub without_pod: i64,
     /// How many nodes are updated in this stage.
     pub update: i64,
     /// The nodes that are updated in this stage, in this order; empty for an Advanced DaemonSet, whose controller chooses.

@@ -348,6 +348,8 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         nodes_lost,
         keep: int(kept(keep, desired)),
         old: int(old),
+        already_updated: int(situation.eligible().filter(|node| node.old.is_none() && node.updated.is_some()).count()),
+        without_pod: int(situation.eligible().filter(|node| node.old.is_none() && node.updated.is_none()).count()),
         update: int(if is_advanced { needed } else { nodes.len() }),
         nodes: if is_advanced { Vec::new() } else { nodes },
         not_ready: if is_advanced { Vec::new() } else { not_ready },

@@ -44,6 +44,18 @@ impl Io<'_> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// Says that the command waits for what is typed or pasted if it is to read `-` and standard input is a terminal.
+    ///
+    /// # Errors
+    ///
+    /// Fails if standard error cannot be written.
+    pub fn await_input(&mut self, path: &str, what: &str) -> io::Result<()> {
+        match self.input_is_terminal && path == "-" {
+            true => writeln!(self.err, "reading {what} from standard input, which is the terminal; Ctrl-D ends it"),
+            false => Ok(()),
+        }
+    }
+
     /// Returns the width in columns to draw for at this moment: `COLUMNS` if it is a number, else the terminal's.
     pub fn width(&self) -> Option<usize> {
         self.columns().or_else(self.terminal_width)

@@ -27,6 +27,8 @@ pub enum ClusterError {
         near: Vec<String>,
         /// Other namespaces that have an object of this name.
         elsewhere: Vec<String>,
+        /// What to do if a node has the name of the DaemonSet, or the other way round.
+        instead: Option<Fix>,
     },
     /// The API server answered with an error.
     #[error("Error from server{}: {message}", in_parentheses(reason))]
@@ -169,6 +171,7 @@ impl ClusterError {
                 [namespace] => vec![format!("found in namespace {namespace}: add -n {namespace}").into()],
                 namespaces => vec![format!("found in namespaces {}: add -n NAMESPACE", namespaces.join(", ")).into()],
             },
+            ClusterError::NotFound { instead: Some(instead), .. } => vec![instead.clone()],
             ClusterError::NotFound { resource, namespace, near, .. } => {
                 let place = namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}"));
                 let place = place.unwrap_or_default();
@@ -233,6 +236,7 @@ mod tests {
             namespace: Some("kube-system".to_owned()),
             near: vec!["calico-node".to_owned()],
             elsewhere: Vec::new(),
+            instead: None,
         };
         assert_eq!(error.hints(), ["similar names in namespace \"kube-system\": calico-node".into()]);
         assert_eq!(

@@ -138,6 +138,7 @@ fn nothing_of_use(objects: &Objects) -> String {
     found.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), *kind));
     let listed: Vec<_> = found.iter().take(4).map(|(kind, count)| format!("{kind} ({count})")).collect();
     match found.len() {
+        _ if objects.manifests > 0 => "is a manifest, and has no object of a cluster".to_owned(),
         0 => "has no Kubernetes objects".to_owned(),
         1..=4 => format!("has no DaemonSet, node, pod or event, only {}", listed.join(", ")),
         more => {
@@ -152,6 +153,11 @@ impl Dump {
     /// "Now" is the time given, or when the dump was made if it says so, or the newest time in it.
     pub fn new(path: impl Into<String>, now: Option<Timestamp>) -> Self {
         Dump { path: path.into(), now }
+    }
+
+    /// Returns the path as it was given.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// Returns how errors call the dump.
@@ -192,6 +198,8 @@ impl Dump {
         let (has_other_daemon_sets, found) = (objects.has_other_daemon_sets, found_kinds(&objects));
         let has_budgets = objects.kinds.contains(&Kind::PodDisruptionBudgets);
         let mut snapshot = self.snapshot(objects, &mut warnings);
+        let namespaces = snapshot.daemon_sets_of_any_flavor().map(|daemon_set| daemon_set.metadata.namespace.clone());
+        let namespaces: BTreeSet<String> = namespaces.collect();
         let has_gap = snapshot.daemon_sets.is_empty() && snapshot.gaps.contains(&NO_DAEMON_SETS);
         if has_gap && query.wanted != Wanted::Everything && snapshot.advanced_daemon_sets.is_empty() {
             return Err(ClusterError::file(self.name(), format!("has no DaemonSet of apps/v1, only {found}")).hint(
@@ -204,9 +212,17 @@ impl Dump {
         if has_gap {
             warnings.push(format!("{}: has no DaemonSet of apps/v1, only {found}", self.name()));
         }
-        snapshot.unknown_names = query
-            .choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets)
-            .map_err(|error| self.not_found(error))?;
+        snapshot.unknown_names =
+            query.choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets).map_err(|error| {
+                let is_node = |name: &str| snapshot.nodes.iter().any(|node| node.metadata.name == name);
+                self.not_found(match &error {
+                    ClusterError::NotFound { name, .. } if is_node(name) => suggestions::is_a_node(error),
+                    _ => error,
+                })
+            })?;
+        if let Some(warning) = self.mistyped_namespace(query, &snapshot, namespaces) {
+            warnings.push(warning);
+        }
         if let (Wanted::Everything, Some(namespace)) = (&query.wanted, &query.namespace) {
             // As from a live cluster: pods of other namespaces take room on the nodes.
             snapshot.controller_revisions.retain(|revision| revision.metadata.namespace == *namespace);
@@ -262,9 +278,12 @@ impl Dump {
         }
         contents.objects.keep_newest();
         if contents.objects.kinds.is_empty() {
-            let hint = match contents.objects.has_other_daemon_sets {
-                true => ASK_FOR_CURRENT_VERSION,
-                false => {
+            let hint = match (contents.objects.has_other_daemon_sets, contents.objects.manifests) {
+                (true, _) => ASK_FOR_CURRENT_VERSION,
+                (false, 1..) => {
+                    "a manifest is not read with --from: `coverage -f` previews it, and `partition -f` rolls it out"
+                }
+                (false, 0) => {
                     "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`"
                 }
             };
@@ -330,15 +349,25 @@ impl Dump {
         if existing().any(|name| name == node) || snapshot.pods.iter().any(|pod| suggestions::is_for_node(pod, node)) {
             return Ok(());
         }
-        Err(self.not_found(suggestions::unknown_node(node, existing())))
+        let unknown = suggestions::unknown_node(node, existing());
+        Err(self.not_found(suggestions::or_a_daemon_set(unknown, snapshot.daemon_sets_of_any_flavor())))
+    }
+
+    /// Warns if nothing is found in a namespace, and DaemonSets are in one with a similar name.
+    fn mistyped_namespace(&self, query: &Query, found: &Snapshot, namespaces: BTreeSet<String>) -> Option<String> {
+        let wanted = query.namespace.as_ref().filter(|_| found.daemon_sets_of_any_flavor().next().is_none())?;
+        let near = suggestions::near(wanted, namespaces.iter().map(String::as_str));
+        let is_known = namespaces.contains(wanted);
+        (!is_known && !near.is_empty())
+            .then(|| format!("{}: no DaemonSet is in namespace {wanted:?}; similar: {}", self.name(), near.join(", ")))
     }
 
     /// Turns the server's not-found error into one about this dump.
     pub(super) fn not_found(&self, error: ClusterError) -> ClusterError {
-        let ClusterError::NotFound { resource, name, near, elsewhere, .. } = &error else { return error };
+        let ClusterError::NotFound { resource, name, near, elsewhere, instead, .. } = &error else { return error };
         let in_dump = ClusterError::file(self.name(), format!("{resource} {name:?} not found"));
         // Other hints are about commands against a cluster.
-        if near.is_empty() && elsewhere.is_empty() {
+        if near.is_empty() && elsewhere.is_empty() && instead.is_none() {
             in_dump
         } else {
             error.hints().into_iter().fold(in_dump, ClusterError::hint)

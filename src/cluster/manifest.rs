@@ -267,6 +267,10 @@ pub fn read_daemon_sets(
         let name = if paths == ["-"] { STANDARD_INPUT.to_owned() } else { paths.join(", ") };
         return Err(no_daemon_set(&name, &others));
     }
+    if is_dump(&others) {
+        let what = "its nodes and pods are not looked at: -f previews only its DaemonSets; --from reads a dump";
+        warnings.push(format!("{}: {what}", paths.join(", ")));
+    }
     let mut known: BTreeMap<(String, String), String> = BTreeMap::new();
     for manifest in &mut manifests {
         manifest.set_namespace(requested_namespace, default_namespace)?;
@@ -433,9 +437,16 @@ fn only_daemon_set(name: &str, objects: Vec<Value>) -> Result<Value, ClusterErro
             };
             let names: Vec<_> = several.iter().map(label).collect();
             Err(ClusterError::file(name, format!("has {} DaemonSets: {}", names.len(), names.join(", ")))
-                .hint("pass a manifest with one of them"))
+                .hint(if is_dump(&others) { IS_DUMP } else { "pass a manifest with one of them" }))
         }
     }
+}
+
+const IS_DUMP: &str = "it is a dump, which --from takes; -f takes a manifest, such as one of these DaemonSets";
+
+/// Returns whether there is what only a cluster makes.
+fn is_dump(objects: &[Value]) -> bool {
+    objects.iter().any(|object| matches!(text_at(object, "/kind"), "Node" | "Pod" | "ControllerRevision" | "Event"))
 }
 
 /// Returns the error about manifests without a DaemonSet, given the objects of other kinds.

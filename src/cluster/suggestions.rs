@@ -8,6 +8,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::snapshot::UnknownName;
+use crate::report::fix::{Command, Fix};
 
 /// The most names that are offered.
 const OFFERED: usize = 5;
@@ -33,7 +34,7 @@ pub fn unknown_name<'a>(
 pub fn unknown_daemon_set(namespace: Option<&str>, unknown: UnknownName) -> ClusterError {
     let UnknownName { name, near, elsewhere } = unknown;
     let namespace = namespace.map(str::to_owned);
-    ClusterError::NotFound { resource: "daemonsets.apps", name, namespace, near, elsewhere }
+    ClusterError::NotFound { resource: "daemonsets.apps", name, namespace, near, elsewhere, instead: None }
 }
 
 /// Returns the error for a DaemonSet of some flavor that does not exist. The one of the other flavor that has its name
@@ -59,7 +60,8 @@ pub fn unknown_daemon_set_of<'a>(
     let UnknownName { name, near, elsewhere } =
         unknown_name(name, namespace, asked.into_iter().map(|daemon_set| &daemon_set.metadata));
     meant.extend(near);
-    ClusterError::NotFound { resource, name, namespace: namespace.map(str::to_owned), near: meant, elsewhere }
+    let namespace = namespace.map(str::to_owned);
+    ClusterError::NotFound { resource, name, namespace, near: meant, elsewhere, instead: None }
 }
 
 /// Returns whether a pod is on a node or meant for it: the node has existed then.
@@ -69,8 +71,28 @@ pub fn is_for_node(pod: &Pod, node: &str) -> bool {
 
 /// Returns the error for a node that does not exist.
 pub fn unknown_node<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>) -> ClusterError {
-    let near = near(name, existing);
-    ClusterError::NotFound { resource: "nodes", name: name.to_owned(), namespace: None, near, elsewhere: Vec::new() }
+    let (name, near, elsewhere) = (name.to_owned(), near(name, existing), Vec::new());
+    ClusterError::NotFound { resource: "nodes", name, namespace: None, near, elsewhere, instead: None }
+}
+
+/// Adds to the error for a DaemonSet that does not exist that a node has its name.
+pub fn is_a_node(mut error: ClusterError) -> ClusterError {
+    if let ClusterError::NotFound { name, instead, .. } = &mut error {
+        let coverage = Command::kubectl(&["ds", "coverage"]).flag("--node", name.as_str());
+        *instead = Some(Fix::new(format!("{name} is a node; to see which DaemonSets it should run"), coverage));
+    }
+    error
+}
+
+/// Adds to the error for a node that does not exist that a DaemonSet has its name, if one does.
+pub fn or_a_daemon_set<'a>(mut error: ClusterError, existing: impl IntoIterator<Item = &'a DaemonSet>) -> ClusterError {
+    if let ClusterError::NotFound { name, instead, .. } = &mut error
+        && let Some(found) = existing.into_iter().find(|existing| existing.metadata.name == *name)
+    {
+        let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&found.metadata.namespace).name(name.as_str());
+        *instead = Some(Fix::new(format!("{name} is a DaemonSet; to see its nodes"), coverage));
+    }
+    error
 }
 
 /// Returns the names of a query that no DaemonSet in its namespace has.

@@ -232,6 +232,7 @@ async fn answer(
     let revisions = only_one(&snapshot, "--diff")?;
     let manifest = match &sides {
         Sides::Manifest(_, path) => {
+            io.await_input(path, "a manifest")?;
             let (template, warnings) = manifest::read_template(path, io.input)?;
             warn(warnings, io)?;
             Some(Template::new(template))

@@ -57,6 +57,7 @@ impl RunCommand for PartitionArgs {
         let session = target.open(io).await?;
         let manifest = match &manifest {
             Some(path) => {
+                io.await_input(path, "a manifest")?;
                 let (namespace, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
                 Some((&**path, manifest::read_daemon_set_of_any_flavor(path, io.input, namespace, default)?))
             }

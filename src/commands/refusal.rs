@@ -66,7 +66,12 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                 .hint(existing(revisions))
         }
         StageRefusal::NoSuchContainer(container) => {
+            let template = revisions.live.value();
+            let containers = ["containers", "initContainers"].map(|field| template["spec"][field].as_array());
+            let containers = containers.into_iter().flatten().flatten();
+            let names: Vec<&str> = containers.filter_map(|container| container["name"].as_str()).collect();
             CommandError::new(format!("the template of {title} has no container {container:?}"))
+                .hint(format!("its containers: {}", names.join(", ")))
         }
         StageRefusal::OtherManifest(other) => {
             CommandError::new(format!("the manifest is for {}, not for {title}", other.title()))

@@ -17,7 +17,7 @@ use super::output::Output;
 use super::parse::{Named, parse_selector};
 use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
-use crate::cluster::live::{self, Asked, Watch};
+use crate::cluster::live::{self, Asked, Live, Watch};
 use crate::cluster::{Query, Source, Wanted};
 use crate::connection::ConnectOptions;
 use crate::connection::error::ConnectionError;
@@ -148,12 +148,10 @@ impl GlobalArgs {
 
     /// Returns where suggested commands have to lead, for as long as the process lives.
     fn origin(&self) -> &'static Origin {
-        let dump = |path: &String| {
-            let flags = Command::default().flag("--from", path);
-            self.now.iter().fold(flags, |flags, now| flags.flag("--now", now.to_string()))
-        };
-        let origin = match &self.from {
-            Some(path) => Origin::Dump(dump(path)),
+        let at = |flags: Command| self.now.iter().fold(flags, |flags, now| flags.flag("--now", now.to_string()));
+        let origin = match self.from.as_deref() {
+            Some("-") => Origin::Input(at(Command::default().variable("--from", "DUMP"))),
+            Some(path) => Origin::Dump(at(Command::default().flag("--from", path))),
             None => Origin::Cluster(self.connection.repeated()),
         };
         Box::leak(Box::new(origin))
@@ -294,6 +292,15 @@ impl Target {
     }
 }
 
+/// Returns the error for a namespace that does not exist; `None` if it does, or may exist without being readable.
+async fn no_namespace(live: &Live, namespace: &str) -> Option<CommandError> {
+    let Ok(Asked::No(_)) = live.namespace_exists(namespace).await else { return None };
+    let error = CommandError::new(format!("namespace {namespace:?} not found"));
+    let near = live.similar_namespaces(namespace).await;
+    let list = || Fix::new("to list the namespaces", Command::kubectl(&["get", "namespaces"]));
+    Some(error.hint(if near.is_empty() { list() } else { format!("similar names: {}", near.join(", ")).into() }))
+}
+
 impl Session {
     /// Returns the version of the server, or nothing for a dump.
     pub async fn server_version(&self, io: &mut Io<'_>) -> Result<Option<String>, Failure> {
@@ -318,6 +325,7 @@ impl Session {
         let live = match &self.source {
             Source::Live(live) => live,
             Source::File(dump) => {
+                io.await_input(dump.path(), "a dump")?;
                 let Reading { snapshot, warnings, foreign_files } = dump.read(&query, io.input, needs_all_pods_on)?;
                 warn(warnings, io)?;
                 if self.verbosity > 0 && foreign_files > 0 {
@@ -334,7 +342,14 @@ impl Session {
             }
             Ok::<_, ClusterError>(snapshot)
         };
-        let snapshot = show_progress(work, &self.progress, io).await?;
+        let read = show_progress(work, &self.progress, io).await;
+        if let Err(ClusterError::NotFound { namespace: Some(namespace), elsewhere, .. }) = &read
+            && elsewhere.is_empty()
+            && let Some(error) = no_namespace(live, namespace).await
+        {
+            return Err(error.into());
+        }
+        let snapshot = read?;
         self.print_warnings(io)?;
         self.check_namespace(&query, &snapshot).await?;
         Ok(snapshot)
@@ -348,12 +363,7 @@ impl Session {
         let (Source::Live(live), Some(namespace), true) = (&self.source, &query.namespace, is_empty) else {
             return Ok(());
         };
-        match live.namespace_exists(namespace).await {
-            Ok(Asked::No(_)) => Err(CommandError::new(format!("namespace {namespace:?} not found"))
-                .hint(Fix::new("to list the namespaces", Command::kubectl(&["get", "namespaces"])))),
-            // It may exist without being readable.
-            Ok(Asked::Yes | Asked::Unknown(_)) | Err(_) => Ok(()),
-        }
+        no_namespace(live, namespace).await.map_or(Ok(()), Err)
     }
 
     /// Notes in a snapshot what the API server says now about pods that it has refused.

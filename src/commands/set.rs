@@ -9,6 +9,8 @@ use crate::error::CommandError;
 use crate::facts::revisions::name_of;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, StrategyType};
+use crate::report::fix::Fix;
+use crate::report::history::Subcommand;
 use crate::rollout::proposal::Planned;
 use crate::rollout::set::{SetRefusal, SetRequest, set};
 use crate::rollout::situation::Situation;
@@ -113,6 +115,7 @@ impl Verb for SetArgs {
 
 /// Builds the error of a request that is refused.
 fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
+    let resume = name_of(before.daemon_set).command(Subcommand::Resume);
     let name = name_of(before.daemon_set).title();
     match refusal {
         SetRefusal::Invalid(problems) => CommandError::new(format!("{name} would be invalid: {}", problems.join(", "))),
@@ -127,7 +130,7 @@ fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
         }
         SetRefusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
-                .hint("resume it first")
+                .hint(Fix::new("to restore its update strategy first", resume))
                 .hint("to change the budget of a single stage, use --max-unavailable of `partition`")
         }
         SetRefusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),

@@ -119,6 +119,7 @@ pub(super) async fn open(paths: &[String], target: &Target, io: &mut Io<'_>) -> 
         return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
     }
     let mut session = target.open(io).await?;
+    paths.iter().try_for_each(|path| io.await_input(path, "a manifest"))?;
     let (requested, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
     let read = manifest::read_daemon_sets(paths, io.input, requested, default)?;
     warn(read.warnings.clone(), io)?;

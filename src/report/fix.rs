@@ -188,6 +188,8 @@ pub enum Origin {
     Cluster(Command),
     /// A dump, with the flags that read it again.
     Dump(Command),
+    /// A dump that came from standard input and is gone, with the flags that read it once it is a file.
+    Input(Command),
 }
 
 impl Origin {
@@ -197,10 +199,14 @@ impl Origin {
         match self {
             Origin::Cluster(flags) => *command = std::mem::take(command).with(flags),
             Origin::Dump(flags) if command.reads_dumps() => *command = std::mem::take(command).with(flags),
-            Origin::Dump(_) if command.is_change() => {
+            Origin::Input(flags) if command.reads_dumps() => {
+                *command = std::mem::take(command).with(flags);
+                fix.advice.push_str(" (set DUMP to a file with this dump)");
+            }
+            Origin::Dump(_) | Origin::Input(_) if command.is_change() => {
                 fix.advice.push_str(" (current context, not the dump)");
             }
-            Origin::Dump(_) => {}
+            Origin::Dump(_) | Origin::Input(_) => {}
         }
     }
 }
@@ -236,6 +242,11 @@ mod tests {
         };
         let cluster = Origin::Cluster(Command::default().flag("--context", "prod"));
         let dump = Origin::Dump(Command::default().flag("--from", "a b.json"));
+        let input = Origin::Input(Command::default().variable("--from", "DUMP"));
+        let read = suggested(&input, &["ds", "status"]);
+        // Not `--from -`, which would wait for input.
+        assert_eq!(read, r#"try (set DUMP to a file with this dump): kubectl ds status --from "${DUMP:?}" agent"#);
+        assert_eq!(suggested(&input, &["ds", "undo"]), suggested(&dump, &["ds", "undo"]));
         for (arguments, in_cluster, in_dump) in [
             (
                 &["ds", "undo"][..],

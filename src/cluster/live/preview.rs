@@ -8,6 +8,7 @@ use super::write::change;
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::{Apply, Manifest};
+use crate::cluster::similar_names;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::server_side_apply;
 use crate::plan::FIELD_MANAGER;
@@ -103,6 +104,14 @@ impl Live {
     /// Asks whether a namespace exists.
     pub(crate) async fn namespace_exists(&self, name: &str) -> Result<Asked, ClusterError> {
         self.is_there("namespaces", None, name).await
+    }
+
+    /// Returns the namespaces of a similar name, as far as they may be listed.
+    pub(crate) async fn similar_namespaces(&self, name: &str) -> Vec<String> {
+        let path = list::collection("v1", None, "namespaces");
+        let listed: Value = self.transport.get_object("list namespaces", &path).await.unwrap_or_default();
+        let items = listed["items"].as_array().into_iter().flatten();
+        similar_names(name, items.filter_map(|item| item["metadata"]["name"].as_str()))
     }
 
     /// Asks whether an object of the core API exists.

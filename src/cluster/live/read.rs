@@ -93,7 +93,9 @@ impl Reader<'_> {
         if names.clone().any(|name| name == node) {
             return Ok(());
         }
-        Err(suggestions::unknown_node(node, names))
+        let unknown = suggestions::unknown_node(node, names);
+        let daemon_sets: Vec<DaemonSet> = self.live.list(List::of(Kind::DaemonSets), Some).await.unwrap_or_default();
+        Err(suggestions::or_a_daemon_set(unknown, &daemon_sets))
     }
 
     /// Requests all pods of the cluster, or of the one node, if the query needs them.

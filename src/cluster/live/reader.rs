@@ -15,6 +15,7 @@ use crate::cluster::{Flavors, Object, Query, Wanted, suggestions};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
+use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Gap, GapCause, Kind, UnknownName};
 
@@ -69,15 +70,17 @@ impl<'a> Reader<'a> {
                         Err(ClusterError::NotFound { name, near, elsewhere, .. }) if !is_one => {
                             self.unknown_names.borrow_mut().push(UnknownName { name, near, elsewhere });
                         }
-                        Err(error) => return Err(error),
+                        Err(error) => return Err(self.or_a_node(error).await),
                     }
                 }
                 daemon_sets.into_iter().partition(|daemon_set| daemon_set.flavor() == Flavor::Apps)
             }
             _ => {
                 let (mut own, mut advanced) = self.list_daemon_sets().await?;
-                let unknown = self.query.choose(&mut own, &mut advanced)?;
-                self.unknown_names.borrow_mut().extend(unknown);
+                match self.query.choose(&mut own, &mut advanced) {
+                    Ok(unknown) => self.unknown_names.borrow_mut().extend(unknown),
+                    Err(error) => return Err(self.or_a_node(error).await),
+                }
                 (own, advanced)
             }
         };
@@ -86,6 +89,13 @@ impl<'a> Reader<'a> {
             daemon_sets.sort_by(|one, other| one.key().cmp(&other.key()));
         }
         Ok((own, advanced))
+    }
+
+    /// Adds to the error for a DaemonSet that does not exist that a node has its name, if one does.
+    async fn or_a_node(&self, error: ClusterError) -> ClusterError {
+        let ClusterError::NotFound { name, .. } = &error else { return error };
+        let node: Result<Option<Node>, _> = self.live.get(&List::of(Kind::Nodes), name).await;
+        if matches!(node, Ok(Some(_))) { suggestions::is_a_node(error) } else { error }
     }
 
     async fn list_daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {

@@ -103,6 +103,12 @@ impl<'a> RolloutNode<'a> {
         self.excess.is_some() || self.reason.is_some_and(is_about_the_pod)
     }
 
+    /// Returns whether deleted pods stay on the node: they leave it only if its kubelet confirms it. The reason may be another
+    /// one, such as a taint.
+    pub(in crate::rollout) fn keeps_pods(&self) -> bool {
+        self.reason == Some(ReasonCode::StuckTerminating) || (self.object.is_some() && !self.is_ready())
+    }
+
     /// Returns whether the kubelet of the node says that it is ready.
     pub(in crate::rollout) fn is_ready(&self) -> bool {
         self.object.is_some_and(Node::is_ready)

@@ -263,6 +263,19 @@ fn check(mut model: Model) -> Result<(), TestCaseError> {
             let (working, reached) = unblocked.reached();
             prop_assert!(after.counts.updated > status.counts.updated || reached == working, "{context}");
         }
+        if let UpdateBy::Unavailable(enough) = unblocked.strategy
+            && command.contains("--max-unavailable")
+            && !matches!(model.strategy, UpdateBy::Surge(_))
+        {
+            // The controller may visit the nodes that keep their pods first. What is terminating elsewhere ends in this model.
+            let mut less = Model { strategy: UpdateBy::Unavailable(enough - 1), ..model.clone() };
+            less.nodes.sort_by_key(|node| (node.eligible, node.reachable));
+            let ends = |node: &ModelNode| node.reachable && node.pods.iter().any(|pod| pod.terminating);
+            if !less.nodes.iter().any(ends) {
+                let after = less.run()?;
+                prop_assert!(after.counts.updated == status.counts.updated, "{} is enough: {context}", enough - 1);
+            }
+        }
     }
     // A budget that is used up is never without a way out, unless the revision is to blame.
     let waits = status.verdict == Verdict::Blocked && !status.next.candidates.is_empty();
@@ -303,6 +316,31 @@ fn a_budget_that_pods_of_ineligible_nodes_use_up_has_a_way_out() {
         ];
         check(Model { nodes, strategy: UpdateBy::Unavailable(1), current: NEW, created: 0 }).unwrap();
     }
+}
+
+/// Pods of ineligible nodes that end when they are deleted take time, and no budget: a larger one would take the fleet down.
+#[test]
+fn the_budget_that_is_offered_is_no_larger_than_needed() {
+    let pod = |number: usize, terminating: bool| ModelPod {
+        name: format!("pod-{number}"),
+        revision: OLD,
+        ready: !terminating,
+        terminating,
+    };
+    let offered = |unreachable_edges: usize| {
+        let node = |number: usize| {
+            let (is_edge, is_stuck) = (number < 12, number == 14);
+            let reachable = !is_stuck && (!is_edge || number >= unreachable_edges);
+            ModelNode { eligible: !is_edge, reachable, works: [true, true], pods: vec![pod(number, is_stuck)] }
+        };
+        let nodes = (0..22).map(node).collect();
+        let model = Model { nodes, strategy: UpdateBy::Unavailable(1), current: NEW, created: 0 };
+        let way_out = model.clone().run().unwrap().way_out;
+        check(model).unwrap();
+        way_out.into_iter().filter_map(|fix| Some(fix.command?.to_string())).collect::<Vec<_>>()
+    };
+    assert_eq!(offered(0), ["kubectl ds set --max-unavailable 2 -n default agent"]);
+    assert_eq!(offered(2), ["kubectl ds set --max-unavailable 4 -n default agent"]);
 }
 
 #[test]

@@ -239,20 +239,17 @@ fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> 
     set_fields(situation, fields, stays, "to continue without surge, one node at a time".to_owned())
 }
 
-/// Suggests a `maxUnavailable` with which the controller updates another node: one more than is used, or also one for each
-/// ineligible node, whose pods the controller may delete first, and which count as long as pods do not end there.
+/// Suggests the smallest `maxUnavailable` with which the controller updates another node, whichever it visits first: one more
+/// than is used, and one for each ineligible node whose pods count from their deletion on, because they do not end there.
 fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
-    let is_eligible = |node: &str| situation.node(node).is_some_and(|node| node.eligible);
-    let not_eligible = update.candidates.iter().filter(|candidate| !is_eligible(candidate.node)).count();
+    let nodes = update.candidates.iter().filter_map(|candidate| situation.node(candidate.node));
     let used = update.used_by.len();
-    let raised_to = |enough: usize| {
-        let enough = i64::try_from(enough).ok().filter(|enough| update.allowed < *enough)?;
-        let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(enough)), ..SpecFields::default() };
-        let advice = format!("to continue despite {}", count(used, "unavailable node"));
-        set_fields(situation, fields, |_| true, advice)
-    };
-    raised_to(used + 1).or_else(|| raised_to(used + not_eligible + 1).filter(|_| not_eligible > 0))
+    let enough = used + nodes.filter(|node| !node.eligible && node.keeps_pods()).count() + 1;
+    let enough = i64::try_from(enough).ok().filter(|enough| update.allowed < *enough)?;
+    let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(enough)), ..SpecFields::default() };
+    let advice = format!("to continue despite {}", count(used, "unavailable node"));
+    set_fields(situation, fields, |_| true, advice)
 }
 
 /// Suggests to roll back as `undo` does by default.

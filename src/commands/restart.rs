@@ -24,7 +24,7 @@ use crate::rollout::situation::Situation;
 #[command(before_help = "# Restart all pods of a DaemonSet, as its update strategy allows
 kubectl ds restart cilium -n kube-system")]
 pub struct RestartArgs {
-    /// Restart the pods although those of this revision fail where older ones work, or the API server refuses new ones
+    /// Restart the pods although available ones are deleted, and new ones certainly fail or are rejected
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -41,8 +41,9 @@ impl Verb for RestartArgs {
         let planned = restart(before, self.force).map_err(refusal)?;
         if planned.plan.steps.is_empty() {
             let message = "the DaemonSet was already restarted within this second";
-            return Err(CommandError::new(message)
-                .hint(Fix::new("to restart it once more", name_of(before.daemon_set).command(Subcommand::Restart))));
+            let restart = name_of(before.daemon_set).command(Subcommand::Restart);
+            let restart = if self.force { restart.switch("--force") } else { restart };
+            return Err(CommandError::new(message).hint(Fix::new("to restart it once more", restart)));
         }
         Ok(planned)
     }

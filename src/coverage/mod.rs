@@ -24,5 +24,6 @@ pub(crate) mod what_if;
 pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::containers::is_image_pull_failure;
 pub(crate) use verdict::create_events::{creation_refusal, refusal_reason, retry};
+pub(crate) use verdict::create_failure::exceeds_quota;
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::fit::{excess, fits_without_terminating};

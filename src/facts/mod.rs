@@ -180,6 +180,11 @@ impl<'a> Facts<'a> {
         self.index.snapshot.is_admitted(self.daemon_set, self.current?.hash())
     }
 
+    /// Returns whether the API server refuses new pods, and is not known to accept them by now.
+    pub fn still_refuses_pods(&self) -> bool {
+        self.creation_is_refused() && self.is_accepted() != Some(true)
+    }
+
     /// Returns since when the controller has not renewed its lease, if that is too long.
     pub fn controller_silent_since(&self) -> Option<Timestamp> {
         // The lease is not that of OpenKruise's controller.

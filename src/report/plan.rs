@@ -177,12 +177,15 @@ pub struct Warning {
     /// What to do about it; absent if the sentence says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
+    /// Whether it is certain of every healthy pod that is deleted.
+    #[serde(skip)]
+    pub is_certain: bool,
 }
 
 impl Warning {
-    /// Creates a warning without a fix.
+    /// Creates a warning without a fix, of what is not certain.
     pub fn new(code: WarningCode, message: impl Into<String>) -> Self {
-        Warning { code, message: message.into(), fix: None }
+        Warning { code, message: message.into(), fix: None, is_certain: false }
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn effect(before: &Facts<'_>, after: &DaemonSet) -> Effect {
     let is_simulated = before.daemon_set.flavor() == Flavor::Apps && is_read(before);
     let effect = match before.current_hash().filter(|_| is_simulated) {
         Some(hash) => {
-            ControllerView { facts: before, hash, creation_is_refused: before.creation_is_refused() }.effect(after)
+            ControllerView { facts: before, hash, creation_is_refused: before.still_refuses_pods() }.effect(after)
         }
         // Something that the controller sees could not be read, or it is another controller.
         None => effect_by_status(before.daemon_set, after),
@@ -47,7 +47,7 @@ pub(super) fn template_effect(
         let unknown = Effect { before: None, after: None, ..effect_by_status(before.daemon_set, after) };
         return changes_nodes.then_some(Effect { nodes_gained, nodes_lost, ..unknown });
     }
-    let creation_is_refused = is_same_template && before.creation_is_refused();
+    let creation_is_refused = is_same_template && before.still_refuses_pods();
     let effect = match is_read(before) {
         false => effect_by_status(after, after),
         true => ControllerView { facts: &facts, hash, creation_is_refused }.effect(after),

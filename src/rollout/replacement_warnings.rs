@@ -3,7 +3,7 @@
 
 use super::situation::Situation;
 use super::situation::suspect::{not_by_their_node, suspect};
-use crate::coverage::{creation_refusal, refusal_reason};
+use crate::coverage::{creation_refusal, exceeds_quota, refusal_reason};
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::facts::revisions::name_of;
@@ -12,7 +12,7 @@ use crate::model::pod::Pod;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::Fix;
 use crate::report::plan::{Warning, WarningCode};
-use crate::report::reason::{Class, Reason, ReasonCode};
+use crate::report::reason::{Class, Reason};
 use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::{count, count_and};
 use crate::scheduling::daemon_pods;
@@ -56,26 +56,29 @@ impl<'a> Replacement<'a> {
         })
     }
 
-    /// Returns why the API server refuses new pods, and whether that is known of those that replace the others; `None` if it
-    /// creates them.
-    pub(crate) fn refusal(&self, situation: &Situation<'_>) -> Option<(Reason, bool)> {
-        let of_present = creation_refusal(situation)?;
-        if self.is_same_template {
-            return (situation.is_accepted() != Some(true)).then_some((of_present, true));
-        }
+    /// Returns why the API server refuses new pods, and whether it is certain that it refuses those that replace the others;
+    /// `None` if it would create them.
+    fn refusal(&self, situation: &Situation<'_>) -> Option<(Reason, bool)> {
+        let of_controller = creation_refusal(situation)?;
         let snapshot = situation.index.snapshot;
-        let Some(admission) = snapshot.admission(self.after, self.hash) else { return Some((of_present, false)) };
-        let reason = refusal_reason(snapshot, self.after, admission.refusal.as_ref()?);
+        let hash = if self.is_same_template { situation.current_hash() } else { Some(self.hash) };
+        let Some(admission) = hash.and_then(|hash| snapshot.admission(self.after, hash)) else {
+            return situation.still_refuses_pods().then_some((of_controller, false));
+        };
+        let message = admission.refusal.as_ref()?;
+        let asked = refusal_reason(snapshot, self.after, message);
+        // Users may be refused what the controller is not.
+        let is_like_controller = asked.code == of_controller.code;
         // The pods that are replaced give back their quota.
-        let is_certain = reason.code != ReasonCode::QuotaExceeded;
-        Some(if is_certain { (reason, true) } else { (of_present, false) })
+        let is_certain = is_like_controller && !exceeds_quota(message);
+        let is_gone = !situation.still_refuses_pods();
+        Some((if is_certain || is_gone { asked } else { of_controller }, is_certain))
     }
 }
 
-/// Returns the warnings of new pods that would fail or be refused wherever they replace others.
-pub(crate) fn hopeless(warnings: &[Warning]) -> Vec<Warning> {
-    let is_hopeless = |code| matches!(code, WarningCode::RevisionFails | WarningCode::CreationRefused);
-    warnings.iter().filter(|warning| is_hopeless(warning.code)).cloned().collect()
+/// Returns the warnings for which a change is refused: of new pods that certainly fail or are refused.
+pub(crate) fn certain(warnings: &[Warning]) -> Vec<Warning> {
+    warnings.iter().filter(|warning| warning.is_certain).cloned().collect()
 }
 
 /// Returns what may go wrong as pods are replaced; nothing if none is, or if nodes and pods could not be read.
@@ -115,18 +118,21 @@ fn replaced<'a>(situation: &Situation<'a>, replacement: &Replacement<'_>) -> Vec
     nodes.flat_map(|node| node.pods.iter().copied().filter(live).filter(is_old).map(|pod| (node.node, pod))).collect()
 }
 
-/// Warns that the pods of the present template fail where older ones work, and how to roll back.
+/// Warns that the pods of the present template fail where older ones work, and how to roll back. It is certain if they are
+/// available nowhere.
 fn failing_revision(situation: &Situation<'_>, failing: &Suspect) -> Warning {
     let number =
         situation.current.map_or_else(|| "the current revision".to_owned(), |it| format!("revision {}", it.revision));
+    let available = if failing.available == 0 { "none".to_owned() } else { failing.available.to_string() };
     let message = format!(
-        "{number} fails on {}, while older pods are available on {}; this change rolls it out to more nodes",
+        "{number} fails on {} and is available on {available}, while older pods are available on {}; this change rolls it out \
+         to more nodes",
         count(failing.failing, "node"),
         count(failing.old_available, "node")
     );
     let undo = |number| Fix::new("to roll back instead", name_of(situation.daemon_set).undo(number));
     let fix = situation.revisions.proven().map(|(works, _)| undo(works.number()));
-    Warning { fix, ..Warning::new(WarningCode::RevisionFails, message) }
+    Warning { fix, is_certain: failing.available == 0, ..Warning::new(WarningCode::RevisionFails, message) }
 }
 
 /// Warns that new pods do not become available, whichever node they are on; those of another template, because of the
@@ -161,13 +167,15 @@ fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: (R
         true => "the controller replaces no pod",
         false => "a pod that is deleted is not recreated",
     };
+    let is_of_new_template = !replacement.is_same_template && !situation.still_refuses_pods();
     let (which, until) = match (replacement.is_same_template, is_certain) {
+        _ if is_of_new_template => ("pods of the new template", "until it accepts them"),
         (true, _) => ("new pods", "until it accepts them"),
-        (false, true) => ("new pods, also those of the new template", "until it accepts them"),
+        (false, true) => ("new pods, including those of the new template", "until it accepts them"),
         (false, false) => ("new pods", "unless it accepts those of the new template"),
     };
     let message = format!("the API server refuses {which} ({code}: {message}): {so} {until}");
-    Warning { fix: Some(fix), ..Warning::new(WarningCode::CreationRefused, message) }
+    Warning { fix: Some(fix), is_certain, ..Warning::new(WarningCode::CreationRefused, message) }
 }
 
 /// Warns of pods on nodes that should not run one: once deleted, they are not recreated.
@@ -206,8 +214,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Replacement, replacement_warnings};
-    use crate::coverage::test_support::{World, at, world};
+    use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
+    use crate::model::snapshot::Admission;
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::restart::restart;
     use crate::rollout::situation::Situation;
@@ -236,6 +245,13 @@ mod tests {
     fn restarted(world: World) -> ChangePlan {
         let snapshot = world.finish();
         restart(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), true).unwrap().report
+    }
+
+    /// Adds what the API server says in a dry run about a pod of a revision.
+    fn asked(mut world: World, hash: &str, refusal: Option<&str>) -> World {
+        let (daemon_set_uid, hash) = ("agent-uid".to_owned(), hash.to_owned());
+        world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal: refusal.map(str::to_owned) });
+        world
     }
 
     fn codes(plan: &ChangePlan) -> Vec<WarningCode> {
@@ -279,23 +295,94 @@ mod tests {
         assert!(plan.warnings[0].message.ends_with("a pod that is deleted is not recreated until it accepts them"));
     }
 
+    fn refused(world: World) -> Option<Vec<WarningCode>> {
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let refused = restart(&Situation::new(&index, &snapshot.daemon_sets[0]), false).err();
+        refused.map(|worse| worse.into_iter().map(|warning| warning.code).collect())
+    }
+
+    fn with_strategy(world: World, strategy: &Value) -> World {
+        world.daemon_set(json!({"spec": {"updateStrategy": strategy}}))
+    }
+
     #[test]
-    fn a_restart_that_deletes_pods_for_new_ones_that_fail_needs_force() {
-        let refused = |world: World| {
-            let snapshot = world.finish();
-            let index = Index::new(&snapshot);
-            let refused = restart(&Situation::new(&index, &snapshot.daemon_sets[0]), false).err();
-            refused.map(|worse| worse.into_iter().map(|warning| warning.code).collect::<Vec<_>>())
-        };
-        let with = |strategy: Value| refused(bad_revision().daemon_set(json!({"spec": {"updateStrategy": strategy}})));
-        assert_eq!(with(json!({})), Some(vec![WarningCode::RevisionFails]));
-        let refusal = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
-        let world = || world().node("n", json!({})).pod("a", "n", json!({})).node("m", json!({}));
-        assert_eq!(refused(world().refusal(refusal)), Some(vec![WarningCode::CreationRefused]));
-        assert_eq!(refused(world()), None);
+    fn a_restart_that_deletes_available_pods_for_new_ones_that_fail_needs_force() {
+        let with = |strategy: Value| refused(with_strategy(bad_revision(), &strategy));
+        let three = || json!({"rollingUpdate": {"maxUnavailable": 3}});
+        assert_eq!(with(three()), Some(vec![WarningCode::RevisionFails]));
+        // The budget is used up: only pods that fail are replaced, and the restart may be the cure.
+        assert_eq!(with(json!({})), None);
+        assert_eq!(with(json!({"rollingUpdate": {"maxUnavailable": 2}})), None);
         // Old pods stay until new ones are available, or until they are deleted.
         assert_eq!(with(json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})), None);
         assert_eq!(with(json!({"type": "OnDelete"})), None);
+        // What another controller does is not known.
+        let advanced = with_strategy(bad_revision(), &three());
+        assert_eq!(refused(advanced.daemon_set(json!({"apiVersion": "apps.kruise.io/v1beta1"}))), None);
+        // Where the revision is available, too, it is not certain that it fails.
+        let works_elsewhere = || {
+            (6..8).fold(with_strategy(bad_revision(), &three()), |world, number| {
+                let node = format!("n{number}");
+                world.node(&node, json!({})).pod(&format!("a{number}"), &node, json!({}))
+            })
+        };
+        assert_eq!(refused(works_elsewhere()), None);
+        let message = &restarted(works_elsewhere()).warnings[0].message;
+        assert!(message.contains("fails on 2 nodes and is available on 2, while"), "{message}");
+    }
+
+    #[test]
+    fn a_restart_needs_force_only_if_its_pods_are_certainly_refused_and_available_ones_deleted() {
+        let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        let quota =
+            "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
+        let demand = "pods \"agent-x\" is forbidden: failed quota: few: must specify limits.memory for: agent";
+        let of = |event: &str| world().node("n", json!({})).pod("a", "n", json!({})).refusal(event);
+        let is_refused = Some(vec![WarningCode::CreationRefused]);
+        assert_eq!(refused(asked(of(denied), CURRENT, Some(denied))), is_refused);
+        assert_eq!(refused(asked(of(demand), CURRENT, Some(demand))), is_refused);
+        // It cannot be told, for example without permission to create pods.
+        assert_eq!((refused(of(denied)), codes(&restarted(of(denied)))), (None, vec![WarningCode::CreationRefused]));
+        // A policy about people's pods refuses none of the controller's.
+        let policy = "admission webhook \"people.example.com\" denied the request: no bare pods";
+        assert_eq!(refused(asked(of(denied), CURRENT, Some(policy))), None);
+        let message = &restarted(asked(of(denied), CURRENT, Some(policy))).warnings[0].message;
+        assert!(message.contains("PodSecurityDenied"), "{message}");
+        // The pods that are replaced give back their quota.
+        assert_eq!(refused(asked(of(quota), CURRENT, Some(quota))), None);
+        // Until the missing pod is created, the controller deletes none.
+        assert_eq!(refused(asked(of(denied), CURRENT, Some(denied)).node("m", json!({}))), None);
+    }
+
+    /// The controller has not tried again, and nobody has asked about the target.
+    #[test]
+    fn a_refusal_that_is_gone_is_not_told_of_another_template() {
+        let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        let back = |world: World| {
+            let world = world.revision_of_image("hash1", 1, "agent:1").node("n", json!({})).node("m", json!({}));
+            let snapshot = world.pod("a", "n", json!({})).refusal(denied).finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let [back, again] = [undo(&situation, Some(1)).unwrap(), restart(&situation, false).unwrap()];
+            let replaced = again.report.effect.unwrap().after.unwrap().replaced_now;
+            let refused = back.report.warnings.into_iter().filter(|it| it.code == WarningCode::CreationRefused);
+            (refused.map(|warning| warning.message).collect::<Vec<_>>(), replaced)
+        };
+        let (warnings, replaced) = back(world());
+        assert!(warnings[0].contains("unless it accepts those of the new template"), "{warnings:?}");
+        assert_eq!(replaced, Some(0));
+        let accepted = || asked(world(), CURRENT, None);
+        assert_eq!(
+            back(accepted().daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}}))),
+            (Vec::new(), Some(1))
+        );
+        let (warnings, _) = back(asked(accepted(), "hash1", Some(denied)));
+        assert!(
+            warnings[0].starts_with("the API server refuses pods of the new template (PodSecurityDenied"),
+            "{warnings:?}"
+        );
+        assert!(!warnings[0].contains("accepts such a pod now"), "{warnings:?}");
     }
 
     #[test]

@@ -34,6 +34,13 @@ pub fn refusal(message: &str) -> &str {
     }
 }
 
+const EXCEEDED_QUOTA: &str = "exceeded quota: ";
+
+/// Returns whether a quota is used up, and not what the pod lacks for it.
+pub fn exceeds_quota(message: &str) -> bool {
+    message.contains(EXCEEDED_QUOTA)
+}
+
 /// Finds a resource quota: `plugin/resourcequota/controller.go` of k8s.io/apiserver.
 fn quota_exceeded(daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
     let namespace = &daemon_set.metadata.namespace;
@@ -42,7 +49,7 @@ fn quota_exceeded(daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
         let describe = if quota.is_empty() { describe } else { describe.name(quota) };
         Some(Finding::new(ReasonCode::QuotaExceeded, message, advice).with_command(describe))
     };
-    if let Some((_, rest)) = message.split_once("exceeded quota: ") {
+    if let Some((_, rest)) = message.split_once(EXCEEDED_QUOTA) {
         let mut parts = rest.splitn(2, ", requested: ");
         let quota = parts.next().unwrap_or_default();
         let numbers = parts.next().and_then(|numbers| {

@@ -27,7 +27,7 @@ use crate::rollout::change_warnings::{holder, lost_original, who_puts_back};
 use crate::rollout::effect::{SurgePods, nodes_gained_and_lost};
 use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
 use crate::rollout::proposal::Proposal;
-use crate::rollout::replacement_warnings::{Replacement, hopeless, replacement_warnings};
+use crate::rollout::replacement_warnings::{Replacement, certain, replacement_warnings};
 use crate::rollout::situation::{RolloutNode, Situation};
 
 /// What is requested.
@@ -272,13 +272,13 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         lost.contains(node.name) || outage(node).is_some_and(|outage| excused.contains(&outage))
     };
     let allowed_now = allowed(max_unavailable, desired);
-    if !is_advanced {
+    let has_available = |node: &RolloutNode<'_>| node.old_is_available && nodes.iter().any(|name| name == node.name);
+    // Pods that are not available are replaced at no cost. Those of an Advanced DaemonSet may be updated in place.
+    let deletes_healthy = !is_advanced && situation.eligible().any(has_available);
+    if deletes_healthy {
         let blocked: Vec<String> =
             situation.eligible().filter(is_lost).filter(|node| !is_excused(node)).map(name).collect();
-        // Pods that are not available are replaced at no cost.
-        let has_available =
-            |node: &RolloutNode<'_>| node.old_is_available && nodes.iter().any(|name| name == node.name);
-        if blocked.len() >= allowed_now && situation.eligible().any(has_available) {
+        if blocked.len() >= allowed_now {
             return Err(StageRefusal::NoBudget { not_ready: blocked, allowed: allowed_now });
         }
     }
@@ -294,10 +294,10 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
             includes_ineligible: kept(keep, desired) == 0 && original["type"] != "OnDelete",
         };
         let found = replacement_warnings(before, &replacement);
-        let worse = hopeless(&found);
-        // Another template may be one that is accepted. Pods that only have not started are waited for.
-        let may_be_accepted = replacement.refusal(before).is_some_and(|(_, is_certain)| !is_certain);
-        if !worse.is_empty() && !may_be_accepted && !request.is_undo() && !request.force {
+        let worse = certain(&found);
+        // A stage that is continued has failed already, and its gates stop it again.
+        let is_continued = template.is_none() && hold.as_ref().is_some_and(|hold| hold.partition == Some(keep));
+        if deletes_healthy && !worse.is_empty() && !is_continued && !request.is_undo() && !request.force {
             return Err(StageRefusal::Worse(worse));
         }
         warnings.extend(found);
@@ -484,7 +484,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, plan};
-    use crate::coverage::test_support::{World, at, world};
+    use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
@@ -603,20 +603,21 @@ mod tests {
             "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=4, limited: pods=4";
         // What the server says about a pod of the new template, which has no revision yet, or of revision 1.
         let asked = |hash: &str, refusal: Option<&str>| {
-            let mut world = rolling(&json!({})).revision_of_image("hash1", 1, "agent:1").refusal(denied);
+            let world = rolling(&json!({})).node("n5", json!({})).pod("agent-5", "n5", json!({}));
+            let mut world = world.revision_of_image("hash1", 1, "agent:1").refusal(denied);
             let (daemon_set_uid, hash) = ("agent-uid".to_owned(), hash.to_owned());
             let refusal = refusal.map(str::to_owned);
             world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal });
             world
         };
-        let of_image = || request_of_image(3);
+        let of_image = || request_of_image(2);
         let of_revision = || StageRequest { template: NewTemplate::Revision(1), ..request(0) };
         for (hash, request) in [("", of_image()), ("hash1", of_revision())] {
             let Err(StageRefusal::Worse(worse)) = planned(asked(hash, Some(denied)), &request) else {
                 panic!("not refused: {hash:?}")
             };
             assert_eq!(worse.iter().map(|warning| warning.code).collect::<Vec<_>>(), [WarningCode::CreationRefused]);
-            assert!(worse[0].message.contains("also those of the new template"), "{}", worse[0].message);
+            assert!(worse[0].message.contains("including those of the new template"), "{}", worse[0].message);
             let forced = StageRequest { force: true, ..request.clone() };
             assert_eq!(codes(asked(hash, Some(denied)), &forced), [WarningCode::CreationRefused]);
             assert_eq!(codes(asked(hash, None), &request), []);
@@ -630,6 +631,38 @@ mod tests {
         let snapshot = asked("hash1", Some(denied)).finish();
         let back = StageRequest::roll_back(1, "run 1".to_owned(), &snapshot.daemon_sets[0]);
         assert!(planned(asked("hash1", Some(denied)), &back).is_ok());
+    }
+
+    #[test]
+    fn a_stage_of_the_same_template_is_refused_only_if_available_pods_are_certainly_deleted_for_nothing() {
+        let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        let other = "pods \"agent-x\" is forbidden: no PriorityClass with name ghost was found";
+        let asked = |mut world: World, refusal: &str| {
+            let (daemon_set_uid, hash) = ("agent-uid".to_owned(), CURRENT.to_owned());
+            world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal: Some(refusal.to_owned()) });
+            world
+        };
+        let refused = || rolling(&json!({})).refusal(denied);
+        assert!(matches!(planned(asked(refused(), denied), &request(1)), Err(StageRefusal::Worse(_))));
+        // It cannot be told, or the controller was refused for another reason.
+        assert_eq!(codes(refused(), &request(1)), [WarningCode::CreationRefused]);
+        assert_eq!(codes(asked(refused(), other), &request(1)), [WarningCode::CreationRefused]);
+        // No available pod is deleted.
+        let starting = || json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let unavailable = || {
+            let world = world().revision_of_image("hash1", 1, "agent:1").node("n0", json!({}));
+            world.unready_pod("agent-0", "n0", starting(), old()).refusal(denied)
+        };
+        assert_eq!(codes(asked(unavailable(), denied), &request(0)), [WarningCode::CreationRefused]);
+        // What is printed to continue a stage is not refused: its gates stop it again.
+        let held = |partition: &str| {
+            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/partition": partition});
+            asked(refused(), denied).daemon_set(json!({"metadata": {"annotations": annotations},
+                "spec": {"updateStrategy": {"type": "OnDelete"}}}))
+        };
+        assert!(planned(held("1"), &request(1)).is_ok());
+        assert!(matches!(planned(held("3"), &request(1)), Err(StageRefusal::Worse(_))));
     }
 
     #[test]
@@ -756,9 +789,7 @@ mod tests {
 
         let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
                      limited: pods=2";
-        let insisting = StageRequest { force: true, ..request(3) };
-        assert_eq!(codes(rolling(&json!({})).refusal(quota), &insisting), [WarningCode::CreationRefused]);
-        assert!(matches!(planned(rolling(&json!({})).refusal(quota), &request(3)), Err(StageRefusal::Worse(_))));
+        assert_eq!(codes(rolling(&json!({})).refusal(quota), &request(3)), [WarningCode::CreationRefused]);
         // No pod is replaced.
         assert_eq!(codes(rolling(&json!({})).refusal(quota), &request(4)), []);
 

@@ -82,7 +82,9 @@ impl<V: Verb> RunCommand for V {
         self.check()?;
         let target = resolve(target, named, settings.dry_run == DryRun::Client, io)?;
         let session = target.open(io).await?;
-        let mut snapshot = session.read_for_change(named, io).await?;
+        // A hold replaces no pods, and a dry run of the client sends nothing.
+        let asks = !self.is_hold() && settings.dry_run != DryRun::Client;
+        let mut snapshot = session.read_for_change(named, asks, io).await?;
         if self.is_hold() && settings.dry_run == DryRun::Off {
             let daemon_set = only_one(&snapshot, &named.name)?;
             let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));

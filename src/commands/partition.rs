@@ -99,7 +99,9 @@ impl Order<'_> {
     ) -> Result<Exit, Failure> {
         let Order { named, dry_run, progress, is_text, ref doubts, session, target } = *self;
         let view = &target.view(io.width());
-        let mut snapshot = session.read_for_change(named, io).await?;
+        // A rollback is never refused, and a dry run sends nothing.
+        let asks = !dry_run && !request.is_undo();
+        let mut snapshot = session.read_for_change(named, asks, io).await?;
         let is_advanced = only_one(&snapshot, &named.name)?.flavor() == Flavor::Advanced;
         if let (true, Some(flag)) = (is_advanced, not_for_advanced(&request)) {
             return Err(CommandError::usage(format!("{flag} does not work with Advanced DaemonSets of OpenKruise"))
@@ -134,10 +136,10 @@ impl Order<'_> {
             Ok((planned, back_to))
         };
         let (mut planned, mut back_to) = make_plan(&snapshot)?;
-        if request.template != NewTemplate::Live {
+        if asks && request.template != NewTemplate::Live {
             let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
             let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, hash, template);
-            let asked = show_progress(session.try_pods(trial), &session.progress, io).await;
+            let asked = show_progress(session.try_pods(trial, None), &session.progress, io).await;
             if !asked.is_empty() {
                 snapshot.admissions.extend(asked);
                 (planned, back_to) = make_plan(&snapshot)?;
@@ -243,7 +245,7 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let snapshot = self.session.read_for_change(self.named, io).await?;
+        let snapshot = self.session.read_for_change(self.named, false, io).await?;
         let daemon_set = only_one(&snapshot, &self.named.name)?;
         // Somebody else may have changed it since, for example while the command of --verify ran.
         if let Some(loss) = loss(daemon_set, stage) {

@@ -37,6 +37,9 @@ use crate::rollout::new_pods::{Trial, trials};
 /// By how much clocks may differ before it is said.
 const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
+/// How long what is only asked to say more may take, such as what the API server would do with pods.
+pub(super) const TRIAL: Duration = Duration::from_secs(3);
+
 /// When output is colored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
@@ -369,24 +372,28 @@ impl Session {
     /// Notes in a snapshot what the API server says now about pods that it has refused.
     pub(super) async fn note_admissions(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) {
         if matches!(self.source, Source::Live(_)) {
-            snapshot.admissions = show_progress(self.try_refused_pods(snapshot), &self.progress, io).await;
+            let asked = self.try_pods(trials(snapshot), None);
+            snapshot.admissions = show_progress(asked, &self.progress, io).await;
         }
     }
 
-    /// Asks the API server again for pods that it has refused, in dry runs. What it does not answer stays unknown.
-    pub(super) async fn try_refused_pods(&self, snapshot: &Snapshot) -> Vec<Admission> {
-        self.try_pods(trials(snapshot)).await
-    }
-
-    /// Asks the API server for pods in dry runs.
-    pub(super) async fn try_pods(&self, pods: impl IntoIterator<Item = Trial>) -> Vec<Admission> {
+    /// Asks the API server for pods in dry runs. What it does not answer within a few seconds, or until `deadline`, stays
+    /// unknown: a webhook that hangs holds up nothing else.
+    pub(super) async fn try_pods(
+        &self,
+        pods: impl IntoIterator<Item = Trial>,
+        deadline: Option<Instant>,
+    ) -> Vec<Admission> {
         let Source::Live(live) = &self.source else { return Vec::new() };
+        let end = Instant::now() + TRIAL;
+        let end = deadline.map_or(end, |deadline| deadline.min(end));
         let mut admissions = Vec::new();
         for Trial { daemon_set_uid, hash, namespace, pod } in pods {
-            let refusal = match live.would_admit(&namespace, &pod).await {
-                Ok(Asked::Yes) => None,
-                Ok(Asked::No(message)) => Some(message),
-                Ok(Asked::Unknown(_)) | Err(_) => continue,
+            let refusal = match timeout_at(end, live.would_admit(&namespace, &pod)).await {
+                Ok(Ok(Asked::Yes)) => None,
+                Ok(Ok(Asked::No(message))) => Some(message),
+                Ok(Ok(Asked::Unknown(_)) | Err(_)) => continue,
+                Err(_) => break,
             };
             admissions.push(Admission { daemon_set_uid, hash, refusal });
         }
@@ -433,12 +440,19 @@ impl Session {
         }
     }
 
-    /// Reads a DaemonSet, and what decides about changing it.
-    pub(super) async fn read_for_change(&self, named: &Named, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
+    /// Reads a DaemonSet, and what decides about changing it; `asks` tells whether refused pods are asked for again.
+    pub(super) async fn read_for_change(
+        &self,
+        named: &Named,
+        asks: bool,
+        io: &mut Io<'_>,
+    ) -> Result<Snapshot, Failure> {
         let names = vec![named.name.clone()];
         let query = Query { names, flavors: named.flavors, wanted: Wanted::Change, ..Query::default() };
         let mut snapshot = self.read(query, io, |_| BTreeSet::new()).await?;
-        self.note_admissions(&mut snapshot, io).await;
+        if asks {
+            self.note_admissions(&mut snapshot, io).await;
+        }
         Ok(snapshot)
     }
 

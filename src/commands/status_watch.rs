@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::coverage::check_label;
 use super::output::{self, Output};
-use super::session::{Session, show_progress};
+use super::session::{Session, TRIAL, show_progress};
 use super::status::{check_revision, has_lost_nodes, partial};
 use super::watch::{Display, ProgressStyle, Rejection, check_readable, notices, warn_once};
 use super::{Failure, interrupted};
@@ -32,6 +32,7 @@ use crate::report::acceptance::Acceptance;
 use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, Verdict};
 use crate::rollout::events::NodeEvents;
+use crate::rollout::new_pods::trials;
 use crate::rollout::standstill::Standstills;
 use crate::rollout::status::{self as rollout_status, Question, Templates};
 
@@ -44,9 +45,8 @@ const READ_AGAIN: Duration = Duration::from_secs(60);
 /// How long a rollout may be blocked if --accept says what it may lack, without --fail-fast.
 const BLOCKED_FOR: Duration = Duration::from_secs(30);
 
-/// How often the API server is asked whether it still refuses pods, and how long each time.
+/// How often the API server is asked whether it still refuses pods.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
-const TRIAL: Duration = Duration::from_secs(3);
 
 /// What the end of a watch does not change.
 const CONTINUE: &str = "the rollouts continue";
@@ -224,9 +224,8 @@ pub(super) async fn run(
             watch.note_admissions(Vec::new());
         } else if is_current && tried.is_none_or(|tried| looked.duration_since(tried) >= TRY_AGAIN) {
             tried = Some(looked);
-            let limit = deadline.map_or(looked + TRIAL, |deadline| deadline.min(looked + TRIAL));
-            let trial = timeout_at(limit, session.try_refused_pods(watch.last_snapshot())).await;
-            watch.note_admissions(trial.unwrap_or_default());
+            let asked = session.try_pods(trials(watch.last_snapshot()), deadline).await;
+            watch.note_admissions(asked);
             continue;
         }
         events.update(&report);

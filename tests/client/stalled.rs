@@ -1,10 +1,14 @@
 //! A server that takes its time, or never answers: that is said, and what becomes of a change is known in the end, or said to be
 //! unknown.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
+use super::json_list;
 use super::server::{Asked, Server};
 use super::staged_faults::Cluster;
 use crate::screens::{Ended, end, kubectl_ds};
@@ -59,6 +63,54 @@ fn a_long_wait_for_the_server_is_told() {
         let quick = run(SET, Duration::ZERO, |_| false);
         assert!(!quick.err.contains("waiting"), "{}", quick.err);
     });
+}
+
+/// A webhook hangs while pods are refused: what would become of new ones is not worth a long wait, and asked only where it
+/// matters.
+#[test]
+fn pods_that_were_refused_are_asked_for_within_seconds_or_not_at_all() {
+    let runs: [(&[&str], bool); 7] = [
+        (&["pause", "agent"], false),
+        (&["restart", "agent", "--dry-run=client"], false),
+        (&["partition", "agent", "1", "--image=agent=agent:2", "--dry-run"], false),
+        (&["restart", "agent", "--no-wait"], true),
+        (&["set", "agent", "--max-unavailable=2", "--no-wait"], true),
+        (&["partition", "agent", "100%", "--image=agent=agent:2"], true),
+        (&["coverage", "agent"], true),
+    ];
+    thread::scope(|scope| {
+        for (arguments, asks) in runs {
+            scope.spawn(move || {
+                let (cluster, is_asked) = (Cluster::new(), Arc::new(AtomicBool::new(false)));
+                let asked_for = is_asked.clone();
+                let server = Server::start(move |asked| match asked.path() {
+                    path if path.ends_with("/events") => json_list(path, &[refused_pod()]),
+                    path if asked.method == "POST" && path.ends_with("/pods") => {
+                        asked_for.store(true, Ordering::SeqCst);
+                        thread::sleep(SILENCE);
+                        cluster.answer(asked)
+                    }
+                    _ => cluster.answer(asked),
+                });
+                let start = Instant::now();
+                let server = format!("http://{}", server.address);
+                let ended = end(kubectl_ds(&[arguments, &["-n", "team", "--server", &server]].concat()), None);
+                assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.err);
+                assert_eq!(is_asked.load(Ordering::SeqCst), asks, "{arguments:?}");
+                assert!(start.elapsed() < SILENCE / 3, "{arguments:?}: {:?}", start.elapsed());
+            });
+        }
+    });
+}
+
+fn refused_pod() -> Value {
+    json!({
+        "metadata": {"name": "refused", "namespace": "team"}, "type": "Warning", "reason": "FailedCreate",
+        "involvedObject": {"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "team", "name": "agent",
+            "uid": "uid-of-agent"},
+        "message": "Error creating: pods \"agent-\" is forbidden: violates PodSecurity \"baseline:latest\": hostPath volumes",
+        "lastTimestamp": "2026-06-01T00:00:00Z",
+    })
 }
 
 /// Whether the server answers what it is asked after that, or nothing any more.

@@ -75,26 +75,42 @@ pub fn cut(text: &str, width: usize, ascii: bool) -> String {
     if columns(text) <= width {
         return text.to_owned();
     }
-    let mark = if ascii { "..." } else { "…" };
-    let mut short = String::new();
-    let mut room = width.saturating_sub(columns(mark));
-    for c in text.chars() {
-        let wide = c.width().unwrap_or(0);
-        if wide > room {
-            break;
-        }
-        room -= wide;
-        short.push(c);
+    let mark = ellipsis(ascii);
+    let short = fitting(text.chars(), width.saturating_sub(columns(mark)));
+    format!("{}{mark}", short.trim_end())
+}
+
+/// Truncates a name to at most `width` columns in its middle: names may differ only at their beginnings, or at their ends.
+pub fn cut_name(name: &str, width: usize, ascii: bool) -> String {
+    if columns(name) <= width {
+        return name.to_owned();
     }
-    short.truncate(short.trim_end().len());
-    short + mark
+    let mark = ellipsis(ascii);
+    let room = width.saturating_sub(columns(mark));
+    let start = fitting(name.chars(), room / 2);
+    let end = fitting(name.chars().rev(), room - columns(&start));
+    format!("{start}{mark}{}", end.chars().rev().collect::<String>())
+}
+
+fn ellipsis(ascii: bool) -> &'static str {
+    if ascii { "..." } else { "…" }
+}
+
+/// Returns the first characters that fit into a number of columns.
+fn fitting(text: impl Iterator<Item = char>, room: usize) -> String {
+    let mut taken = 0;
+    text.take_while(|c| {
+        taken += c.width().unwrap_or(0);
+        taken <= room
+    })
+    .collect()
 }
 
 pub use crate::report::count;
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, some_of, wrap, wrap_fix};
+    use super::{cut, cut_name, some_of, wrap, wrap_fix};
     use crate::render::view::View;
     use crate::report::fix::{Command, Fix};
 
@@ -123,6 +139,17 @@ mod tests {
         assert_eq!(cut("one two three", 9, false), "one two…");
         assert_eq!(cut("one two three", 9, true), "one tw...");
         assert_eq!(cut("日本語", 5, false), "日本…");
+    }
+
+    #[test]
+    fn names_that_are_cut_still_differ() {
+        let cut = |name: &str| cut_name(name, 13, false);
+        assert_eq!(cut("gke-prod-3f2a"), "gke-prod-3f2a");
+        assert_eq!(cut("gke-prod-pool-1-3f2a"), "gke-pr…1-3f2a");
+        assert_eq!(cut("gke-prod-pool-1-3f2b"), "gke-pr…1-3f2b");
+        assert_eq!(cut("10-0-3-7.us-west-2.internal"), "10-0-3…ternal");
+        assert_eq!(cut_name("gke-prod-pool-1-3f2a", 13, true), "gke-p...-3f2a");
+        assert_eq!(cut_name("日本語日本語", 8, false), "日…本語");
     }
 
     #[test]

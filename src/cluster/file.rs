@@ -133,12 +133,18 @@ fn found_kinds(objects: &Objects) -> String {
     kinds.chain(others).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns whether there are only DaemonSets that no cluster has stored.
+fn is_manifest(objects: &Objects) -> bool {
+    objects.manifests > 0 && objects.others.is_empty() && !objects.has_other_daemon_sets
+}
+
 fn nothing_of_use(objects: &Objects) -> String {
-    let mut found: Vec<_> = objects.others.iter().collect();
-    found.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), *kind));
+    let mut found: Vec<_> = objects.others.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+    found.extend((objects.manifests > 0).then_some(("DaemonSet of a manifest", objects.manifests)));
+    found.sort_by_key(|(kind, count)| (std::cmp::Reverse(*count), *kind));
     let listed: Vec<_> = found.iter().take(4).map(|(kind, count)| format!("{kind} ({count})")).collect();
     match found.len() {
-        _ if objects.manifests > 0 => "is a manifest, and has no object of a cluster".to_owned(),
+        _ if is_manifest(objects) => "is a manifest, not a dump".to_owned(),
         0 => "has no Kubernetes objects".to_owned(),
         1..=4 => format!("has no DaemonSet, node, pod or event, only {}", listed.join(", ")),
         more => {
@@ -278,16 +284,22 @@ impl Dump {
         }
         contents.objects.keep_newest();
         if contents.objects.kinds.is_empty() {
-            let hint = match (contents.objects.has_other_daemon_sets, contents.objects.manifests) {
-                (true, _) => ASK_FOR_CURRENT_VERSION,
-                (false, 1..) => {
-                    "a manifest is not read with --from: `coverage -f` previews it, and `partition -f` rolls it out"
-                }
-                (false, 0) => {
-                    "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`"
-                }
-            };
-            let error = ClusterError::file(self.name(), nothing_of_use(&contents.objects)).hint(hint);
+            let is_only_manifest = is_manifest(&contents.objects);
+            let Objects { has_other_daemon_sets, manifests, .. } = contents.objects;
+            let hints = [
+                (has_other_daemon_sets, ASK_FOR_CURRENT_VERSION),
+                (
+                    manifests > 0 && !has_other_daemon_sets,
+                    "a manifest is not read with --from: `coverage -f` previews it, and `partition -f` rolls it out",
+                ),
+                (
+                    !is_only_manifest && !has_other_daemon_sets,
+                    "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`",
+                ),
+            ];
+            let error = ClusterError::file(self.name(), nothing_of_use(&contents.objects));
+            let hints = hints.into_iter().filter(|(is_given, _)| *is_given);
+            let error = hints.fold(error, |error, (_, hint)| error.hint(hint));
             return Err(contents.warnings.into_iter().fold(error, ClusterError::hint));
         }
         Ok(contents)

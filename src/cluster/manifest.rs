@@ -444,9 +444,12 @@ fn only_daemon_set(name: &str, objects: Vec<Value>) -> Result<Value, ClusterErro
 
 const IS_DUMP: &str = "it is a dump, which --from takes; -f takes a manifest, such as one of these DaemonSets";
 
-/// Returns whether there is what only a cluster makes.
+/// Returns whether there is what only a cluster makes. Manifests may have pods, too, such as the tests of a Helm chart.
 fn is_dump(objects: &[Value]) -> bool {
-    objects.iter().any(|object| matches!(text_at(object, "/kind"), "Node" | "Pod" | "ControllerRevision" | "Event"))
+    objects.iter().any(|object| {
+        matches!(text_at(object, "/kind"), "Node" | "Pod" | "ControllerRevision" | "Event")
+            && !text_at(object, "/metadata/uid").is_empty()
+    })
 }
 
 /// Returns the error about manifests without a DaemonSet, given the objects of other kinds.

@@ -194,13 +194,21 @@ fn foreign_text_is_told_from_a_dump() {
                 `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`";
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}});
+    let manifest = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "x"}});
     for (text, problem) in [
         ("{}".to_owned(), "has no Kubernetes objects".to_owned()),
         (list(&[]).to_string(), "has no Kubernetes objects".to_owned()),
         ("# nothing\n---\n".to_owned(), "has no Kubernetes objects".to_owned()),
         (
-            list(&[map.clone(), secret, map]).to_string(),
+            list(&[map.clone(), secret, map.clone()]).to_string(),
             "has no DaemonSet, node, pod or event, only ConfigMap (2), Secret (1)".to_owned(),
+        ),
+        // Whether all of it is a manifest is not known.
+        (
+            list(&[map, manifest]).to_string(),
+            "has no DaemonSet, node, pod or event, only ConfigMap (1), DaemonSet of a manifest (1)\n\
+             hint: a manifest is not read with --from: `coverage -f` previews it, and `partition -f` rolls it out"
+                .to_owned(),
         ),
     ] {
         assert_eq!(complaint(text), format!("standard input: {problem}\n{hint}"));

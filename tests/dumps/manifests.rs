@@ -86,6 +86,19 @@ fn a_manifest_without_a_daemon_set_says_what_it_has() {
     assert_eq!(complaint(&other), "standard input: its DaemonSet has no metadata.name");
 }
 
+/// A chart may have a pod that tests it, and another product a kind that is called Node.
+#[test]
+fn a_dump_is_told_from_a_manifest_by_what_a_cluster_has_stored() {
+    let warnings = |metadata: Value| {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+        let text = list(&[daemon_set("x", "agent"), pod]).to_string();
+        read_daemon_sets(&["-".to_owned()], &mut text.as_bytes(), None, "fallback").unwrap().warnings
+    };
+    let test = json!({"name": "agent-test", "annotations": {"helm.sh/hook": "test"}});
+    assert_eq!(warnings(test), [""; 0]);
+    assert_eq!(warnings(json!({"name": "agent-x", "uid": "u"})).len(), 1);
+}
+
 #[test]
 fn of_a_key_that_is_given_twice_the_last_value_counts_and_there_is_a_warning() {
     let text = MANIFEST.replace("  name: agent\n", "  name: agent\n  name: agent-2\n");

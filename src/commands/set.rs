@@ -115,7 +115,7 @@ impl Verb for SetArgs {
 
 /// Builds the error of a request that is refused.
 fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
-    let resume = name_of(before.daemon_set).command(Subcommand::Resume);
+    let status = name_of(before.daemon_set).command(Subcommand::Status);
     let name = name_of(before.daemon_set).title();
     match refusal {
         SetRefusal::Invalid(problems) => CommandError::new(format!("{name} would be invalid: {}", problems.join(", "))),
@@ -130,7 +130,8 @@ fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
         }
         SetRefusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
-                .hint(Fix::new("to restore its update strategy first", resume))
+                // To resume it lets the controller roll out a revision that may fail.
+                .hint(Fix::new("to see how to continue, or to restore its update strategy", status))
                 .hint("to change the budget of a single stage, use --max-unavailable of `partition`")
         }
         SetRefusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),

@@ -503,17 +503,21 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
     }
 }
 
-/// Returns the warning about pods that count as updated and are not.
+/// Returns the warning about pods that count as updated and are not. A restart would replace them, unless new pods fail or are
+/// refused.
 fn by_generation(rollout: &RolloutStatus, view: &View) -> Option<Fix> {
     let nodes = &rollout.counted_by_generation;
     let (pods, verb, them) = if nodes.len() == 1 { ("the pod", "was", "it") } else { ("the pods", "were", "them") };
-    (!nodes.is_empty()).then(|| Fix {
-        advice: format!(
-            "Warning: {pods} on {} {verb} created from another template and may run another image; the controller \
-             counts {them} as updated because the label pod-template-generation matches. To replace {them}",
-            view.names(nodes, 20),
-        ),
-        command: Some(Command::kubectl(&["ds", "restart"]).namespace(&rollout.namespace).name(&rollout.name)),
+    let warning = format!(
+        "Warning: {pods} on {} {verb} created from another template and may run another image; the controller counts {them} \
+         as updated because the label pod-template-generation matches.",
+        view.names(nodes, 20),
+    );
+    let restart = Command::kubectl(&["ds", "restart"]).namespace(&rollout.namespace).name(&rollout.name);
+    let works = rollout.suspect.is_none() && !rollout.creation_refused;
+    (!nodes.is_empty()).then(|| match works {
+        true => Fix::new(format!("{warning} To replace {them}"), restart),
+        false => warning.into(),
     })
 }
 

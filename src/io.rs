@@ -51,7 +51,7 @@ impl Io<'_> {
     /// Fails if standard error cannot be written.
     pub fn await_input(&mut self, path: &str, what: &str) -> io::Result<()> {
         match self.input_is_terminal && path == "-" {
-            true => writeln!(self.err, "reading {what} from standard input, which is the terminal; Ctrl-D ends it"),
+            true => writeln!(self.err, "reading {what} from the terminal; press Ctrl-D to end it"),
             false => Ok(()),
         }
     }

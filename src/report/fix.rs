@@ -201,7 +201,7 @@ impl Origin {
             Origin::Dump(flags) if command.reads_dumps() => *command = std::mem::take(command).with(flags),
             Origin::Input(flags) if command.reads_dumps() => {
                 *command = std::mem::take(command).with(flags);
-                fix.advice.push_str(" (set DUMP to a file with this dump)");
+                fix.advice.push_str("; set DUMP to a file with this dump");
             }
             Origin::Dump(_) | Origin::Input(_) if command.is_change() => {
                 fix.advice.push_str(" (current context, not the dump)");
@@ -245,7 +245,7 @@ mod tests {
         let input = Origin::Input(Command::default().variable("--from", "DUMP"));
         let read = suggested(&input, &["ds", "status"]);
         // Not `--from -`, which would wait for input.
-        assert_eq!(read, r#"try (set DUMP to a file with this dump): kubectl ds status --from "${DUMP:?}" agent"#);
+        assert_eq!(read, r#"try; set DUMP to a file with this dump: kubectl ds status --from "${DUMP:?}" agent"#);
         assert_eq!(suggested(&input, &["ds", "undo"]), suggested(&dump, &["ds", "undo"]));
         for (arguments, in_cluster, in_dump) in [
             (

@@ -82,6 +82,7 @@ impl RunCommand for StatusArgs {
         }
         if watch.watch {
             check_watch(&target, output.as_ref())?;
+            watch.check(&accept)?;
         }
         if by.is_some() && !map && !watch.watch {
             return Err(CommandError::usage("--by groups a map: add --map or --watch").into());

@@ -30,7 +30,7 @@ use crate::render::status_lines::StatusLines;
 use crate::render::view::View;
 use crate::report::acceptance::Acceptance;
 use crate::report::node_map::ZONE;
-use crate::report::rollout_status::{BlockedBy, RolloutStatus, Verdict};
+use crate::report::rollout_status::{Accepted, BlockedBy, RolloutStatus, Verdict};
 use crate::rollout::events::NodeEvents;
 use crate::rollout::new_pods::trials;
 use crate::rollout::standstill::Standstills;
@@ -42,8 +42,9 @@ const CONTRADICTION: Duration = Duration::from_secs(10);
 /// How long that may take.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
-/// How long a rollout may be blocked if --accept says what it may lack, without --fail-fast.
-const BLOCKED_FOR: Duration = Duration::from_secs(30);
+/// How long a rollout may be blocked by default: with --fail-fast, and with --accept alone, which says what it may lack.
+const BLOCKED_FOR: Duration = Duration::from_secs(60);
+const BLOCKED_FOR_WITH_ACCEPT: Duration = Duration::from_secs(30);
 
 /// How often the API server is asked whether it still refuses pods.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
@@ -64,24 +65,28 @@ pub(super) struct WatchArgs {
     /// With --watch: exit with 3 as soon as a rollout has been blocked for the time of --blocked-for
     #[arg(long, requires = "watch")]
     fail_fast: bool,
-    /// With --fail-fast: how long a rollout may be blocked
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s", requires = "fail_fast")]
-    blocked_for: Duration,
+    /// With --fail-fast, or with --accept: how long a rollout may be blocked; by default 60s, or 30s without --fail-fast
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "watch")]
+    blocked_for: Option<Duration>,
     /// With --watch: how to show what happens
     #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "watch")]
     pub(super) progress: ProgressStyle,
 }
 
 impl WatchArgs {
+    /// Checks that what the flags limit is asked for.
+    pub(super) fn check(&self, accept: &[Acceptance]) -> Result<(), CommandError> {
+        match self.blocked_for {
+            Some(_) if !self.fail_fast && accept.is_empty() => {
+                Err(CommandError::usage("--blocked-for needs --fail-fast or --accept"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the flags of a watch that ends once the new revision is available everywhere.
     pub(super) fn until_available() -> Self {
-        WatchArgs {
-            watch: true,
-            timeout: None,
-            fail_fast: false,
-            blocked_for: Duration::ZERO,
-            progress: ProgressStyle::Auto,
-        }
+        WatchArgs { watch: true, timeout: None, fail_fast: false, blocked_for: None, progress: ProgressStyle::Auto }
     }
 }
 
@@ -282,14 +287,15 @@ pub(super) async fn run(
             if is_unknown && report.incomplete.iter().any(|gap| gap.affects_counts) {
                 return Err(partial(&report).into());
             }
-            let may_end = report.daemon_sets.iter().filter(|rollout| settings.fail_fast || accepts_nodes(rollout));
+            let may_end = report.daemon_sets.iter().filter(|rollout| settings.fail_fast || may_end_by_accept(rollout));
             standstills.update(may_end, looked.into_std());
         } else {
             standstills.clear();
         }
         let contradicts = report.daemon_sets.iter().any(|rollout| !rollout.status_differences.is_empty());
         contradicted = (contradicts && is_current).then(|| contradicted.unwrap_or(looked));
-        let blocked_for = if settings.fail_fast { settings.blocked_for } else { BLOCKED_FOR };
+        let default = if settings.fail_fast { BLOCKED_FOR } else { BLOCKED_FOR_WITH_ACCEPT };
+        let blocked_for = settings.blocked_for.unwrap_or(default);
         let is_blocked = standstills.last(blocked_for, looked.into_std());
         is_confirmed &= is_blocked;
         if is_confirmed {
@@ -416,9 +422,11 @@ fn check_identities(
     Ok(())
 }
 
-/// Returns whether it is said which nodes a rollout may lack: whoever waits wants to know that it lacks others, too.
-fn accepts_nodes(rollout: &RolloutStatus) -> bool {
-    rollout.accepted.as_ref().is_some_and(|accepted| !accepted.by.is_empty())
+/// Returns whether --accept ends the watch of a rollout that lacks other nodes, too. What a DaemonSet says itself ends none, and
+/// pods that are slow to start are waited for.
+fn may_end_by_accept(rollout: &RolloutStatus) -> bool {
+    let says_which = |accepted: &Accepted| !accepted.by.is_empty() && !accepted.by_annotation;
+    rollout.accepted.as_ref().is_some_and(|accepted| says_which(accepted) && !accepted.may_still_start)
 }
 
 fn is_done(rollout: &RolloutStatus) -> bool {
@@ -435,8 +443,27 @@ mod tests {
 
     use super::*;
     use crate::coverage::test_support::world;
-    use crate::report::rollout_status::Accepted;
+    use crate::report::rollout_status::AcceptedNodes;
     use crate::rollout::status::rollout_status;
+
+    /// Only the command says that the watch may end, and not because of pods that are slow to start.
+    #[test]
+    fn a_rollout_that_lacks_more_than_the_command_accepts_may_end_the_watch() {
+        let mut rollout = rollout_status(&world().daemon_set(json!({})).finish(), None).daemon_sets.remove(0);
+        assert!(!may_end_by_accept(&rollout));
+        for (accepts, by_annotation, may_still_start, may_end) in [
+            (true, false, false, true),
+            (true, false, true, false),
+            (true, true, false, false),
+            (false, false, false, false),
+        ] {
+            let node = AcceptedNodes { what: "node".parse().unwrap(), nodes: Vec::new(), limit: None };
+            let by = accepts.then_some(node).into_iter().collect();
+            let (invalid, not_accepted, complete) = (None, 1, false);
+            rollout.accepted = Some(Accepted { by_annotation, invalid, by, not_accepted, may_still_start, complete });
+            assert_eq!(may_end_by_accept(&rollout), may_end, "{accepts} {by_annotation} {may_still_start}");
+        }
+    }
 
     #[test]
     fn what_is_accepted_is_waited_for_as_long_as_the_controller_can_do_more() {
@@ -458,7 +485,14 @@ mod tests {
         ] {
             (rollout.verdict, rollout.blocked_by) = (verdict, blocked_by);
             let (by, not_accepted) = (Vec::new(), usize::from(!complete));
-            rollout.accepted = Some(Accepted { by_annotation: false, invalid: None, by, not_accepted, complete });
+            rollout.accepted = Some(Accepted {
+                by_annotation: false,
+                invalid: None,
+                by,
+                not_accepted,
+                may_still_start: false,
+                complete,
+            });
             assert_eq!(is_done(&rollout), done, "{verdict:?} {blocked_by:?} {complete}");
         }
     }

@@ -119,6 +119,9 @@ pub struct Accepted {
     pub by: Vec<AcceptedNodes>,
     /// The nodes that are missing and not accepted, those that are about to become available among them.
     pub not_accepted: usize,
+    /// Whether everything that is at fault and not accepted may only be slow to start: pods that are bound, not restarted and
+    /// less than 10 minutes old.
+    pub may_still_start: bool,
     /// Whether nothing else is missing and the revision is available somewhere, so that the rollout counts as complete.
     pub complete: bool,
 }

@@ -112,8 +112,14 @@ mod tests {
         let mut report = rollout_status(&world().daemon_set(json!({})).finish(), None);
         report.daemon_sets[0].verdict = Verdict::Degraded;
         let (by, complete) = (Vec::new(), true);
-        report.daemon_sets[0].accepted =
-            Some(Accepted { by_annotation: true, invalid: None, by, not_accepted: 0, complete });
+        report.daemon_sets[0].accepted = Some(Accepted {
+            by_annotation: true,
+            invalid: None,
+            by,
+            not_accepted: 0,
+            may_still_start: false,
+            complete,
+        });
         standstills.update(report.daemon_sets.iter(), now);
         assert!(!standstills.last(Duration::from_secs(0), now));
     }

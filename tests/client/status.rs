@@ -199,6 +199,15 @@ fn a_rollout_that_stays_blocked_ends_the_watch_with_the_reason() {
     assert!(lines.iter().any(|line| line.starts_with("Unexplained")), "{lines:#?}");
 }
 
+#[test]
+fn a_rollout_that_lacks_what_is_not_accepted_ends_the_watch_after_the_time_that_is_given() {
+    let following = Following::new();
+    let (code, lines, _) = following.start(&["--accept", "cluster", "--blocked-for", "1s", "--progress", "none"]).end();
+    assert_eq!((code, lines[0].as_str()), (Some(3), DEGRADED), "{lines:#?}");
+    let (code, _, err) = Following::new().start(&["--blocked-for", "1s"]).end();
+    assert_eq!((code, err.as_str()), (Some(2), "error: --blocked-for needs --fail-fast or --accept\n"));
+}
+
 /// Its events are lost, and all else is as it should be.
 #[test]
 fn a_watch_that_says_nothing_blocks_no_rollout() {

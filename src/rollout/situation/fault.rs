@@ -1,17 +1,22 @@
 //! Whose fault it is that a node has no available pod of the current revision: the node's, the cluster's or the revision's.
 
-use std::collections::BTreeMap;
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
 
 use super::next_step::NextStep;
 use super::suspect::{another_is_admitted, suspect};
 use super::verdict::verdict;
 use super::{RolloutNode, Situation};
 use crate::coverage::PROGRESS_DEADLINE;
-use crate::model::pod::Pod;
+use crate::model::amounts::exact;
+use crate::model::pod::{Pod, PodSpec};
 use crate::report::age::seconds_between;
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, Suspect, SuspectKind, Verdict};
 use crate::scheduling::daemon_pods;
+use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::template_requests;
 
 /// How many other pods a node must have before what they do says something about the node.
@@ -41,8 +46,9 @@ impl<'s> Faults<'s> {
             false => is_missing(node) || used_by.contains(&node.name) || step.node_not_found() == Some(node.name),
         };
         let nodes = situation.nodes.iter().filter(is_judged);
+        let raised = LazyCell::new(|| Raised::of(situation));
         let by_node: BTreeMap<&str, Fault> =
-            nodes.filter_map(|node| Some((node.name, of_node(situation, suspect, node)?))).collect();
+            nodes.filter_map(|node| Some((node.name, of_node(situation, suspect, &raised, node)?))).collect();
         let waits =
             |node: &&RolloutNode<'_>| !node.is_done && !by_node.contains_key(node.name) && !situation.is_passing(node);
         let fault = judged.err().map(|blocked_by| match blocked_by {
@@ -107,7 +113,12 @@ fn worst<'f>(faults: impl Iterator<Item = &'f Fault>) -> Fault {
 }
 
 /// Judges a node that is not done; `None` if nothing is wrong with it.
-fn of_node(situation: &Situation<'_>, suspect: Option<&Suspect>, node: &RolloutNode<'_>) -> Option<Fault> {
+fn of_node(
+    situation: &Situation<'_>,
+    suspect: Option<&Suspect>,
+    raised: &LazyCell<Raised, impl FnOnce() -> Raised>,
+    node: &RolloutNode<'_>,
+) -> Option<Fault> {
     let code = node.reason?;
     if situation.controller_silent_since().is_some() && matches!(code, ReasonCode::CreatePending) {
         return Some(Fault::Cluster);
@@ -120,14 +131,21 @@ fn of_node(situation: &Situation<'_>, suspect: Option<&Suspect>, node: &RolloutN
     Some(match code.class() {
         // A finalizer, a container that does not end or a pod's own limit is no fault of a node that is well.
         _ if code == ReasonCode::StuckTerminating && node.object.is_some() && node.is_ready() => Fault::Unknown,
-        _ if code == ReasonCode::Evicted && !was_under_pressure_before(node) => Fault::Unknown,
+        _ if code == ReasonCode::Evicted
+            && !(was_under_pressure_before(situation, node) && works_on_most(situation)) =>
+        {
+            Fault::Unknown
+        }
         // The revision may be what takes nodes down, unless it is available on more than it took down.
-        Class::Node if was_lost_after_update(node) && !works_on_most(situation) => Fault::Unknown,
+        Class::Node if may_be_taken_down(situation, node) => Fault::Unknown,
         Class::Node => Fault::Node,
         Class::Placement if code.is_state_of_node() => Fault::Node,
         // They are the DaemonSet's own.
         Class::Cluster if matches!(code, ReasonCode::SelectingAll | ReasonCode::SelectorOverlap) => Fault::Unknown,
-        _ if raises_requests(situation) && is_about_requests(code) => Fault::Revision,
+        _ if is_about_amounts(code) && raised.amounts == Some(true) => Fault::Revision,
+        _ if code == ReasonCode::HostPortConflict && raised.ports == Some(true) => Fault::Revision,
+        _ if is_about_amounts(code) && raised.amounts.is_none() => Fault::Unknown,
+        _ if code == ReasonCode::HostPortConflict && raised.ports.is_none() => Fault::Unknown,
         Class::Cluster => Fault::Cluster,
         Class::Surplus | Class::Unknown => Fault::Unknown,
         // It would fit if the revision requested what the others do, or did not surge.
@@ -152,33 +170,87 @@ fn of_node(situation: &Situation<'_>, suspect: Option<&Suspect>, node: &RolloutN
     })
 }
 
-/// Returns whether the current revision is available on more nodes than have become not ready soon after they got it.
+/// Returns whether a node has become not ready soon after it got the current revision, which works on too few nodes to be excused.
+pub(in crate::rollout) fn may_be_taken_down(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    was_lost_after_update(situation, node) && !works_on_most(situation)
+}
+
+/// Returns whether the current revision is available on more nodes than have become not ready soon after they got it. Those count
+/// even if their taints make them ineligible.
 fn works_on_most(situation: &Situation<'_>) -> bool {
     let available = situation.eligible().filter(|node| node.updated_is_available).count();
-    available > situation.eligible().filter(|node| was_lost_after_update(node)).count()
+    available > situation.nodes.iter().filter(|node| was_lost_after_update(situation, node)).count()
 }
 
 /// Returns whether a node has become not ready soon after it got a pod of the current revision.
-fn was_lost_after_update(node: &RolloutNode<'_>) -> bool {
+fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let ready = node.object.and_then(|object| object.condition("Ready")).filter(|ready| ready.status != "True");
-    let lost = ready.and_then(|ready| ready.last_transition_time.get());
-    let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());
-    lost.zip(created)
-        .is_some_and(|(lost, created)| (0..=PROGRESS_DEADLINE).contains(&lost.duration_since(created).as_secs()))
+    let Some(lost) = ready.and_then(|ready| ready.last_transition_time.get()) else { return false };
+    let terminating = node.terminating.iter().copied().filter(|pod| situation.counts_as_updated(pod));
+    let of_current = node.updated.into_iter().chain(terminating);
+    let created = of_current.filter_map(|pod| pod.metadata.creation_timestamp.get());
+    let Some(first) = created.min() else { return false };
+    match lost.duration_since(first).as_secs() {
+        // When it got the pods before this one is not known.
+        ..0 => situation.rolled_out_at().is_none_or(|began| began < lost),
+        seconds => seconds < PROGRESS_DEADLINE,
+    }
 }
 
-/// Returns whether a reason goes away if pods request less.
-fn is_about_requests(code: ReasonCode) -> bool {
-    let takes_room = code.is_lack_of_room() && !matches!(code, ReasonCode::TooManyPods | ReasonCode::HostPortConflict);
-    takes_room || matches!(code, ReasonCode::NeverFits | ReasonCode::QuotaExceeded)
+/// Returns whether a reason may go away if pods request less, or have lower limits.
+fn is_about_amounts(code: ReasonCode) -> bool {
+    matches!(code, ReasonCode::InsufficientResource | ReasonCode::NeverFits | ReasonCode::QuotaExceeded)
 }
 
-/// Returns whether the current revision requests more of something than the one to return to, whose pods may be gone.
-fn raises_requests(situation: &Situation<'_>) -> bool {
-    let Some((_, template)) = situation.revisions.target() else { return false };
-    let other = template_requests(&situation.daemon_set.with_template(template).spec.template.spec);
-    let current = template_requests(&situation.daemon_set.spec.template.spec);
-    current.iter().any(|(resource, amount)| other.get(resource).is_none_or(|other| amount > other))
+/// Whether the current revision takes more than the one to return to, whose pods may be gone; `None` if it is not the first one
+/// and there is none to compare with.
+struct Raised {
+    /// More of a resource, by requests or limits.
+    amounts: Option<bool>,
+    /// A host port that the other one does not use.
+    ports: Option<bool>,
+}
+
+impl Raised {
+    fn of(situation: &Situation<'_>) -> Self {
+        let revisions = &situation.revisions;
+        // After a rollback, only the revision that was left may still be there.
+        let left = || revisions.all.iter().filter(|revision| !revision.is_current);
+        let left = || left().find_map(|revision| revision.template.as_ref().ok());
+        let Some(template) = revisions.target().map(|(_, template)| template).or_else(left) else {
+            let is_first = situation.current.is_some_and(|current| current.revision == 1).then_some(false);
+            return Raised { amounts: is_first, ports: is_first };
+        };
+        let other = situation.daemon_set.with_template(template).spec.template.spec;
+        let current = &situation.daemon_set.spec.template.spec;
+        let requests = template_requests(&other);
+        let mut requested = template_requests(current).into_iter();
+        let requests_more =
+            requested.any(|(resource, amount)| requests.get(&resource).is_none_or(|other| amount > *other));
+        let ports = |spec: &PodSpec| -> BTreeSet<(i32, String)> {
+            host_ports(spec).map(|port| (port.host_port, port.protocol.clone())).collect()
+        };
+        Raised {
+            amounts: Some(requests_more || limits_more(current, &other)),
+            ports: Some(!ports(current).is_subset(&ports(&other))),
+        }
+    }
+}
+
+/// Returns whether the containers of a pod have higher limits than those of another, or a limit for what the other one does not
+/// limit, or the other way round: a quota may count limits, and demand that there are some.
+fn limits_more(current: &PodSpec, other: &PodSpec) -> bool {
+    let limits = |spec: &'_ PodSpec, resource: &str| -> Option<i128> {
+        let containers = || spec.init_containers.iter().chain(&spec.containers);
+        let is_limited = containers().all(|container| container.resources.limits.contains_key(resource));
+        is_limited.then(|| spec.aggregate(|container| exact(&container.resources.limits)).get(resource).copied())?
+    };
+    let containers = [current, other].into_iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
+    let resources: BTreeSet<&String> = containers.flat_map(|container| container.resources.limits.keys()).collect();
+    resources.into_iter().any(|resource| match (limits(current, resource), limits(other, resource)) {
+        (Some(current), Some(other)) => current > other,
+        (current, other) => current != other,
+    })
 }
 
 /// Returns whose fault it is that a policy refuses the pods: a policy that refuses those of the revision to return to, too, is not
@@ -193,17 +265,20 @@ fn of_admission(situation: &Situation<'_>) -> Fault {
     }
 }
 
-/// Returns whether the node has lacked memory, disk space or process IDs, which evicts pods, since before it got the pods that it
-/// has.
-fn was_under_pressure_before(node: &RolloutNode<'_>) -> bool {
-    let pods = [node.updated, node.old].into_iter().flatten().chain(node.failed.iter().copied());
-    let Some(created) = pods.filter_map(|pod| pod.metadata.creation_timestamp.get()).min() else { return false };
-    let since = |kind| node.object?.condition(kind).filter(|it| it.status == "True")?.last_transition_time.get();
-    ["MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().filter_map(since).any(|since| since < created)
+/// Returns whether something was so before the rollout of the current revision began. The age of a pod tells nothing: it may have
+/// been recreated.
+fn was_before_rollout(situation: &Situation<'_>, since: Timestamp) -> bool {
+    situation.rolled_out_at().is_some_and(|began| since < began)
 }
 
-/// Returns whether all other pods of a node fail, and if so, whether they did before the node got its newest pod of the
-/// DaemonSet; `None` if not, or if it has too few to tell.
+/// Returns whether the node has lacked memory, disk space or process IDs, which evicts pods, since before the rollout.
+fn was_under_pressure_before(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    let since = |kind| node.object?.condition(kind).filter(|it| it.status == "True")?.last_transition_time.get();
+    let mut since = ["MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().filter_map(since);
+    since.any(|since| was_before_rollout(situation, since))
+}
+
+/// Returns whether all other pods of a node fail, and if so, whether they did before the rollout began; `None` if not, or if it has too few to tell.
 fn everything_fails(situation: &Situation<'_>, node: &RolloutNode<'_>) -> Option<bool> {
     if !situation.index.snapshot.knows_all_pods_on(node.name) {
         return None;
@@ -223,7 +298,5 @@ fn everything_fails(situation: &Situation<'_>, node: &RolloutNode<'_>) -> Option
     let since: Option<Vec<_>> = others.iter().map(failing_since).collect();
     let since = since.filter(|since| since.len() >= WITNESSES)?;
     let first = since.iter().max()?;
-    let created =
-        [node.updated, node.old].into_iter().flatten().filter_map(|pod| pod.metadata.creation_timestamp.get());
-    (seconds_between(*first, now) >= FAILING).then(|| created.max().is_some_and(|created| *first < created))
+    (seconds_between(*first, now) >= FAILING).then(|| was_before_rollout(situation, *first))
 }

@@ -1,10 +1,13 @@
 //! What is accepted of a rollout that is not complete.
 
+use crate::coverage::PROGRESS_DEADLINE;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::int;
+use crate::model::pod::Pod;
 use crate::report::acceptance::{Accept, Acceptance, Limit};
 use crate::report::age::seconds_between;
+use crate::report::reason::Passes;
 use crate::report::rollout_status::{Accepted, AcceptedNodes, Fault, Verdict};
 use crate::rollout::situation::fault::{Faults, is_missing};
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -52,7 +55,7 @@ impl Acceptances {
         if by.is_empty() && self.invalid.is_none() {
             return None;
         }
-        let mut not_accepted = 0;
+        let (mut not_accepted, mut at_fault) = (0, Vec::new());
         let missing = || situation.nodes.iter().filter(|node| is_missing(node));
         for node in missing() {
             let accepts = |one: &AcceptedNodes| is_accepted(situation, one.what, node, faults.of(node.name));
@@ -61,17 +64,34 @@ impl Acceptances {
                 by.iter().position(|one| accepts(one) && has_room(one)).or_else(|| by.iter().position(accepts));
             match position {
                 Some(position) => by[position].nodes.push(node.name.to_owned()),
-                None => not_accepted += 1,
+                None => {
+                    not_accepted += 1;
+                    at_fault.extend(faults.of(node.name).map(|_| node));
+                }
             }
         }
-        not_accepted += by.iter().filter(|one| one.exceeds()).map(|one| one.nodes.len()).sum::<usize>();
+        let too_many = by.iter().filter(|one| one.exceeds()).map(|one| one.nodes.len()).sum::<usize>();
+        not_accepted += too_many;
+        let may_still_start =
+            too_many == 0 && !at_fault.is_empty() && at_fault.iter().all(|node| may_still_start(situation, node));
         let runs_somewhere = situation.eligible().any(|node| node.updated_is_available)
             || missing().all(|node| node.old_is_available && node.updated.is_none());
         let is_judged = !matches!(verdict, Verdict::Unknown | Verdict::NotObserved | Verdict::Deleting);
         let (by_annotation, invalid) = (self.by_annotation, self.invalid.clone());
         let complete = is_judged && not_accepted == 0 && runs_somewhere;
-        Some(Accepted { by_annotation, invalid, by, not_accepted, complete })
+        Some(Accepted { by_annotation, invalid, by, not_accepted, may_still_start, complete })
     }
+}
+
+/// Returns whether a pod may only be slow to start.
+fn may_still_start(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    let is_starting = |pod: &Pod| {
+        let is_young = situation.is_recent(pod.metadata.creation_timestamp.get(), PROGRESS_DEADLINE);
+        is_young && !pod.spec.node_name.is_empty() && pod.restarts() == 0
+    };
+    node.reason.is_some_and(|code| code.passes() == Passes::AtStart)
+        && node.failed.is_empty()
+        && node.updated.is_some_and(is_starting)
 }
 
 /// Returns of several with the same name the last, which overrides the others.

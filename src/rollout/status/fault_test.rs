@@ -52,6 +52,13 @@ fn two_revisions() -> World {
     world.revision_of_image("hash1", 1, "agent:1").revision_of_image("hash2", 2, "agent:2")
 }
 
+/// Says when the rollout of the current revision began.
+fn began(mut world: World, time: &str) -> World {
+    let current = world.snapshot.controller_revisions.last_mut().unwrap();
+    current.metadata.creation_timestamp = serde_json::from_value(json!(at(time))).unwrap();
+    world
+}
+
 fn faults(status: &RolloutStatus) -> [usize; 5] {
     let FaultCounts { node, cluster, revision, unknown, waiting } = status.faults;
     [node, cluster, revision, unknown, waiting]
@@ -126,10 +133,17 @@ fn a_pod_that_crashes_where_everything_else_crashes_is_the_nodes_fault() {
         let world = others.into_iter().enumerate().fold(crashing(world, "a"), |world, (number, since)| {
             another(world, &format!("other-{number}"), "a", since)
         });
-        status(world, &[]).causes.iter().find(|cause| cause.code == ReasonCode::CrashLooping).unwrap().fault
+        status(began(world, "11:45:00"), &[])
+            .causes
+            .iter()
+            .find(|cause| cause.code == ReasonCode::CrashLooping)
+            .unwrap()
+            .fault
     };
     let (before, after) = (Some("11:30:00"), Some("11:55:00"));
     assert_eq!(fault([before, before], true), Some(Fault::Node));
+    // Its pod may be another one than the one that the others failed with.
+    assert_eq!(fault([before, Some("11:47:00")], true), Some(Fault::Unknown));
     // The pods of a network plugin that crashes make all others fail.
     assert_eq!(fault([after, after], true), Some(Fault::Unknown));
     assert_eq!(fault([before, after], false), Some(Fault::Revision));
@@ -176,12 +190,33 @@ fn a_quota_is_the_clusters_fault() {
 fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
     let nowhere = status(down(down(two_revisions(), "a", json!({})), "b", json!({})), &["node"]);
     assert_eq!((nowhere.faults.node, is_complete(&nowhere)), (2, false));
-    let lost_after = |world: World, name: &str| {
+    let lost_with = |world: World, name: &str, pod: Value| {
         let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:32:00")}]);
         let running = json!({"ready": false, "state": {"running": {"startedAt": at("11:31:00")}}});
         let node = json!({"status": {"conditions": since}});
-        world.node(name, node).unready_pod(&format!("agent-{name}"), name, running, json!({}))
+        world.node(name, node).unready_pod(&format!("agent-{name}"), name, running, pod)
     };
+    let lost_after = |world: World, name: &str| lost_with(world, name, json!({}));
+    // Neither a pod that was recreated nor one that is deleted hides it, unless the node was lost before the rollout.
+    let pods = [json!({"creationTimestamp": at("11:40:00")}), json!({"deletionTimestamp": at("11:59:50")})];
+    let deleted_since = |pod: &Value| lost_with(rolled_out(&["a"]), "b", json!({ "metadata": pod }));
+    for (pod, rolled_out_at, expected) in
+        [(0, "11:00:00", Fault::Unknown), (0, "11:35:00", Fault::Node), (1, "11:00:00", Fault::Unknown)]
+    {
+        let status = status(began(deleted_since(&pods[pod]), rolled_out_at), &["node"]);
+        let fault = status.causes.iter().find(|cause| cause.nodes == ["b"]).and_then(|cause| cause.fault);
+        assert_eq!((fault, is_complete(&status)), (Some(expected), expected == Fault::Node), "{pod} {status:?}");
+    }
+    // It would only take down more with a larger budget.
+    let commands = |available: &[&str]| {
+        let world = lost_after(rolled_out(available), "x").node("y", json!({})).pod("agent-y", "y", old());
+        let status = status(world, &[]);
+        assert_eq!(status.verdict, Verdict::Blocked);
+        let commands = status.way_out.into_iter().filter_map(|fix| fix.command);
+        commands.map(|command| command.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(commands(&["a"]), [""; 0]);
+    assert_eq!(commands(&["a", "b"]), ["kubectl ds set --max-unavailable 2 -n default agent"]);
     let most = status(lost_after(lost_after(rolled_out(&["a"]), "b"), "c"), &["node"]);
     assert_eq!((faults(&most), is_complete(&most)), ([0, 0, 0, 2, 0], false));
     let few = status(lost_after(rolled_out(&["a", "b", "c"]), "d"), &["node"]);
@@ -237,11 +272,13 @@ fn a_node_is_at_fault_for_an_eviction_if_it_was_short_before_it_got_the_pod() {
         let evicted = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "status": {"phase": "Failed", "reason": "Evicted",
             "containerStatuses": null, "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
         let world = rolled_out(&["b", "c"]).node("a", json!({"status": {"conditions": conditions}}));
-        let status = status(world.pod("agent-a", "a", evicted), &[]);
+        let status = status(began(world.pod("agent-a", "a", evicted), "11:45:00"), &[]);
         status.causes.iter().find(|cause| cause.code == ReasonCode::Evicted).unwrap().fault
     };
     assert_eq!(fault(Some("11:40:00")), Some(Fault::Node));
     assert_eq!(fault(Some("11:52:00")), Some(Fault::Unknown));
+    // The pod may have been recreated after the first eviction.
+    assert_eq!(fault(Some("11:47:00")), Some(Fault::Unknown));
     assert_eq!(fault(None), Some(Fault::Unknown));
 }
 
@@ -278,4 +315,87 @@ fn what_is_accepted_of_removed_nodes_says_nothing_about_nodes_that_are_missing()
     assert_eq!(status(world(), &["fewer-nodes"]).accepted, None);
     let by = status(world(), &["fewer-nodes", "node"]).accepted.unwrap().by;
     assert_eq!(by.iter().map(|one| one.what.to_string()).collect::<Vec<_>>(), ["node"]);
+}
+
+/// Host ports and limits are taken, too, and what cannot be compared excuses nothing.
+#[test]
+fn a_revision_that_takes_more_than_the_one_before_is_at_fault_whatever_it_takes() {
+    let template = |world: World, more: &Value| {
+        let mut container =
+            json!({"name": "agent", "image": "agent:2", "resources": {"limits": {"cpu": "1"}}, "ports": []});
+        container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        world.template(json!({ "containers": [container] }))
+    };
+    let fault_of = |before: Option<Value>, after: Value, number: i64, refusal: &str| {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        if let Some(before) = &before {
+            world = template(world, before).revision_of_image("hash1", 1, "agent:1");
+        }
+        let world = template(world, &after).revision_of_image("hash2", number, "agent:2");
+        let world =
+            ["a", "b"].into_iter().fold(world, |world, node| world.node(node, json!({})).pod(node, node, json!({})));
+        let status = status(world.node("c", json!({})).refusal(refusal), &["cluster"]);
+        (faults(&status), is_complete(&status))
+    };
+    let quota = "pods \"agent-x\" is forbidden: exceeded quota: q, requested: limits.cpu=2, used: limits.cpu=2, \
+        limited: limits.cpu=2";
+    let limit = |cpu: &str| json!({"resources": {"limits": {"cpu": cpu}, "requests": {"cpu": "100m"}}});
+    let none = || json!({"resources": {"requests": {"cpu": "100m"}}});
+    let (cluster, revision, unknown) = ([0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]);
+    assert_eq!(fault_of(Some(limit("2")), limit("2"), 2, quota), (cluster, true));
+    assert_eq!(fault_of(Some(limit("2")), limit("1"), 2, quota), (cluster, true));
+    assert_eq!(fault_of(Some(limit("1")), limit("2"), 2, quota), (revision, false));
+    assert_eq!(
+        fault_of(
+            Some(limit("1")),
+            none(),
+            2,
+            "pods \"agent-x\" is forbidden: failed quota: q: must specify limits.cpu"
+        ),
+        (revision, false)
+    );
+    assert_eq!(fault_of(None, limit("2"), 1, quota), (cluster, true));
+    assert_eq!(fault_of(None, limit("2"), 2, quota), (unknown, false));
+}
+
+#[test]
+fn a_host_port_that_is_new_is_the_revisions_fault() {
+    let port = |port: i64| json!({"containers": [{"name": "agent", "image": "agent:2", "ports": [{"hostPort": port, "protocol": "TCP"}]}]});
+    let fault = |before: i64| {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        let world = world.template(port(before)).revision_of_image("hash1", 1, "agent:1");
+        let world = world.template(port(9100)).revision_of_image("hash2", 2, "agent:2");
+        let world =
+            ["a", "b"].into_iter().fold(world, |world, node| world.node(node, json!({})).pod(node, node, json!({})));
+        let waits = "0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
+        let world = world.node("c", json!({})).other_pod("other", "c", json!({"spec": port(9100)}));
+        let status = status(world.pending_pod("agent-c", "c", waits, json!({"spec": port(9100)})), &["cluster"]);
+        assert_eq!(status.causes[0].code, ReasonCode::HostPortConflict);
+        (status.causes[0].fault, is_complete(&status))
+    };
+    assert_eq!(fault(9100), (Some(Fault::Cluster), true));
+    assert_eq!(fault(9200), (Some(Fault::Revision), false));
+}
+
+#[test]
+fn pods_that_are_slow_to_start_may_still_start_until_they_are_restarted_or_old() {
+    let may_still_start = |created: &str, restarts: i64, crashes: bool| {
+        let container =
+            json!({"restartCount": restarts, "started": true, "state": {"running": {"startedAt": at("11:51:30")}}});
+        let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:58:00")}]);
+        let pod = json!({"metadata": {"creationTimestamp": at(created)}, "status": {"conditions": since}});
+        let world = down(rolled_out(&["b", "c"]), "d", json!({}));
+        let world = world.node("a", json!({})).unready_pod("agent-a", "a", container, pod);
+        let world = if crashes { crashing(world, "e") } else { world };
+        let status = status(world, &["node"]);
+        let accepted = status.accepted.as_ref().unwrap();
+        assert!(!accepted.complete && accepted.not_accepted > 0);
+        accepted.may_still_start
+    };
+    assert!(may_still_start("11:51:00", 0, false));
+    assert!(!may_still_start("11:49:00", 0, false));
+    assert!(!may_still_start("11:51:00", 1, false));
+    assert!(!may_still_start("11:51:00", 0, true));
 }

@@ -21,6 +21,7 @@ use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::set;
+use crate::rollout::situation::fault::may_be_taken_down;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::suspect::{another_is_admitted, failing, not_by_their_node};
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -39,7 +40,7 @@ pub(super) fn way_out(
 ) -> Vec<Fix> {
     let revision_fails = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision);
     let hold = Hold::of(situation.daemon_set);
-    let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty();
+    let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty() || takes_nodes_down(situation, step);
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
         && situation.controller_silent_since().is_none();
     let fixes = match verdict {
@@ -84,6 +85,12 @@ pub(super) fn way_out(
         _ => false,
     };
     fixes.into_iter().chain([is_over.then(|| restore_pace(situation)).flatten()]).flatten().collect()
+}
+
+/// Returns whether the current revision may be what takes nodes down that use up the budget: a larger one would take down more.
+fn takes_nodes_down(situation: &Situation<'_>, step: &NextStep<'_>) -> bool {
+    let used_by = step.update().map_or(&[][..], |update| &update.used_by);
+    used_by.iter().filter_map(|name| situation.node(name)).any(|node| may_be_taken_down(situation, node))
 }
 
 /// Suggests the pace that the DaemonSet had before it was raised for a rollout that was blocked.

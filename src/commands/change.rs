@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout};
 
 use super::api_server::{ApiServer, REREAD};
 use super::change_args::{ChangeArgs, DryRun};
-use super::hold_trial::held_at;
-use super::not_applied::{NotApplied, applied_or_not, not_shown};
+use super::hold_trial::{check_end_of_hold, held_at};
+use super::not_applied::{NotApplied, applied_or_not, not_observed, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::output::{self, Output};
 use super::parse::Named;
@@ -35,7 +35,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
 use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Warning, WarningCode};
-use crate::rollout::apply::Application;
+use crate::rollout::apply::{Application, Kept, is_undone};
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::proposal::Planned;
@@ -89,7 +89,7 @@ impl<V: Verb> RunCommand for V {
             let daemon_set = only_one(&snapshot, &named.name)?;
             let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
             let plan = Plan::pause(daemon_set, snapshot.now);
-            snapshot.now = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
+            (snapshot.now, _) = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
         }
         let daemon_set = only_one(&snapshot, &named.name)?;
         let index = Index::new(&snapshot);
@@ -118,6 +118,7 @@ impl<V: Verb> RunCommand for V {
                 doubts.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
                 return Box::pin(partition::roll_back(
                     (to_revision, doubts),
+                    settings.patience(),
                     (named, daemon_set),
                     is_dry_run,
                     opened,
@@ -139,6 +140,16 @@ impl<V: Verb> RunCommand for V {
                 false => Ok(Exit::Success),
             };
         };
+        let ends_hold = plan.action == Action::Resume && daemon_set.flavor() == Flavor::Apps;
+        if ends_hold && settings.dry_run == DryRun::Off {
+            let interrupt = io.interrupt.clone();
+            let tried = check_end_of_hold(step, daemon_set, session.source.live()?, interrupt.requested());
+            let tried = show_progress(tried, &session.progress, io).await;
+            session.print_warnings(io)?;
+            tried.map_err(|error| {
+                error.hint(Fix::new("to resume then", name_of(daemon_set).command(Subcommand::Resume)))
+            })?;
+        }
         change.show(io, out).map_err(not_shown)?;
         match settings.dry_run {
             DryRun::Client => {
@@ -295,7 +306,11 @@ impl PendingChange<'_> {
         let application = show_progress(application, &self.session.progress, io).await;
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
-        let is_kept = matches!(application, Application::StrategyKept(_));
+        let kept = match &application {
+            Application::Kept(Kept::Strategy, object) => DaemonSet::from_object(object.clone()).ok(),
+            _ => None,
+        };
+        let is_kept = kept.is_some();
         let NotApplied { stage, changes, mut error } = match applied_or_not(application, &title, self.repeat()) {
             Ok(object) => return Ok(object),
             Err(not_applied) => *not_applied,
@@ -304,6 +319,8 @@ impl PendingChange<'_> {
             error = error.hint("nothing was changed: this was a dry run");
         } else if is_kept && self.plan.action == Action::Pause {
             error = refusal::not_held(error, &self.report.daemon_set, None);
+        } else if let Some(kept) = kept.filter(|_| self.plan.action == Action::Resume) {
+            error = refusal::not_restored(error, step, self.before.daemon_set, &kept);
         }
         if !changes.is_empty() {
             let text = self.view(io).text(|page| render::change::concurrent_edit(&title, &changes, page));
@@ -428,6 +445,9 @@ impl PendingChange<'_> {
         let error = match self.wait(object, patience, io).await {
             Ok(Some((outcome, by))) => {
                 self.report.outcome = outcome;
+                if by.is_some() && self.plan.action != Action::Pause {
+                    self.report.outcome.stage = ChangeStage::Unknown;
+                }
                 put_back = by;
                 None
             }
@@ -437,12 +457,7 @@ impl PendingChange<'_> {
                 self.report.outcome.stage = ChangeStage::Unknown;
                 Some(error.hint(self.repeat().after("it is not known whether the change was applied")))
             }
-            Ok(None) => {
-                let seconds = patience.as_secs();
-                let message =
-                    format!("the change was applied, but the controller has not acted on it within {seconds}s");
-                Some(CommandError::new(message).hint("check that kube-controller-manager is running"))
-            }
+            Ok(None) => Some(not_observed(Some(patience))),
             Err(error) => Some(CommandError {
                 message: format!("the change was applied, and waiting for the controller failed: {}", error.message),
                 ..error
@@ -467,20 +482,35 @@ impl PendingChange<'_> {
         }
     }
 
-    /// Makes the error of a pause that did not last.
+    /// Makes the error of a change that did not last.
     fn put_back(&self, by: &[String]) -> CommandError {
-        let name = &self.report.daemon_set;
         let by = by.iter().map(|manager| format!("{manager:?}"));
         let by = by.reduce(|by, next| format!("{by} and {next}")).unwrap_or_else(|| "something".to_owned());
+        if self.plan.action != Action::Pause {
+            let message = format!(
+                "the API server confirmed the change, but the DaemonSet no longer has it: {by} has taken it back"
+            );
+            let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+            return error.hint(self.repeat());
+        }
+        let name = &self.report.daemon_set;
         let message = format!("the rollout of {} is not paused: {by} has put the update strategy back", name.title());
         let error = CommandError::new(message);
         refusal::not_held(error, name, None)
     }
 
-    /// Returns whether a DaemonSet is not paused although this change has paused it.
-    fn is_put_back(&self, live: &DaemonSet) -> bool {
-        if self.plan.action != Action::Pause || live.metadata.uid != self.before.daemon_set.metadata.uid {
+    /// Returns whether a DaemonSet has nothing of this change, or is not paused although this change has paused it.
+    fn is_put_back(&self, live: &DaemonSet, changed_again: bool) -> bool {
+        let before = self.before.daemon_set;
+        if live.metadata.uid != before.metadata.uid {
             return false;
+        }
+        if self.plan.action != Action::Pause {
+            let patches = self.plan.steps.iter().filter_map(|step| match step {
+                Step::PatchDaemonSet(patch) => Some(patch),
+                _ => None,
+            });
+            return changed_again && patches.into_iter().all(|patch| is_undone(patch, &before.object, &live.object));
         }
         match &live.spec.update_strategy {
             UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => false,
@@ -510,7 +540,7 @@ impl PendingChange<'_> {
         let outcome = |snapshot: &Snapshot| {
             let daemon_set = snapshot.daemon_sets_of_any_flavor().next()?;
             let outcome = applied.outcome(daemon_set, snapshot)?;
-            if self.is_put_back(daemon_set) {
+            if self.is_put_back(daemon_set, outcome.changed_again) {
                 return Some((outcome, Some(managers(object, &daemon_set.object))));
             }
             // Only a pause that lasts is one.

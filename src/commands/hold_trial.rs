@@ -1,4 +1,5 @@
-//! A hold is tried out before it is applied, and before anything is told: something may keep the update strategy.
+//! A hold is tried out before it is applied, and before anything is told: something may keep the update strategy, or make another
+//! template of the one that is sent. So is its end, which forgets what the strategy was.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -14,9 +15,10 @@ use crate::error::CommandError;
 use crate::facts::revisions::name_of;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::template::Template;
 use crate::plan::{Plan, Step};
 use crate::report::fix::Fix;
-use crate::rollout::apply::{Application, StepRefusal, apply};
+use crate::rollout::apply::{Application, Kept, StepRefusal, apply};
 use crate::rollout::concurrent_edit::written_at;
 
 /// How often a hold is tried out if that fails.
@@ -25,8 +27,8 @@ const TRIES: u32 = 2;
 /// By how much the time of a hold may be off.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
 
-/// Tries out the patch of a plan that was made for a time and suspends the update strategy, and returns when the hold begins:
-/// the plan is made again for that time, so that what is shown is what is sent.
+/// Tries out the patch of a plan that was made for a time and suspends the update strategy. Returns when the hold begins, and
+/// with which template: the plan is made again for that, so that what is shown is what is sent, and what becomes of it.
 ///
 /// # Errors
 ///
@@ -38,9 +40,9 @@ pub(super) async fn held_at(
     repeat: Fix,
     session: &Session,
     io: &mut Io<'_>,
-) -> Result<Timestamp, Failure> {
+) -> Result<(Timestamp, Option<Template>), Failure> {
     let step = plan.steps.iter().find(|step| matches!(step, Step::PatchDaemonSet(_)));
-    let (Some(step), Flavor::Apps) = (step, before.flavor()) else { return Ok(planned) };
+    let (Some(step), Flavor::Apps) = (step, before.flavor()) else { return Ok((planned, None)) };
     let live = session.source.live()?;
     let interrupt = io.interrupt.clone();
     let tried = async {
@@ -52,7 +54,37 @@ pub(super) async fn held_at(
     };
     let tried = show_progress(tried, &session.progress, io).await;
     session.print_warnings(io)?;
-    Ok(begins_at(planned, &tried?))
+    let tried = tried?;
+    Ok((begins_at(planned, &tried), tried.pointer("/spec/template").cloned().map(Template::new)))
+}
+
+/// Tries out a patch that ends a hold.
+///
+/// # Errors
+///
+/// Fails if something keeps the update strategy suspended. Whatever else goes wrong says nothing about that.
+pub(super) async fn check_end_of_hold(
+    step: &Step,
+    before: &DaemonSet,
+    live: &Live,
+    interrupted: impl Future<Output = ()>,
+) -> Result<(), CommandError> {
+    let server = ApiServer { live, is_dry_run: true };
+    let tried = tokio::select! {
+        biased;
+        tried = apply(&server, step, before, true) => tried,
+        // What follows is not sent then.
+        () = interrupted => return Ok(()),
+    };
+    if !matches!(tried, Application::Kept(Kept::Strategy, _)) {
+        return Ok(());
+    }
+    let title = name_of(before).title();
+    let message =
+        format!("the update strategy of {title} cannot be restored: an admission webhook or a policy keeps it");
+    Err(CommandError::new(message)
+        .hint("it stays suspended, and what it was is kept in the annotations")
+        .hint(who_keeps()))
 }
 
 async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> Result<Value, CommandError> {
@@ -67,13 +99,15 @@ async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> 
                 sleep(PAUSE).await;
                 continue;
             }
-            Application::StrategyKept(_) => {
+            Application::Kept(Kept::Strategy, _) => {
                 let message = format!(
                     "the update strategy of {title} cannot be suspended: an admission webhook or a policy keeps it, and the \
                      controller would replace all pods"
                 );
                 Err(CommandError::new(message).hint("nothing was changed").hint(who_keeps()))
             }
+            // What it means is up to the plan.
+            Application::Kept(Kept::Template, tried) => Ok(tried),
             application => applied_or_not(application, &title, repeat).map_err(|not_applied| not_applied.error),
         };
     }

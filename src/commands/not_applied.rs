@@ -1,6 +1,7 @@
 //! Errors of changes that were not applied, or whose outcome is unknown.
 
 use std::io;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::error::{CommandError, Exit};
 use crate::report::change::Change;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::ChangeStage;
-use crate::rollout::apply::{Application, StepRefusal};
+use crate::rollout::apply::{Application, Kept, StepRefusal};
 
 /// Returns how to find what changes objects as they are written.
 pub(super) fn who_keeps() -> Fix {
@@ -25,6 +26,14 @@ pub(super) fn not_shown(failure: Failure) -> Failure {
         }
         failure => failure,
     }
+}
+
+/// Makes the error of a controller that does not act in time.
+pub(super) fn not_observed(patience: Option<Duration>) -> CommandError {
+    let within = patience.map_or_else(String::new, |patience| format!(" within {}s", patience.as_secs()));
+    let message = format!("the change was applied, but the controller has not acted on it{within}");
+    let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
+    error.hint("check that kube-controller-manager is running")
 }
 
 /// Why a change was not applied.
@@ -60,14 +69,6 @@ pub(super) fn applied_or_not(
             let message = format!("{title} changes faster than it can be patched; this change was not applied");
             refused(CommandError::new(message).hint("find out what keeps writing its status"))
         }
-        Application::Refused(StepRefusal::TemplateKept) => {
-            let message = format!(
-                "the template of {title} cannot be changed: an admission webhook or a policy keeps it as it is"
-            );
-            let without =
-                "to continue a stage with the template that is there, leave out --image, --filename or --to-revision";
-            refused(CommandError::new(message).hint("nothing was changed").hint(without).hint(who_keeps()))
-        }
         Application::Refused(StepRefusal::ByServer(error)) => refused(error),
         Application::Refused(StepRefusal::NotApplied(error)) => {
             refused(error.hint(repeat.after(&format!("{title} was read again, and the change was not applied"))))
@@ -76,7 +77,18 @@ pub(super) fn applied_or_not(
             let message = format!("{title} was deleted and recreated after it was read; the new one was not changed");
             refused(CommandError::new(message).hint("review the new DaemonSet before you change it"))
         }
-        Application::StrategyKept(object) => {
+        Application::Kept(Kept::All, _) => {
+            let message = format!("this change of {title} was not applied: an admission webhook or a policy drops it");
+            refused(CommandError::new(message).hint(who_keeps()))
+        }
+        Application::Kept(Kept::Template, _) => {
+            let message = format!(
+                "the template of {title} stays as it was: an admission webhook, a policy or another controller put it back at \
+                 once"
+            );
+            NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
+        }
+        Application::Kept(Kept::Strategy, object) => {
             let strategy = object.pointer("/spec/updateStrategy/type").and_then(Value::as_str).unwrap_or_default();
             let message = format!(
                 "the update strategy of {title} stays {strategy:?}: an admission webhook, a policy or another controller put it \

@@ -1,6 +1,7 @@
 //! `partition`: updates some of the nodes, and keeps the others on older revisions.
 
 use std::io::Write;
+use std::time::Duration;
 
 use super::change::{self, only_one};
 use super::coverage::check_label;
@@ -22,6 +23,7 @@ use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::Snapshot;
+use crate::model::template::Template;
 use crate::render;
 use crate::report::fix::Fix;
 use crate::report::history::{DaemonSetName, Subcommand};
@@ -43,6 +45,8 @@ struct Order<'a> {
     is_text: bool,
     /// What speaks against the revision to return to.
     doubts: Vec<Warning>,
+    /// How long to wait for the controller at the beginning; `None` as long as for progress.
+    patience: Option<Duration>,
     session: &'a Session,
     target: &'a Target,
 }
@@ -64,7 +68,7 @@ impl RunCommand for PartitionArgs {
             None => None,
         };
         let (named, is_text, session, target) = (&named, output.is_none(), &session, &target);
-        let order = Order { named, dry_run, progress, is_text, doubts: Vec::new(), session, target };
+        let order = Order { named, dry_run, progress, is_text, doubts: Vec::new(), patience: None, session, target };
         Box::pin(order.stage(request, manifest.as_ref(), io, out)).await
     }
 }
@@ -76,6 +80,7 @@ impl RunCommand for PartitionArgs {
 /// Fails if that cannot be done now, a change is not applied, or the output cannot be written.
 pub(super) async fn roll_back(
     (number, doubts): (i64, Vec<Warning>),
+    patience: Option<Duration>,
     (named, daemon_set): (&Named, &DaemonSet),
     dry_run: bool,
     (session, target): (&Session, &Target),
@@ -83,8 +88,16 @@ pub(super) async fn roll_back(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let request = StageRequest::roll_back(number, format!("{} {}", (io.clock)(), std::process::id()), daemon_set);
-    let order =
-        Order { named, dry_run, progress: watch::ProgressStyle::default(), is_text: true, doubts, session, target };
+    let order = Order {
+        named,
+        dry_run,
+        progress: watch::ProgressStyle::default(),
+        is_text: true,
+        doubts,
+        patience,
+        session,
+        target,
+    };
     order.stage(request, None, io, out).await
 }
 
@@ -97,7 +110,7 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        let Order { named, dry_run, progress, is_text, ref doubts, session, target } = *self;
+        let Order { named, dry_run, progress, is_text, ref doubts, patience, session, target } = *self;
         let view = &target.view(io.width());
         // A rollback is never refused, and a dry run sends nothing.
         let asks = !dry_run && !request.is_undo();
@@ -117,7 +130,9 @@ impl Order<'_> {
             check_label(&snapshot, label)?;
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
-        let make_plan = |snapshot: &Snapshot| -> Result<(PlannedStage, Option<i64>), CommandError> {
+        let make_plan = |snapshot: &Snapshot,
+                         stored: Option<&Template>|
+         -> Result<(PlannedStage, Option<i64>), CommandError> {
             let index = Index::new(snapshot);
             let before = Situation::new(&index, only_one(snapshot, &named.name)?);
             let revisions = &before.revisions;
@@ -132,25 +147,32 @@ impl Order<'_> {
                     back_to.map(Revision::number).filter(|number| request.template != NewTemplate::Revision(*number))
                 }
             };
-            let planned = plan(&before, request).map_err(|refusal| refusal::partition(revisions, request, refusal))?;
+            let planned =
+                plan(&before, request, stored).map_err(|refusal| refusal::partition(revisions, request, refusal))?;
             Ok((planned, back_to))
         };
-        let (mut planned, mut back_to) = make_plan(&snapshot)?;
+        let (mut planned, mut back_to) = make_plan(&snapshot, None)?;
         if asks && request.template != NewTemplate::Live {
             let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
             let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, hash, template);
             let asked = show_progress(session.try_pods(trial, None), &session.progress, io).await;
             if !asked.is_empty() {
                 snapshot.admissions.extend(asked);
-                (planned, back_to) = make_plan(&snapshot)?;
+                (planned, back_to) = make_plan(&snapshot, None)?;
             }
         }
         if !dry_run {
             let (daemon_set, repeat) = (only_one(&snapshot, &named.name)?, repeat(&planned.report, request, path));
-            let began = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io).await?;
-            if began != snapshot.now {
+            let (began, stored) = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io).await?;
+            let stored = stored.filter(|stored| !stored.same_meaning(&planned.stage.template));
+            if let Some(stored) = &stored
+                && (request.is_undo() || stored.same_meaning(&daemon_set.template()))
+            {
+                return Err(refusal::template_kept(daemon_set, request, stored).into());
+            }
+            if began != snapshot.now || stored.is_some() {
                 snapshot.now = began;
-                (planned, back_to) = make_plan(&snapshot)?;
+                (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
             }
         }
         let PlannedStage { plan, stage, mut report } = planned;
@@ -198,6 +220,7 @@ impl Order<'_> {
             // A proxy may have written the dates of the answers.
             clock: RunClock::starting_at(session.now(io).min((io.clock)())),
             ready_times: ReadyTimes::default(),
+            patience,
             is_lost: false,
         };
         // From here on pods are deleted: that nobody reads the output does not end a stage half-way.

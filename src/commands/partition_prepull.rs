@@ -181,7 +181,7 @@ impl Run<'_> {
             Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotApplied(error))
             | Application::Unknown(error) => Err(error),
             // Only its namespace can be missing.
-            Application::Refused(_) | Application::Recreated | Application::StrategyKept(_) => {
+            Application::Refused(_) | Application::Recreated | Application::Kept(..) => {
                 Err(CommandError::new(format!("namespace {:?} not found", self.before.metadata.namespace)))
             }
         }

@@ -8,22 +8,28 @@ use tokio::time::timeout;
 
 use super::api_server::{ApiServer, REREAD};
 use super::child;
+use super::hold_trial::check_end_of_hold;
 use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
 use super::partition_run::Run;
 use super::{Failure, refusal};
+use crate::cluster::live::Watch;
 use crate::coverage::strategy;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::{DaemonSet, DaemonSetStatus};
+use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
+use crate::model::pod::Pod;
+use crate::model::snapshot::Kind;
 use crate::plan::{Plan, PodRef, Step};
 use crate::render;
+use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::report::partition::{Gate, GateFailure, PartitionStage};
 use crate::report::plan::ChangeStage;
-use crate::rollout::apply::{Application, StepRefusal};
-use crate::rollout::partition::instruction::{Loss, loss};
+use crate::rollout::apply::{Application, Kept, StepRefusal};
+use crate::rollout::partition::instruction::{Loss, StageCounts, loss};
+use crate::rollout::partition::unseen::{is_older, unseen};
 
 /// The name under which events are reported.
 const COMPONENT: &str = "kubectl-ds";
@@ -33,14 +39,14 @@ pub(super) enum Replaced {
     Yes,
     /// Look again; why, if that may last.
     Later(Option<String>),
-    /// Look again: a watch has not shown yet what the decision depends on.
-    Stale,
+    /// Look again: a watch has not shown yet what the decision depends on; how that is known.
+    Stale(String),
     /// Look again: the API server does not answer.
     Unanswered(CommandError),
     Lost(Loss),
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Applies a step to the DaemonSet.
     pub(super) async fn apply(&mut self, step: &Step, before: &DaemonSet, io: &mut Io<'_>) -> Result<Value, Failure> {
         let interrupt = io.interrupt.clone();
@@ -52,13 +58,31 @@ impl Run<'_> {
         let application = self.tell_long_wait(server.apply(step, before, interrupt.requested()), io).await;
         self.print_warnings(io)?;
         let title = self.report.daemon_set.title();
-        let is_kept = matches!(application, Application::StrategyKept(_));
+        let kept = match &application {
+            Application::Kept(kept @ (Kept::Strategy | Kept::Template), object) => {
+                DaemonSet::from_object(object.clone()).ok().map(|object| (*kept, object))
+            }
+            _ => None,
+        };
         applied_or_not(application, &title, self.repeat()).or_else(|not_applied| {
             let NotApplied { stage, changes, mut error } = *not_applied;
-            if is_kept {
+            if let Some((kept, now)) = kept {
+                let is_end = self.report.outcome.stage != PartitionStage::Planned;
+                let name = self.report.daemon_set.clone();
+                error = match kept {
+                    _ if is_end => refusal::not_restored(error, step, before, &now),
+                    Kept::Strategy if now.template().same_meaning(&self.stage.template) => {
+                        refusal::not_held(error, &name, self.back_to)
+                    }
+                    Kept::Strategy => refusal::nothing_held(error, &name),
+                    _ => {
+                        let again =
+                            self.request.undone_revision().map(|number| Fix::new("to continue", name.undo(number)));
+                        refusal::template_dropped(error, &name, again.unwrap_or_else(|| self.repeat()))
+                    }
+                };
                 self.is_lost = true;
                 self.report.outcome.stage = PartitionStage::Begun;
-                error = refusal::not_held(error, &self.report.daemon_set, self.back_to);
             }
             if stage == ChangeStage::Unknown && self.report.outcome.stage == PartitionStage::Planned {
                 self.report.outcome.stage = PartitionStage::Unknown;
@@ -89,13 +113,14 @@ impl Run<'_> {
         ApiServer { live: self.live, is_dry_run: false }
     }
 
-    /// Deletes or evicts a pod, if the DaemonSet is still as it is meant to be: it is read right before. `unready` is how many
-    /// nodes have no ready pod by what the decision is based on.
+    /// Deletes or evicts a pod, if the DaemonSet is still as it is meant to be: it is read right before. The decision is based on
+    /// the DaemonSet and the pods as they were seen.
     pub(super) async fn replace(
         &mut self,
-        (generation, unready): (i64, i64),
+        (seen, counts): (Option<&DaemonSet>, &StageCounts),
         node: &str,
         pod: &PodRef,
+        watch: &mut Watch<'a>,
         io: &mut Io<'_>,
     ) -> Result<Replaced, Failure> {
         let read = timeout(self.limit(), self.live.read_daemon_set(self.before));
@@ -103,13 +128,11 @@ impl Run<'_> {
         let Ok(read) = self.unless_interrupted(io, read).await? else { return Ok(Replaced::Unanswered(unanswered())) };
         match read {
             Ok(None) => return Ok(Replaced::Lost(Loss::Deleted)),
-            Ok(Some(live)) => match loss(&live, &self.stage) {
-                Some(loss) => return Ok(Replaced::Lost(loss)),
-                // What is ready depends on no clock, other than what is available.
-                None if live.metadata.generation != generation || unready_by(&live.status) > unready => {
-                    return Ok(Replaced::Stale);
-                }
-                None => {}
+            Ok(Some(live)) if is_older(&live, seen) => return Ok(Replaced::Unanswered(older())),
+            Ok(Some(live)) => match (loss(&live, &self.stage), unseen(&live, seen, counts)) {
+                (Some(loss), _) => return Ok(Replaced::Lost(loss)),
+                (None, Some(why)) => return Ok(Replaced::Stale(why)),
+                (None, None) => {}
             },
             Err(error) if error.is_transient() => return Ok(Replaced::Unanswered(error.into())),
             Err(error) => return Err(error.into()),
@@ -134,7 +157,10 @@ impl Run<'_> {
                 return Err(error.hint(self.repeat()).into());
             }
             Application::Refused(StepRefusal::NotApplied(error)) => Replaced::Unanswered(error),
-            Application::Refused(_) | Application::Recreated | Application::StrategyKept(_) => Replaced::Later(None),
+            Application::Refused(_) | Application::Recreated | Application::Kept(..) => Replaced::Later(None),
+            Application::Unknown(error) if error.exit != Exit::Interrupted && self.is_gone(pod, watch, io).await => {
+                Replaced::Yes
+            }
             Application::Unknown(error) => {
                 let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
                 let unknown = format!("it is not known whether pod {} on {node} was deleted", pod.name);
@@ -142,6 +168,18 @@ impl Run<'_> {
                 return Err(CommandError { exit, ..error }.hint(hint).into());
             }
         })
+    }
+
+    /// Returns whether a list that begins now lacks a pod, or shows that it is being deleted.
+    async fn is_gone(&self, pod: &PodRef, watch: &mut Watch<'a>, io: &mut Io<'_>) -> bool {
+        if !matches!(self.read_again(watch, io).await, Ok(None)) {
+            return false;
+        }
+        let snapshot = watch.last_snapshot();
+        let is_known = snapshot.daemon_sets.first().is_some_and(|found| found.metadata.uid == self.stage.uid)
+            && snapshot.gap(Kind::Pods, &pod.namespace).is_none();
+        let is_gone = |found: &Pod| found.metadata.uid != pod.uid || found.metadata.is_terminating();
+        is_known && snapshot.pods.iter().all(is_gone)
     }
 
     /// Runs the command of `--verify`, and returns the gate if it fails.
@@ -171,9 +209,12 @@ impl Run<'_> {
     }
 
     /// Restores the update strategy.
-    pub(super) async fn finish(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
+    pub(super) async fn finish(&mut self, seen: Option<&DaemonSet>, io: &mut Io<'_>) -> Result<(), Failure> {
         let read = self.unless_interrupted(io, self.live.read_daemon_set(self.before)).await?;
         let Some(live) = read? else { return Err(self.lost(Loss::Deleted)) };
+        if is_older(&live, seen) {
+            return Err(older().hint(self.repeat()).into());
+        }
         if let Some(loss) = loss(&live, &self.stage) {
             return Err(self.lost(loss));
         }
@@ -181,6 +222,13 @@ impl Run<'_> {
         // Somebody may have edited what is restored.
         self.report.original_strategy = strategy(&hold.original_strategy());
         let Some(step) = Plan::resume(&live).steps.into_iter().next() else { return Ok(()) };
+        let interrupt = io.interrupt.clone();
+        let tried = check_end_of_hold(&step, &live, self.live, interrupt.requested());
+        let tried = self.tell_long_wait(tried, io).await;
+        self.print_warnings(io)?;
+        tried.map_err(|error| {
+            error.hint(Fix::new("to resume then", self.report.daemon_set.command(Subcommand::Resume)))
+        })?;
         let before = format!("before the hold, the update strategy was {}", self.report.original_strategy);
         if let Err(failure) = self.apply(&step, &live, io).await {
             writeln!(io.err, "{before}")?;
@@ -233,7 +281,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns how many nodes have no ready pod by what the controller has last written.
-fn unready_by(status: &DaemonSetStatus) -> i64 {
-    status.desired_number_scheduled - status.number_ready
+/// Makes the error of an answer that is out of date.
+fn older() -> CommandError {
+    CommandError::new("the API server answers with a DaemonSet that is older than one that this run has seen")
 }

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::not_applied::not_observed;
 use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_requests::Replaced;
 use super::session::{Session, tell_long_wait};
@@ -45,9 +46,6 @@ const HANDOVER: Duration = Duration::from_secs(1);
 /// How long the controller's status may say that more pods are not ready than a watch has shown, before all is read again.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Why nothing is replaced then.
-const STALE: &str = "the DaemonSet or its pods have changed, and this run has not seen that";
-
 /// A stage that is carried out.
 pub(super) struct Run<'a> {
     pub(super) request: &'a StageRequest,
@@ -68,6 +66,8 @@ pub(super) struct Run<'a> {
     /// What time is measured by.
     pub(super) clock: RunClock,
     pub(super) ready_times: ReadyTimes,
+    /// How long to wait for the controller at the beginning; `None` as long as for progress.
+    pub(super) patience: Option<Duration>,
     /// Whether the DaemonSet is no longer held by this client; the error says how to continue.
     pub(super) is_lost: bool,
 }
@@ -86,11 +86,12 @@ impl<'a> Run<'a> {
             // The controller gives a revision that becomes current a new number.
             self.report.revision = None;
         }
-        if self.before.annotations.contains_key(RUN_ANNOTATION) {
-            self.unless_interrupted(io, sleep(HANDOVER)).await?;
-        }
-        let mut watch = self.watch(io, out).await?;
-        self.wait_for_revision(&mut watch, io, out).await?;
+        let patience = self.patience.unwrap_or(Duration::MAX);
+        let observed = timeout(patience, self.wait_until_observed(io, out)).await;
+        let mut watch = observed.unwrap_or_else(|_| {
+            let error = not_observed(self.patience);
+            Err(error.hint(self.repeat().after("the update strategy stays suspended")).into())
+        })?;
         if !self.stage.nodes.is_empty() {
             let message = format!(
                 "Updating {} of {} nodes to revision {}, keeping {}",
@@ -106,7 +107,7 @@ impl<'a> Run<'a> {
             Ended::Done(held) => {
                 let finishes = kept(self.stage.keep, usize::try_from(self.report.desired).unwrap_or(0)) == 0;
                 if finishes && held == 0 {
-                    self.finish(io).await?;
+                    self.finish(watch.last_snapshot().daemon_sets.first(), io).await?;
                     self.report.outcome.stage = PartitionStage::Finished;
                     let message = format!("{}; the update strategy is restored", self.counts());
                     self.tell(io, "PartitionFinished", "Normal", &message).await;
@@ -160,7 +161,13 @@ impl<'a> Run<'a> {
         for step in patches.cloned().collect::<Vec<_>>() {
             let object = self.apply(&step, self.before, io).await?;
             if let Some(template) = object.pointer("/spec/template") {
-                self.stage.template = Template::new(template.clone());
+                let planned = std::mem::replace(&mut self.stage.template, Template::new(template.clone()));
+                // The nodes of the stage were chosen for the planned one.
+                if self.before.flavor() == Flavor::Apps && !planned.same_meaning(&self.stage.template) {
+                    self.report.outcome.stage = PartitionStage::Begun;
+                    self.report.revision = None;
+                    return Err(refusal::template_altered(&self.report.daemon_set, self.repeat()).into());
+                }
             }
             // A proxy may have written the dates of the answers, but not the times in an object.
             if let Some(written_at) = written_at(&object) {
@@ -170,6 +177,16 @@ impl<'a> Run<'a> {
         // The user may have been asked meanwhile.
         self.stage.last_progress = self.clock.now();
         Ok(())
+    }
+
+    /// Watches, and waits until the controller has observed the change.
+    async fn wait_until_observed(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Watch<'a>, Failure> {
+        if self.before.annotations.contains_key(RUN_ANNOTATION) {
+            self.unless_interrupted(io, sleep(HANDOVER)).await?;
+        }
+        let mut watch = self.watch(io, out).await?;
+        self.wait_for_revision(&mut watch, io, out).await?;
+        Ok(watch)
     }
 
     /// Waits until the controller has observed the change, and notes the revision of the template.
@@ -198,10 +215,7 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
             if self.is_late_again(watch, &mut doubt, io).await? {
-                let message = "the change was applied, but the controller has not acted on it";
-                let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
-                let error = error.hint("check that kube-controller-manager is running");
-                return Err(error.hint(self.repeat()).into());
+                return Err(not_observed(None).hint(self.repeat()).into());
             }
             self.wait(Some("waiting for the controller".to_owned()), watch, looked, io, out).await?;
         }
@@ -286,7 +300,6 @@ impl<'a> Run<'a> {
                 self.stage.begin(&snapshot);
             }
             self.stage.forget_found(&snapshot);
-            let generation = generation(&snapshot);
             let Look { step, counts } = next_instruction(&snapshot, &self.stage);
             if !matches!(step, Instruction::Stop(_) | Instruction::Done) {
                 (is_read_again, unread) = (false, None);
@@ -359,10 +372,9 @@ impl<'a> Run<'a> {
                     self.unless_interrupted(io, self.progress.next_look(watch, Instant::now())).await?;
                 }
                 Instruction::Replace { node, pod } => {
-                    let replaced = match self.replace((generation, counts.unready), &node, &pod, io).await? {
-                        Replaced::Stale if is_late(&self.stage, self.clock.now()) => {
-                            Replaced::Later(Some(STALE.to_owned()))
-                        }
+                    let seen = snapshot.daemon_sets.first();
+                    let replaced = match self.replace((seen, &counts), &node, &pod, watch, io).await? {
+                        Replaced::Stale(why) if is_late(&self.stage, self.clock.now()) => Replaced::Later(Some(why)),
                         replaced => replaced,
                     };
                     let why = match replaced {
@@ -393,9 +405,11 @@ impl<'a> Run<'a> {
                                 }
                             }
                         }
-                        Replaced::Stale if looked.duration_since(*stale_since.get_or_insert(looked)) < SILENCE => None,
+                        Replaced::Stale(_) if looked.duration_since(*stale_since.get_or_insert(looked)) < SILENCE => {
+                            None
+                        }
                         // A watch may have fallen silent.
-                        Replaced::Stale => {
+                        Replaced::Stale(_) => {
                             stale_since = None;
                             match self.read_again(watch, io).await? {
                                 None => continue,
@@ -595,8 +609,4 @@ enum Ended {
     Done(usize),
     Stopped(Vec<GateFailure>),
     Lost(Loss),
-}
-
-fn generation(snapshot: &Snapshot) -> i64 {
-    snapshot.daemon_sets.first().map_or(0, |daemon_set| daemon_set.metadata.generation)
 }

@@ -1,8 +1,13 @@
 //! Errors of commands that suspend or restore the update strategy, if that is refused or somebody else interferes.
 
 use super::history::existing;
-use crate::error::CommandError;
+use super::not_applied::who_keeps;
+use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Revisions, name_of};
+use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::Hold;
+use crate::model::template::Template;
+use crate::plan::{SpecFields, Step};
 use crate::render::text::{count, some_of};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
@@ -12,6 +17,7 @@ use crate::rollout::effect::SurgePods;
 use crate::rollout::partition::instruction::Loss;
 use crate::rollout::partition::plan::{StageRefusal, StageRequest};
 use crate::rollout::partition::way_out::Continued;
+use crate::rollout::set;
 
 /// The width in columns of a list of nodes.
 const LINE: usize = 60;
@@ -123,6 +129,75 @@ pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Optio
         .hint(Fix::new("to stop it, roll back", undo(name, back_to)))
 }
 
+/// Adds to the error of a hold that is not in force, and whose template was not changed either, how to remove the rest of it.
+pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> CommandError {
+    error
+        .hint("the template stays as it was, too, so that no pod is replaced because of this run")
+        .hint(Fix::new("to remove the annotations of the hold", name.command(Subcommand::Resume)))
+}
+
+/// Adds to the error of a hold whose template was dropped how to go on.
+pub(super) fn template_dropped(error: CommandError, name: &DaemonSetName, continued: Fix) -> CommandError {
+    let stays = "no pod was deleted, and the update strategy is suspended";
+    error.hint(continued.after(stays)).hint(Fix::new("to restore it", name.command(Subcommand::Resume)))
+}
+
+/// Adds to the error of a hold that was to end, and whose annotations are gone, how to restore the update strategy.
+pub(super) fn not_restored(error: CommandError, step: &Step, held: &DaemonSet, kept: &DaemonSet) -> CommandError {
+    let Step::PatchDaemonSet(patch) = step else { return error };
+    let resumed = patch.applied_to(&held.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
+    let Some(resumed) = resumed else { return error };
+    let fields = SpecFields::of(&resumed).different_from(SpecFields::of(kept));
+    // The hold has ended, and the strategy is not restored.
+    CommandError { exit: Exit::OutcomeUnknown, ..error }
+        .hint("the annotations that kept the original strategy were removed")
+        .hint(Fix::new("to restore it once that is allowed", set::command(&name_of(held), fields)))
+}
+
+/// Builds the error of a stage whose template admission does not let through, as a dry run has shown; `stored` is what it makes
+/// of it.
+pub(super) fn template_kept(daemon_set: &DaemonSet, request: &StageRequest, stored: &Template) -> CommandError {
+    let (name, is_held) = (name_of(daemon_set), Hold::in_force(daemon_set).is_some());
+    let title = name.title();
+    let undo = request.undone_revision();
+    let error = CommandError::new(match undo {
+        Some(number) => format!(
+            "the template of {title} cannot become that of revision {number}: an admission webhook or a policy keeps or changes it"
+        ),
+        None => {
+            format!("the template of {title} cannot be changed: an admission webhook or a policy keeps it as it is")
+        }
+    });
+    let error = match is_held {
+        true => error
+            .hint("nothing was changed; the update strategy stays suspended")
+            .hint(Fix::new("to see how far the rollout is, and how to continue", name.command(Subcommand::Status))),
+        false => error.hint("nothing was changed"),
+    };
+    let error = match undo {
+        // It is a new revision, which more nodes have to be updated to.
+        Some(number) if !stored.same_meaning(&daemon_set.template()) => {
+            let partition = name.command(Subcommand::Partition).flag("--to-revision", number.to_string()).name("0");
+            error.hint(Fix::new("to update all nodes to what admission makes of that template", partition))
+        }
+        None if is_held => error.hint(
+            "to continue a stage with the template that is there, leave out --image, --filename or --to-revision",
+        ),
+        _ => error,
+    };
+    error.hint(who_keeps())
+}
+
+/// Builds the error of a template that has become another one than a dry run has shown.
+pub(super) fn template_altered(name: &DaemonSetName, continued: Fix) -> CommandError {
+    let message = format!(
+        "the template of {} became another one than was shown: an admission webhook or a policy has changed it",
+        name.title()
+    );
+    let stays = "no pod was deleted, and the update strategy is suspended";
+    CommandError::new(message).hint(continued.after(stays)).hint(who_keeps())
+}
+
 /// Builds the error of a DaemonSet that this client no longer holds; `again` continues its stage, and `back_to` is the revision
 /// that the nodes had before.
 pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, back_to: Option<i64>) -> CommandError {
@@ -148,16 +223,27 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
             let error = error.hint(Fix::new("if the strategy is restored once more, roll back", undo(name, back_to)));
             error.hint(Fix::new("to let the controller update all nodes", name.command(Subcommand::Resume)))
         }
+        Loss::AllChanged => {
+            let message = format!(
+                "the update strategy and the template of {title} were changed, so the controller replaces the pods that do not \
+                 have the present template; {stopped}"
+            );
+            CommandError::new(message)
+                .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
+                .hint(Fix::new("to stop the controller", name.command(Subcommand::Pause)))
+        }
         Loss::TakenOver => {
             CommandError::new(format!("{title} was paused, or is partitioned by another client; {stopped}"))
                 .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
         }
         Loss::TemplateChanged => {
             let error = CommandError::new(format!("the template of {title} was changed; {stopped}"));
-            error.hint(match again {
+            let error = error.hint(match again {
                 Some(again) => Fix::new("to roll out the present template", again),
                 None => Fix::new("to see what it is, and how to continue", name.command(Subcommand::Status)),
-            })
+            });
+            let resume = Fix::new("to let the controller roll it out", name.command(Subcommand::Resume));
+            error.hint(resume.after("the update strategy stays suspended"))
         }
         Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} can no longer be read; {stopped}")),
     }

@@ -88,12 +88,17 @@ pub(super) fn write_warnings(warnings: &[Warning], incomplete: &[Incomplete], pa
 
 /// Writes what the server changed on top of the plan.
 pub fn made_by_server(plan: &ChangePlan, page: &mut Page<'_>) {
-    if plan.outcome.made_by_server.is_empty() {
+    write_made("the server also changed:", &plan.outcome.made_by_server, page)
+}
+
+/// Writes changes of the server below a line, if there are any.
+pub(super) fn write_made(head: &str, made: &[Change], page: &mut Page<'_>) {
+    if made.is_empty() {
         return;
     }
-    writeln!(page, "the server also changed:");
+    writeln!(page, "{head}");
     writeln!(page);
-    changes::write(&plan.outcome.made_by_server, page);
+    changes::write(made, page);
     writeln!(page)
 }
 

@@ -1,5 +1,6 @@
 //! A stage of a partition: the plan, and how it ended.
 
+use super::change::write_made;
 use super::changes;
 use super::effect;
 use super::page::Page;
@@ -52,6 +53,7 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
         changes::write(&report.changes, page);
         writeln!(page);
     }
+    write_made("an admission webhook or a policy also changes:", &report.made_by_server, page);
     if !report.not_applied.is_empty() {
         page.paragraph("only the template of the manifest is applied; these differences are ignored:", style::plain);
         writeln!(page);

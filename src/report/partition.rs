@@ -30,6 +30,8 @@ pub struct PartitionReport {
     pub rolls_back: bool,
     /// How the DaemonSet is changed before the first pod is replaced.
     pub changes: Vec<Change>,
+    /// What admission, such as a webhook, changes in the template on top of that, as a dry run by the API server has shown.
+    pub made_by_server: Vec<Change>,
     /// The JSON Patch of that, with the resource version that was read as its precondition; empty if not needed.
     pub patch: Vec<serde_json::Value>,
     /// What the nodes of the stage do before anything is changed; absent without `--prepull`.

@@ -31,13 +31,22 @@ const STRATEGY_TYPE: &str = "/spec/updateStrategy/type";
 /// Where the update strategy is.
 const STRATEGY: &str = "/spec/updateStrategy";
 
+/// What of a change is not in the object that the API server has made of it: something, such as an admission webhook, keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Nothing of the change is there.
+    All,
+    /// The type of the update strategy is not the one that was sent, so that the wrong one replaces pods.
+    Strategy,
+    /// The template is the one from before.
+    Template,
+}
+
 /// Why an answer is not the DaemonSet with the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Problem {
-    /// The type of the update strategy is not the one that was sent.
-    OtherStrategy,
-    /// A change of the template was dropped.
-    SameTemplate,
+    /// It is the DaemonSet without this.
+    Kept(Kept),
     /// Anything else, as a clause.
     Other(&'static str),
 }
@@ -45,8 +54,9 @@ enum Problem {
 impl Problem {
     fn describe(self) -> &'static str {
         match self {
-            Problem::OtherStrategy => "spec.updateStrategy.type is not as sent",
-            Problem::SameTemplate => "its template is the one from before the change",
+            Problem::Kept(Kept::All) => "the change is not in it",
+            Problem::Kept(Kept::Strategy) => "spec.updateStrategy.type is not as sent",
+            Problem::Kept(Kept::Template) => "its template is the one from before the change",
             Problem::Other(problem) => problem,
         }
     }
@@ -99,9 +109,8 @@ pub(crate) enum Application<E> {
     Refused(StepRefusal<E>),
     /// The object was deleted and created again under the same name; the new one was not changed.
     Recreated,
-    /// It suspends the update strategy, and the server has applied all of it but that: something, such as an admission webhook,
-    /// keeps the type as it was, so that the controller replaces pods. The object as it became.
-    StrategyKept(Value),
+    /// The server has answered, and this of the change is not there. The object as it became, or by a dry run would become.
+    Kept(Kept, Value),
     /// It was sent, and whether it was applied is not known.
     Unknown(E),
 }
@@ -122,8 +131,6 @@ pub(crate) enum StepRefusal<E> {
     Contended,
     /// A PodDisruptionBudget does not allow the eviction now.
     Blocked,
-    /// By a dry run, something, such as an admission webhook, would keep the template as it was.
-    TemplateKept,
     /// The server refused the request.
     ByServer(E),
     /// The request failed, and the object was read again without the change.
@@ -157,10 +164,10 @@ async fn apply_patch<S: Server>(
         let failed = match server.send(&step).await {
             Ok(answer) => match problem_of(&answer, &patch, before, is_dry_run) {
                 None => return Application::Applied(answer),
-                Some(Problem::OtherStrategy) if is_dry_run && is_hold(&patch, before) => {
-                    return Application::StrategyKept(answer);
+                Some(Problem::Kept(kept)) if is_dry_run => return Application::Kept(kept, answer),
+                Some(Problem::Kept(kept)) if is_confirmed(server, &answer, &patch, before).await => {
+                    return Application::Kept(kept, answer);
                 }
-                Some(Problem::SameTemplate) if is_dry_run => return Application::Refused(StepRefusal::TemplateKept),
                 Some(problem) => Failed::OutcomeUnknown(server.unexpected(&step, problem.describe())),
             },
             Err(failed) => failed,
@@ -192,7 +199,7 @@ async fn apply_patch<S: Server>(
                     return Application::Refused(StepRefusal::Changed { by, changes: Vec::new() });
                 }
                 Reread::Nothing => patch = patch.with_resource_version(&now.metadata.resource_version),
-                Reread::Change | Reread::ChangeWithoutStrategy if is_dry_run => {
+                Reread::Change | Reread::ChangeWithout(_) if is_dry_run => {
                     return Application::Refused(StepRefusal::NotApplied(error));
                 }
                 found => return conclude(found, now, error),
@@ -267,7 +274,7 @@ async fn after_refusal<S: Server>(
     error: S::Error,
 ) -> Application<S::Error> {
     if let Ok(Some(now)) = server.read_daemon_set(before).await
-        && let found @ (Reread::Change | Reread::ChangeWithoutStrategy) = compare(before, patch, &now)
+        && let found @ (Reread::Change | Reread::ChangeWithout(_)) = compare(before, patch, &now)
     {
         return conclude(found, now, error);
     }
@@ -296,6 +303,24 @@ async fn send_until_known<S: Server>(server: &S, step: &Step) -> Application<S::
         });
     }
     error.map_or(Application::Refused(StepRefusal::Contended), Application::Unknown)
+}
+
+/// Returns whether the object stays as it is in an answer that lacks the change: a proxy may answer anything, and what it has
+/// not sent yet may still be applied.
+async fn is_confirmed<S: Server>(server: &S, answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet) -> bool {
+    let is_unwritten = answer["metadata"]["resourceVersion"] == patch.resource_version;
+    for pause in PAUSES {
+        server.pause(pause).await;
+        let Ok(Some(now)) = server.read_daemon_set(before).await else { return false };
+        let is_same = match is_unwritten {
+            true => now.metadata.resource_version == patch.resource_version,
+            false => run_of(answer) == run_of(&now.object) && changes(answer, &now.object).is_empty(),
+        };
+        if !is_same || now.metadata.uid != before.metadata.uid {
+            return false;
+        }
+    }
+    true
 }
 
 /// Reads the object again to find out whether a patch was applied whose answer was lost.
@@ -343,8 +368,8 @@ async fn after_lost_answer<S: Server>(
 enum Reread {
     /// The change.
     Change,
-    /// The change, but for the type of the update strategy.
-    ChangeWithoutStrategy,
+    /// The change, but for this.
+    ChangeWithout(Kept),
     /// Nothing has changed but the status.
     Nothing,
     /// Another object of the same name.
@@ -361,25 +386,33 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
     }
     let planned = patch.applied_to(&before.object);
     if let Ok(planned) = &planned {
-        let is_written = |path: &&str| has_change(path, planned, &now.object);
+        let is_written = |path: &str| has_change(path, planned, &now.object);
         let keeps_strategy = has_other_strategy(patch, planned, &now.object);
-        if !keeps_strategy && patch.paths().all(|path| is_written(&path)) {
+        if !keeps_strategy && patch.paths().all(is_written) {
             return Reread::Change;
         }
-        let (others, written) = (
-            patch.paths().filter(|path| !path.starts_with(STRATEGY)).count(),
-            patch.paths().filter(|path| !path.starts_with(STRATEGY)).filter(is_written).count(),
-        );
-        if keeps_strategy && is_hold(patch, before) && others > 0 && others == written {
-            return Reread::ChangeWithoutStrategy;
+        let has_rest = |is_left_out: fn(&str) -> bool| {
+            let mut rest = patch.paths().filter(|path| !is_left_out(path)).peekable();
+            rest.peek().is_some() && rest.all(is_written)
+        };
+        if keeps_strategy && is_hold(patch, before) && has_rest(|path| path.starts_with(STRATEGY)) {
+            return Reread::ChangeWithout(Kept::Strategy);
+        }
+        // Nobody else writes the name of this run.
+        let names_run = run_of(planned) != run_of(&before.object);
+        if !keeps_strategy && names_run && has_rest(is_in_template) {
+            return match same_template(&before.object, &now.object) {
+                true => Reread::ChangeWithout(Kept::Template),
+                // Admission has made another one of it.
+                false => Reread::Change,
+            };
         }
     }
     let changes = changes(&before.object, &now.object);
     let by = concurrent_edit::managers(&before.object, &now.object);
     // It is no part of what is shown, but it tells who replaces pods.
-    let run = |object: &Value| object.pointer("/metadata/annotations")?.get(RUN_ANNOTATION).cloned();
-    let (known, found) = (run(&before.object), run(&now.object));
-    if found != known && !planned.is_ok_and(|planned| run(&planned) == found) {
+    let (known, found) = (run_of(&before.object), run_of(&now.object));
+    if found != known && !planned.is_ok_and(|planned| run_of(&planned) == found) {
         return Reread::AnotherClient { by, changes };
     }
     if changes.is_empty() {
@@ -391,7 +424,7 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
 fn conclude<E>(found: Reread, now: DaemonSet, error: E) -> Application<E> {
     match found {
         Reread::Change => Application::Applied(now.object),
-        Reread::ChangeWithoutStrategy => Application::StrategyKept(now.object),
+        Reread::ChangeWithout(kept) => Application::Kept(kept, now.object),
         Reread::AnotherObject => Application::Recreated,
         // A webhook may have altered what this tool has sent.
         Reread::AnotherChange { by, .. } if by.iter().any(|manager| manager == FIELD_MANAGER) => {
@@ -418,30 +451,42 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     if template(answer).is_none() {
         return Some(Problem::Other("it has no spec.template"));
     }
+    let is_unchanged = is_undone(patch, &before.object, answer);
     if !is_dry_run && text("/metadata/resourceVersion") == Some(&patch.resource_version) {
-        return Some(Problem::Other("its resourceVersion is that from before the change"));
+        return Some(match is_unchanged {
+            true => Problem::Kept(Kept::All),
+            false => Problem::Other("its resourceVersion is that from before the change"),
+        });
     }
     let planned = patch.applied_to(&before.object).unwrap_or_default();
     if has_other_strategy(patch, &planned, answer) {
-        return Some(Problem::OtherStrategy);
+        return Some(Problem::Kept(Kept::Strategy));
     }
     let original = |object: &Value| object.pointer("/metadata/annotations")?.get(ORIGINAL_STRATEGY_ANNOTATION).cloned();
     if original(&planned) != original(&before.object) && original(&planned) != original(answer) {
         return Some(Problem::Other("the annotation with the original update strategy is not as sent"));
     }
-    // What the server changes on top of it, such as through a webhook, is shown to the user.
-    let is_unchanged = patch.paths().all(|path| match is_in_template(path) {
-        true => same_template(&before.object, answer),
-        false => before.object.pointer(path) == answer.pointer(path),
-    });
     // Whether admission has dropped another template, or made the one that is there of this one before, cannot be told: pods
-    // must not be replaced for a template that nobody asked for.
+    // must not be replaced for a template that nobody asked for. What else the server changes is shown to the user.
     let keeps_template = || same_template(&before.object, answer) && !same_template(&before.object, &planned);
     match patch.paths().any(is_in_template) && keeps_template() {
-        _ if is_unchanged => Some(Problem::Other("the change is not in it")),
-        true => Some(Problem::SameTemplate),
+        _ if is_unchanged => Some(Problem::Kept(Kept::All)),
+        true => Some(Problem::Kept(Kept::Template)),
         false => None,
     }
+}
+
+/// Returns whether an object has nothing of a patch: all that it changes is as it was before.
+pub(crate) fn is_undone(patch: &DaemonSetPatch, before: &Value, now: &Value) -> bool {
+    patch.paths().all(|path| match is_in_template(path) {
+        true => same_template(before, now),
+        false => before.pointer(path) == now.pointer(path),
+    })
+}
+
+/// Returns which client replaces pods: it is no part of the changes that are shown.
+fn run_of(object: &Value) -> Option<&Value> {
+    object.pointer("/metadata/annotations")?.get(RUN_ANNOTATION)
 }
 
 /// Returns whether the controller replaces no pods once a patch is applied.

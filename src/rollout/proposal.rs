@@ -318,8 +318,8 @@ mod tests {
             built(&|| drop(set::set(&before, &set_request).unwrap())),
             built(&|| drop(pause(&before, false).unwrap())),
             built(&|| drop(resume(&before))),
-            built(&|| drop(partition::plan(&before, &stage(NewTemplate::Live)).unwrap())),
-            built(&|| drop(partition::plan(&before, &stage(image.clone())).unwrap())),
+            built(&|| drop(partition::plan(&before, &stage(NewTemplate::Live), None).unwrap())),
+            built(&|| drop(partition::plan(&before, &stage(image.clone()), None).unwrap())),
         ];
         assert_eq!(facts, [1, 1, 0, 1, 0, 0, 0, 1]);
     }

@@ -19,9 +19,11 @@ fn is_watch_of_pods(asked: &Asked) -> bool {
     asked.target.contains("watch=true") && asked.path().ends_with("/pods")
 }
 
-/// Returns whether a request restores the update strategy.
+/// Returns whether a request restores the update strategy, and does not only try that out.
 fn restores(asked: &Asked) -> bool {
-    asked.method == "PATCH" && String::from_utf8_lossy(&asked.body).contains(r#""path":"/spec/updateStrategy","#)
+    asked.method == "PATCH"
+        && !asked.target.contains("dryRun")
+        && String::from_utf8_lossy(&asked.body).contains(r#""path":"/spec/updateStrategy","#)
 }
 
 const UPDATE: &[&str] =

@@ -1,5 +1,6 @@
 //! The client against a server that misbehaves on purpose.
 
+mod admission;
 mod connecting;
 mod equal_reports;
 pub(crate) mod faults;

@@ -305,7 +305,6 @@ fn an_answer_of_success_that_is_not_the_changed_object_is_none() {
         another(|object| object["metadata"]["uid"] = "another".into()),
         another(|object| object["metadata"]["name"] = "another".into()),
         another(|object| object["metadata"]["namespace"] = "another".into()),
-        another(|object| object["spec"]["template"] = template("agent:2")),
         another(|object| object["spec"] = Value::Null),
     ] {
         for arguments in

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Application, Failed, Server, StepRefusal, apply};
+use super::{Application, Failed, Kept, Server, StepRefusal, apply};
 use crate::coverage::test_support::merge;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::StageFlags;
@@ -355,9 +355,15 @@ fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
         carried_out(&Script::new(answer, vec![now]), plan, before, is_dry_run).0
     };
     let lost = || Err(Failed::OutcomeUnknown("lost"));
-    assert_eq!(of(&plan, &before, Ok(kept.clone()), Err("down"), true), Application::StrategyKept(kept.clone()));
+    assert_eq!(
+        of(&plan, &before, Ok(kept.clone()), Err("down"), true),
+        Application::Kept(Kept::Strategy, kept.clone())
+    );
     for answer in [Ok(kept.clone()), lost(), Err(Failed::Refused("no"))] {
-        assert_eq!(of(&plan, &before, answer, Ok(Some(kept.clone())), false), Application::StrategyKept(kept.clone()));
+        assert_eq!(
+            of(&plan, &before, answer, Ok(Some(kept.clone())), false),
+            Application::Kept(Kept::Strategy, kept.clone())
+        );
     }
     // The answer was that of a proxy.
     assert_eq!(of(&plan, &before, Ok(kept.clone()), Ok(Some(held.clone())), false), Application::Applied(held.clone()));
@@ -368,8 +374,8 @@ fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
     let mut kept = plan.applied_to(&held.object).unwrap();
     kept["metadata"]["resourceVersion"] = "9".into();
     rolling(&mut kept);
-    assert_eq!(of(&plan, &held, Ok(kept.clone()), Err("down"), true), Application::StrategyKept(kept.clone()));
-    assert_eq!(of(&plan, &held, lost(), Ok(Some(kept.clone())), false), Application::StrategyKept(kept));
+    assert_eq!(of(&plan, &held, Ok(kept.clone()), Err("down"), true), Application::Kept(Kept::Strategy, kept.clone()));
+    assert_eq!(of(&plan, &held, lost(), Ok(Some(kept.clone())), false), Application::Kept(Kept::Strategy, kept));
     // Nothing else is written, so that it is not known whether this was.
     let mut edits = before.object.clone();
     edits["metadata"]["resourceVersion"] = "8".into();
@@ -410,7 +416,7 @@ fn a_hold_whose_template_was_dropped_is_not_applied() {
         |answer: &Value| carried_out(&Script::new(Ok(answer.clone()), vec![Err("down")]), &plan, &before, true);
     assert!(matches!(dry_run(&answer).0, Application::Applied(_)));
     answer["spec"]["template"] = before.object["spec"]["template"].clone();
-    assert_eq!(dry_run(&answer).0, Application::Refused(StepRefusal::TemplateKept));
+    assert_eq!(dry_run(&answer).0, Application::Kept(Kept::Template, answer));
     // A DaemonSet that is held already is no exception, whether its template was made of this one or has nothing to do with it.
     let mut held = plan.applied_to(&before.object).unwrap();
     held["spec"]["template"] = object("agent:9", |_| {})["spec"]["template"].clone();
@@ -420,8 +426,8 @@ fn a_hold_whose_template_was_dropped_is_not_applied() {
     let mut answer = patch.applied_to(&held.object).unwrap();
     answer["metadata"]["resourceVersion"] = "8".into();
     answer["spec"]["template"] = held.object["spec"]["template"].clone();
-    let script = Script::new(Ok(answer), vec![Err("down")]);
-    assert_eq!(carried_out(&script, &again, &held, true).0, Application::Refused(StepRefusal::TemplateKept));
+    let script = Script::new(Ok(answer.clone()), vec![Err("down")]);
+    assert_eq!(carried_out(&script, &again, &held, true).0, Application::Kept(Kept::Template, answer));
 }
 
 /// Another client has paused the rollout, which removes an annotation that this one would remove.
@@ -454,4 +460,39 @@ fn a_client_that_begins_to_replace_pods_retries_if_only_the_status_has_changed()
     let script = Script::new(Err(Failed::Conflict("conflict")), vec![Ok(Some(status))]);
     let (application, sent) = carried_out(&script, &plan, &before, false);
     assert!(matches!(application, Application::Applied(_)) && sent == 2, "{application:?}");
+}
+
+/// A proxy may answer with the object as it was, and send the change on later.
+#[test]
+fn an_answer_without_the_change_is_believed_if_the_object_stays_like_that() {
+    let same = || object("agent:2", |_| {});
+    let changed = || object("agent:1", |object| object["metadata"]["resourceVersion"] = "8".into());
+    let dropped = || (Application::Kept(Kept::All, same()), 1);
+    assert_eq!(applied(Ok(same()), Ok(Some(same())), false), dropped());
+    assert_eq!(applied(Ok(same()), Err("down"), true), dropped());
+    assert_eq!(applied(Ok(same()), Err("down"), false), (Application::Unknown("unexpected"), 1));
+    let late = vec![Ok(Some(changed())), Ok(Some(same()))];
+    assert_eq!(reads(Ok(same()), late), Application::Applied(changed()));
+}
+
+/// The name of the run shows that it was this patch.
+#[test]
+fn a_hold_whose_answer_was_lost_is_found_without_its_template_or_with_another_one() {
+    let before = before();
+    let now = "2026-11-21T06:00:00Z".parse().unwrap();
+    let template = DaemonSet::from_object(object("agent:3", |_| {})).unwrap().template();
+    let plan = Plan::partition(&before, now, "3".parse().unwrap(), "run 1", &StageFlags::default(), Some(&template));
+    let found = |image: &str, run: &str| {
+        let mut found = plan.applied_to(&before.object).unwrap();
+        found["metadata"]["resourceVersion"] = "8".into();
+        found["metadata"]["annotations"]["kubectl-ds/run"] = run.into();
+        found["spec"]["template"] = object(image, |_| {})["spec"]["template"].clone();
+        let script = Script::new(Err(Failed::OutcomeUnknown("lost")), vec![Ok(Some(found.clone()))]);
+        (found, carried_out(&script, &plan, &before, false).0)
+    };
+    let (object, application) = found("agent:2", "run 1");
+    assert_eq!(application, Application::Kept(Kept::Template, object));
+    let (object, application) = found("mirror/agent:3", "run 1");
+    assert_eq!(application, Application::Applied(object));
+    assert_eq!(found("agent:2", "run 2").1, Application::Unknown("lost"));
 }

@@ -90,6 +90,8 @@ pub(crate) enum Loss {
     Recreated,
     /// The update strategy was put back.
     StrategyPutBack,
+    /// The update strategy was put back, and the template is another one, such as the one from before.
+    AllChanged,
     /// Another client has taken over, or the rollout was paused.
     TakenOver,
     /// The template was changed.
@@ -120,7 +122,9 @@ pub(crate) struct StageCounts {
     pub(crate) skipped: Vec<String>,
     /// The nodes whose new pod is not available yet.
     pub(crate) in_flight: Vec<String>,
-    /// How many nodes have no ready pod, as the controller counts them.
+    /// How many nodes should have a pod.
+    pub(crate) eligible: i64,
+    /// How many of them have no ready pod, as the controller counts them.
     pub(crate) unready: i64,
 }
 
@@ -173,16 +177,18 @@ pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &
 /// Returns why a DaemonSet is no longer held by the client of a stage.
 pub(crate) fn loss(daemon_set: &DaemonSet, stage: &Stage) -> Option<Loss> {
     let run = daemon_set.annotations.get(RUN_ANNOTATION);
+    let has_template = daemon_set.template().same_meaning(&stage.template);
+    let put_back = if has_template { Loss::StrategyPutBack } else { Loss::AllChanged };
     match Hold::of(daemon_set) {
         _ if daemon_set.metadata.uid != stage.uid => Some(Loss::Recreated),
         _ if daemon_set.metadata.is_terminating() => Some(Loss::Deleted),
-        Some(hold) if !hold.is_in_force => Some(Loss::StrategyPutBack),
+        Some(hold) if !hold.is_in_force => Some(put_back),
         Some(hold) if run == Some(&stage.run) && hold.partition == Some(stage.keep) => {
-            (!daemon_set.template().same_meaning(&stage.template)).then_some(Loss::TemplateChanged)
+            (!has_template).then_some(Loss::TemplateChanged)
         }
         Some(_) => Some(Loss::TakenOver),
         None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => Some(Loss::TakenOver),
-        None => Some(Loss::StrategyPutBack),
+        None => Some(put_back),
     }
 }
 
@@ -228,6 +234,7 @@ impl<'v, 'a> StageView<'v, 'a> {
         let ending = |node: &RolloutNode<'_>| !self.is_old(node) && node.old.is_some_and(Pod::is_ready);
         let Counts { eligible, ready, .. } = self.situation.coverage.counts;
         StageCounts {
+            eligible: int(eligible.unwrap_or(0)),
             unready: int(eligible.unwrap_or(0).saturating_sub(ready.unwrap_or(0)) + count(&ending)),
             updated: updated.map(|node| node.name.to_owned()).collect(),
             available: count(&|node| node.updated_is_available),

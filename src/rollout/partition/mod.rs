@@ -14,6 +14,7 @@ pub(crate) mod plan;
 pub(crate) mod prepull;
 pub(crate) mod ready_times;
 pub(crate) mod template;
+pub(crate) mod unseen;
 pub(crate) mod way_out;
 
 use std::collections::{BTreeMap, BTreeSet};

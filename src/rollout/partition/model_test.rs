@@ -297,7 +297,7 @@ impl Client {
         let snapshot = model.snapshot();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
-        let PlannedStage { plan, stage, .. } = plan(&situation, &request).ok()?;
+        let PlannedStage { plan, stage, .. } = plan(&situation, &request, None).ok()?;
         if plan.steps.is_empty() {
             return None;
         }
@@ -311,7 +311,7 @@ impl Client {
         let snapshot = model.snapshot();
         let index = Index::new(&snapshot);
         let PlannedStage { plan, mut stage, .. } =
-            plan(&Situation::new(&index, &snapshot.daemon_sets[0]), &request).unwrap();
+            plan(&Situation::new(&index, &snapshot.daemon_sets[0]), &request, None).unwrap();
         model.apply(&plan);
         stage.hash = OLD.to_owned();
         Client { stage, seen: VecDeque::new() }

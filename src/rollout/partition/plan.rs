@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,6 +11,7 @@ use super::template::{NewTemplate, not_applied, template};
 use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::{PROGRESS_DEADLINE, strategy};
+use crate::difference::object::changes;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, live_strategy};
@@ -123,6 +124,14 @@ impl StageRequest {
         StageRequest { evict, ..request }
     }
 
+    /// Returns the revision that a rollback returns to.
+    pub(crate) fn undone_revision(&self) -> Option<i64> {
+        match self.template {
+            NewTemplate::Revision(number) if self.is_undo() => Some(number),
+            _ => None,
+        }
+    }
+
     /// Returns whether it is a rollback, which only `undo` begins.
     pub(crate) fn is_undo(&self) -> bool {
         self.gates.max_restarts.is_none()
@@ -194,12 +203,16 @@ pub(crate) struct PlannedStage {
     pub(crate) report: PartitionReport,
 }
 
-/// Plans a stage.
+/// Plans a stage. What admission makes of the template is `stored`, if that is another one.
 ///
 /// # Errors
 ///
 /// Fails if the stage cannot be as requested.
-pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<PlannedStage, StageRefusal> {
+pub(crate) fn plan(
+    before: &Situation<'_>,
+    request: &StageRequest,
+    stored: Option<&Template>,
+) -> Result<PlannedStage, StageRefusal> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
     let namespace = &daemon_set.metadata.namespace;
     if daemon_set.metadata.is_terminating() {
@@ -220,7 +233,8 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
     }
     let hold = hold.filter(|hold| hold.is_in_force);
     let original = hold.as_ref().map_or_else(|| live_strategy(daemon_set), |hold| hold.original.clone());
-    let after = template.as_ref().map(|template| daemon_set.with_template(template));
+    let new_template = stored.or(template.as_ref());
+    let after = new_template.map(|template| daemon_set.with_template(template));
     let changed = after.as_ref().map(|after| Situation::new(before.index, after));
     let situation = changed.as_ref().unwrap_or(before);
     let desired = situation.eligible().count();
@@ -248,7 +262,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         plan = plan.refusing_unknown_fields();
     }
     if request.prepull && !is_advanced {
-        let template = template.as_ref().unwrap_or(&before.revisions.live);
+        let template = new_template.unwrap_or(&before.revisions.live);
         plan.prepull(daemon_set, template, &nodes, &request.run, request.gates.progress_deadline.as_secs());
     }
     let proposal = Proposal::new(before, plan);
@@ -283,12 +297,12 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         }
     }
     let mut warnings = warnings(&proposal, request, keep, template.as_ref())?;
-    warnings.extend(other_run(daemon_set, request, old, desired, snapshot.now));
+    warnings.extend(other_run(before, request));
     if !nodes.is_empty() || is_advanced {
         let replacement = Replacement {
             after: situation.daemon_set,
             hash: situation.current.map_or("", |current| current.hash()),
-            is_same_template: template.is_none(),
+            is_same_template: new_template.is_none(),
             by_controller: is_advanced,
             // The controller replaces those pods once the strategy is restored.
             includes_ineligible: kept(keep, desired) == 0 && original["type"] != "OnDelete",
@@ -306,7 +320,7 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
     let gates = &request.gates;
     // Pods that have the template before it is written were not replaced by anyone.
-    let present = situation.eligible().filter(|_| template.is_some()).filter_map(|node| node.updated);
+    let present = situation.eligible().filter(|_| new_template.is_some()).filter_map(|node| node.updated);
     let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
     let not_counted = int(situation.eligible().filter(is_excused).count());
     let stage = Stage {
@@ -335,6 +349,9 @@ pub(crate) fn plan(before: &Situation<'_>, request: &StageRequest) -> Result<Pla
         now: snapshot.now,
         revision: situation.current.map(|current| current.revision),
         changes: proposal.changes(),
+        made_by_server: stored.map_or_else(Vec::new, |stored| {
+            changes(&proposal.after.object, &proposal.after.with_template(stored).object)
+        }),
         patch: proposal.patch(),
         prepull: proposal
             .plan
@@ -406,13 +423,9 @@ fn pace(strategy: &Value) -> RollingUpdate {
 }
 
 /// Warns that the stage of another run is not finished: its client stops as soon as this one begins, if it still runs.
-fn other_run(
-    daemon_set: &DaemonSet,
-    request: &StageRequest,
-    old: usize,
-    desired: usize,
-    now: Timestamp,
-) -> Option<Warning> {
+fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> {
+    let (daemon_set, now) = (before.daemon_set, before.now());
+    let (old, desired) = (before.eligible().filter(|node| node.old.is_some()).count(), before.eligible().count());
     let stays = Hold::in_force(daemon_set)?.partition?;
     let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| !request.run.starts_with(*run))?;
     if old <= kept(stays, desired) {
@@ -504,7 +517,7 @@ mod tests {
 
     fn planned(world: World, request: &StageRequest) -> Result<PlannedStage, StageRefusal> {
         let snapshot = world.finish();
-        plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request)
+        plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request, None)
     }
 
     fn codes(world: World, request: &StageRequest) -> Vec<WarningCode> {
@@ -831,7 +844,7 @@ mod tests {
     /// Of two clients, the first one gives way: whoever starts the second one must know.
     #[test]
     fn a_run_that_has_not_finished_its_stage_is_named() {
-        let told = |partition: &str, run: &str| {
+        let told_by = |request: &StageRequest, partition: &str, run: &str| {
             let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
                 "kubectl-ds/held-since": at("11:30:00"), "kubectl-ds/partition": partition, "kubectl-ds/run": run});
             let patch = json!({"metadata": {"annotations": annotations},
@@ -844,15 +857,20 @@ mod tests {
                 world = world.node(&node, json!({})).pod(&format!("agent-{number}"), &node, metadata);
             }
             let snapshot = world.finish();
-            let planned = plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), &request(0)).unwrap();
+            let planned =
+                plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request, None).unwrap();
             let others = planned.report.warnings.into_iter().filter(|warning| warning.code == WarningCode::OtherRun);
             others.map(|warning| warning.message).collect::<Vec<_>>()
         };
+        let told = |partition: &str, run: &str| told_by(&request(0), partition, run);
         let run = format!("{} 4711", at("11:59:00"));
         let [message] = &told("1", &run)[..] else { panic!() };
         assert!(message.starts_with("another run (process 4711), begun 60s ago, has not finished"), "{message}");
         // Its stage is finished, or it is this run.
         assert_eq!(told("2", &run), [""; 0]);
+        // Under another template, all nodes are old.
+        assert_eq!(told_by(&request_of_image(0), "2", &run), [""; 0]);
+        assert_eq!(told_by(&request_of_image(0), "1", &run).len(), 1);
         assert_eq!(told("1", "run 1"), [""; 0]);
         assert_eq!(told("1", "run"), [""; 0], "it takes back its own stage");
     }

@@ -355,7 +355,7 @@ mod tests {
         let snapshot = world().finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
-        let mut report = plan(&situation, &request).unwrap().report;
+        let mut report = plan(&situation, &request, None).unwrap().report;
         let (again, finish) = ("kubectl ds partition -n default agent 3", "kubectl ds partition -n default agent 0");
         let resume = "kubectl ds resume -n default agent";
         let back = "kubectl ds partition -n default --to-revision 1 agent 0";

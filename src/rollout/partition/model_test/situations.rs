@@ -244,17 +244,24 @@ fn a_stage_is_lost_if_somebody_else_decides_about_the_daemon_set() {
     let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
     let (own, on_delete) = (model.object.clone(), json!({"updateStrategy": {"type": "OnDelete"}}));
     let rolling = || json!({"updateStrategy": {"type": "RollingUpdate"}});
+    let template = || json!({"metadata": {"labels": {"of": "another"}}});
     for (metadata, spec, expected) in [
         (json!({}), json!({}), None),
         (json!({"uid": "other"}), json!({}), Some(Loss::Recreated)),
         (json!({"deletionTimestamp": "2026-11-21T06:00:00Z"}), json!({}), Some(Loss::Deleted)),
         (json!({}), rolling(), Some(Loss::StrategyPutBack)),
+        // Nothing is replaced if the template is the one from before, too.
+        (
+            json!({}),
+            json!({"updateStrategy": {"type": "RollingUpdate"}, "template": template()}),
+            Some(Loss::AllChanged),
+        ),
         (json!({"annotations": {RUN_ANNOTATION: "another"}}), json!({}), Some(Loss::TakenOver)),
         (json!({"annotations": {RUN_ANNOTATION: null}}), json!({}), Some(Loss::TakenOver)),
         (json!({"annotations": {PARTITION_ANNOTATION: "2"}}), json!({}), Some(Loss::TakenOver)),
         (json!({"annotations": null}), on_delete, Some(Loss::TakenOver)),
         (json!({"annotations": null}), rolling(), Some(Loss::StrategyPutBack)),
-        (json!({}), json!({"template": {"metadata": {"labels": {"of": "another"}}}}), Some(Loss::TemplateChanged)),
+        (json!({}), json!({"template": template()}), Some(Loss::TemplateChanged)),
     ] {
         model.object = own.clone();
         merge(&mut model.object, json!({"metadata": metadata, "spec": spec}));

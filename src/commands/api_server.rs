@@ -65,6 +65,10 @@ impl Server for ApiServer<'_> {
         })
     }
 
+    async fn try_out(&self, step: &Step) -> Result<Value, Failed<CommandError>> {
+        ApiServer { live: self.live, is_dry_run: true }.send(step).await
+    }
+
     async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, CommandError> {
         read_again(self.live.read_daemon_set(before)).await
     }

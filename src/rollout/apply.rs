@@ -70,6 +70,9 @@ pub(crate) trait Server {
     /// Sends a step once, and returns the server's answer, unchecked.
     async fn send(&self, step: &Step) -> Result<Value, Failed<Self::Error>>;
 
+    /// Sends a step as a dry run, and returns the server's answer, unchecked.
+    async fn try_out(&self, step: &Step) -> Result<Value, Failed<Self::Error>>;
+
     /// Reads a DaemonSet again; `None` if none of its name exists.
     async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, Self::Error>;
 
@@ -306,21 +309,34 @@ async fn send_until_known<S: Server>(server: &S, step: &Step) -> Application<S::
 }
 
 /// Returns whether the object stays as it is in an answer that lacks the change: a proxy may answer anything, and what it has
-/// not sent yet may still be applied.
+/// not sent yet may still be applied. That nothing was written is not enough: only what the server would make of the patch again
+/// shows that it drops it.
 async fn is_confirmed<S: Server>(server: &S, answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet) -> bool {
     let is_unwritten = answer["metadata"]["resourceVersion"] == patch.resource_version;
+    let mut again = patch.clone();
     for pause in PAUSES {
         server.pause(pause).await;
         let Ok(Some(now)) = server.read_daemon_set(before).await else { return false };
         let is_same = match is_unwritten {
-            true => now.metadata.resource_version == patch.resource_version,
+            // The status may change meanwhile.
+            true => {
+                now.metadata.generation == before.metadata.generation
+                    && matches!(compare(before, patch, &now), Reread::Nothing)
+            }
             false => run_of(answer) == run_of(&now.object) && changes(answer, &now.object).is_empty(),
         };
         if !is_same || now.metadata.uid != before.metadata.uid {
             return false;
         }
+        again = again.with_resource_version(&now.metadata.resource_version);
     }
-    true
+    if !is_unwritten {
+        return true;
+    }
+    let tried = server.try_out(&Step::PatchDaemonSet(again)).await;
+    tried.is_ok_and(|tried| {
+        tried["metadata"]["uid"] == before.metadata.uid.as_str() && is_undone(patch, &before.object, &tried)
+    })
 }
 
 /// Reads the object again to find out whether a patch was applied whose answer was lost.
@@ -401,11 +417,13 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
         // Nobody else writes the name of this run.
         let names_run = run_of(planned) != run_of(&before.object);
         if !keeps_strategy && names_run && has_rest(is_in_template) {
-            return match same_template(&before.object, &now.object) {
-                true => Reread::ChangeWithout(Kept::Template),
-                // Admission has made another one of it.
-                false => Reread::Change,
-            };
+            if same_template(&before.object, &now.object) {
+                return Reread::ChangeWithout(Kept::Template);
+            }
+            // Admission has made another one of it. Somebody else may have, too, but not in the same write.
+            if now.metadata.generation == before.metadata.generation + 1 {
+                return Reread::Change;
+            }
         }
     }
     let changes = changes(&before.object, &now.object);
@@ -451,7 +469,7 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     if template(answer).is_none() {
         return Some(Problem::Other("it has no spec.template"));
     }
-    let is_unchanged = is_undone(patch, &before.object, answer);
+    let is_unchanged = is_undone(patch, &before.object, answer) && run_of(answer) == run_of(&before.object);
     if !is_dry_run && text("/metadata/resourceVersion") == Some(&patch.resource_version) {
         return Some(match is_unchanged {
             true => Problem::Kept(Kept::All),
@@ -466,6 +484,11 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     if original(&planned) != original(&before.object) && original(&planned) != original(answer) {
         return Some(Problem::Other("the annotation with the original update strategy is not as sent"));
     }
+    let changes_strategy_only =
+        patch.paths().any(|path| path.starts_with("/spec/")) && !patch.paths().any(is_in_template);
+    if is_unchanged && changes_strategy_only {
+        return Some(Problem::Kept(Kept::All));
+    }
     // Whether admission has dropped another template, or made the one that is there of this one before, cannot be told: pods
     // must not be replaced for a template that nobody asked for. What else the server changes is shown to the user.
     let keeps_template = || same_template(&before.object, answer) && !same_template(&before.object, &planned);
@@ -476,9 +499,12 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     }
 }
 
-/// Returns whether an object has nothing of a patch: all that it changes is as it was before.
+/// Returns whether an object has nothing of a patch: all that it changes is as it was before. What annotations say about the
+/// spec is no change without that.
 pub(crate) fn is_undone(patch: &DaemonSetPatch, before: &Value, now: &Value) -> bool {
-    patch.paths().all(|path| match is_in_template(path) {
+    let is_in_spec = |path: &&str| path.starts_with("/spec/");
+    let has_spec = patch.paths().any(|path| is_in_spec(&path));
+    patch.paths().filter(|path| !has_spec || is_in_spec(path)).all(|path| match is_in_template(path) {
         true => same_template(before, now),
         false => before.pointer(path) == now.pointer(path),
     })
@@ -528,6 +554,7 @@ fn same_template(one: &Value, other: &Value) -> bool {
     template(one).zip(template(other)).is_some_and(|(one, other)| one.same_meaning(&other))
 }
 
-fn template(object: &Value) -> Option<Template> {
+/// Returns the template of a DaemonSet.
+pub(crate) fn template(object: &Value) -> Option<Template> {
     object.pointer("/spec/template").filter(|template| template.is_object()).cloned().map(Template::new)
 }

@@ -54,6 +54,12 @@ impl Server for Script {
         }
     }
 
+    async fn try_out(&self, step: &Step) -> Result<Value, Failed<&'static str>> {
+        let tried = self.send(step).await;
+        self.sent.set(self.sent.get() - 1);
+        tried
+    }
+
     async fn read_daemon_set(&self, _: &DaemonSet) -> Result<Option<DaemonSet>, &'static str> {
         self.read_now().map(|object| object.map(|object| DaemonSet::from_object(object).unwrap()))
     }
@@ -467,9 +473,29 @@ fn a_client_that_begins_to_replace_pods_retries_if_only_the_status_has_changed()
 fn an_answer_without_the_change_is_believed_if_the_object_stays_like_that() {
     let same = || object("agent:2", |_| {});
     let changed = || object("agent:1", |object| object["metadata"]["resourceVersion"] = "8".into());
-    let dropped = || (Application::Kept(Kept::All, same()), 1);
-    assert_eq!(applied(Ok(same()), Ok(Some(same())), false), dropped());
-    assert_eq!(applied(Ok(same()), Err("down"), true), dropped());
+    let dropped = || Application::Kept(Kept::All, same());
+    assert_eq!(applied(Ok(same()), Err("down"), true), (dropped(), 1));
+    let newer = |generation: i64| {
+        object("agent:2", |object| {
+            object["metadata"]["resourceVersion"] = "8".into();
+            object["metadata"]["generation"] = generation.into();
+        })
+    };
+    let unknown = || Application::Unknown("unexpected");
+    let not_applied = || Application::Refused(StepRefusal::NotApplied("unexpected"));
+    // A dry run shows whether the server would drop it again. If not, it may still apply it, as long as its lock fits.
+    for (now, tried, expected) in [
+        (same(), Ok(same()), dropped()),
+        (same(), Ok(changed()), unknown()),
+        (same(), Err(Failed::Refused("no")), unknown()),
+        (newer(0), Ok(same()), dropped()),
+        (newer(0), Ok(changed()), not_applied()),
+        (newer(1), Ok(same()), unknown()),
+    ] {
+        let script = Script::new(tried, vec![Ok(Some(now))]);
+        script.answers.borrow_mut().push(Ok(same()));
+        assert_eq!(apply_to(&script, false), (expected, 1));
+    }
     assert_eq!(applied(Ok(same()), Err("down"), false), (Application::Unknown("unexpected"), 1));
     let late = vec![Ok(Some(changed())), Ok(Some(same()))];
     assert_eq!(reads(Ok(same()), late), Application::Applied(changed()));
@@ -482,17 +508,40 @@ fn a_hold_whose_answer_was_lost_is_found_without_its_template_or_with_another_on
     let now = "2026-11-21T06:00:00Z".parse().unwrap();
     let template = DaemonSet::from_object(object("agent:3", |_| {})).unwrap().template();
     let plan = Plan::partition(&before, now, "3".parse().unwrap(), "run 1", &StageFlags::default(), Some(&template));
-    let found = |image: &str, run: &str| {
+    let found = |image: &str, run: &str, generation: i64| {
         let mut found = plan.applied_to(&before.object).unwrap();
         found["metadata"]["resourceVersion"] = "8".into();
         found["metadata"]["annotations"]["kubectl-ds/run"] = run.into();
+        found["metadata"]["generation"] = generation.into();
         found["spec"]["template"] = object(image, |_| {})["spec"]["template"].clone();
         let script = Script::new(Err(Failed::OutcomeUnknown("lost")), vec![Ok(Some(found.clone()))]);
         (found, carried_out(&script, &plan, &before, false).0)
     };
-    let (object, application) = found("agent:2", "run 1");
+    let (object, application) = found("agent:2", "run 1", 1);
     assert_eq!(application, Application::Kept(Kept::Template, object));
-    let (object, application) = found("mirror/agent:3", "run 1");
+    let (object, application) = found("mirror/agent:3", "run 1", 1);
     assert_eq!(application, Application::Applied(object));
-    assert_eq!(found("agent:2", "run 2").1, Application::Unknown("lost"));
+    assert_eq!(found("agent:2", "run 2", 1).1, Application::Unknown("lost"));
+    // Somebody has changed it after this run.
+    assert_eq!(found("mirror/agent:3", "run 1", 2).1, Application::Unknown("lost"));
+}
+
+/// What it notes about the pace in an annotation is no change of it.
+#[test]
+fn a_change_of_the_spec_of_which_only_an_annotation_is_written_was_dropped() {
+    let strategy =
+        |amount: i64| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": amount, "maxSurge": 0}});
+    let before = object("agent:2", |object| object["spec"]["updateStrategy"] = strategy(1));
+    let before = DaemonSet::from_object(before).unwrap();
+    let fields = SpecFields { max_unavailable: Some("3".parse().unwrap()), ..SpecFields::default() };
+    let plan = Plan::set(&before, fields, true);
+    let mut answer = plan.applied_to(&before.object).unwrap();
+    assert!(answer.pointer("/metadata/annotations/kubectl-ds~1raised-pace").is_some());
+    answer["metadata"]["resourceVersion"] = "8".into();
+    answer["spec"]["updateStrategy"] = strategy(1);
+    for is_dry_run in [true, false] {
+        let script = Script::new(Ok(answer.clone()), vec![Ok(Some(answer.clone()))]);
+        let (application, _) = carried_out(&script, &plan, &before, is_dry_run);
+        assert_eq!(application, Application::Kept(Kept::All, answer.clone()));
+    }
 }

@@ -13,10 +13,11 @@ use super::not_applied::{NotApplied, applied_or_not, not_observed, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::output::{self, Output};
 use super::parse::Named;
-use super::session::{GlobalArgs, Session, Target, show_progress};
+use super::session::{GlobalArgs, Session, Target, show_progress, warn};
 use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
 use super::{Failure, RunCommand, interrupted, partition, refusal};
 use crate::cluster::{PodsOf, Query, Wanted};
+use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::difference::object::changes;
 use crate::encode::sanitize::sanitize;
@@ -26,6 +27,7 @@ use crate::facts::revisions::{Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
+use crate::model::raised_pace::RAISED_PACE_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, Step};
@@ -118,7 +120,7 @@ impl<V: Verb> RunCommand for V {
                 doubts.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
                 return Box::pin(partition::roll_back(
                     (to_revision, doubts),
-                    settings.patience(),
+                    settings.given_patience(),
                     (named, daemon_set),
                     is_dry_run,
                     opened,
@@ -141,16 +143,10 @@ impl<V: Verb> RunCommand for V {
             };
         };
         let ends_hold = plan.action == Action::Resume && daemon_set.flavor() == Flavor::Apps;
-        if ends_hold && settings.dry_run == DryRun::Off {
-            let interrupt = io.interrupt.clone();
-            let tried = check_end_of_hold(step, daemon_set, session.source.live()?, interrupt.requested());
-            let tried = show_progress(tried, &session.progress, io).await;
-            session.print_warnings(io)?;
-            tried.map_err(|error| {
-                error.hint(Fix::new("to resume then", name_of(daemon_set).command(Subcommand::Resume)))
-            })?;
-        }
         change.show(io, out).map_err(not_shown)?;
+        if ends_hold && settings.dry_run == DryRun::Off {
+            change.check_end_of_hold(step, io, out).await?;
+        }
         match settings.dry_run {
             DryRun::Client => {
                 change.print_result(&after.object, io, out)?;
@@ -291,6 +287,36 @@ impl PendingChange<'_> {
         Ok(write!(io.err, "{}", view.text(|page| render::change::warnings(&self.report, page)))?)
     }
 
+    /// Tries out the end of a hold, and warns if admission changes the template with that.
+    async fn check_end_of_hold(&mut self, step: &Step, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+        let daemon_set = self.before.daemon_set;
+        let interrupt = io.interrupt.clone();
+        let tried = check_end_of_hold(step, daemon_set, self.session.source.live()?, interrupt.requested());
+        let tried = show_progress(tried, &self.session.progress, io).await;
+        self.session.print_warnings(io)?;
+        let tried = match tried {
+            Ok(tried) => tried,
+            Err(error) => return Err(self.not_applied(ChangeStage::Refused, error, io, out)),
+        };
+        let live = daemon_set.template();
+        if let Some(tried) = tried.filter(|tried| !tried.same_meaning(&live)) {
+            let summary = in_a_few_words(&difference(&live, &tried)).join(", ");
+            let message = format!("the server also changes the template, and the controller rolls that out: {summary}");
+            warn(vec![message], io)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what became of a change that was not applied, and prints that as data if it is asked for.
+    fn not_applied(&mut self, stage: ChangeStage, error: CommandError, io: &Io<'_>, out: &mut dyn Write) -> Failure {
+        self.report.outcome.stage = stage;
+        if self.settings.output.as_ref().is_some_and(Output::is_data) {
+            // The error is more important than that nobody reads the plan.
+            let _ = self.print("", None, io, out).is_ok_and(|()| out.flush().is_ok());
+        }
+        error.into()
+    }
+
     /// Applies the step, and returns the object as it became.
     async fn apply(&mut self, step: &Step, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Value, Failure> {
         let is_dry_run = self.settings.dry_run == DryRun::Server;
@@ -310,11 +336,18 @@ impl PendingChange<'_> {
             Application::Kept(Kept::Strategy, object) => DaemonSet::from_object(object.clone()).ok(),
             _ => None,
         };
+        let noted = match &application {
+            Application::Kept(Kept::All, object) => self.noted_pace(object),
+            _ => None,
+        };
         let is_kept = kept.is_some();
         let NotApplied { stage, changes, mut error } = match applied_or_not(application, &title, self.repeat()) {
             Ok(object) => return Ok(object),
             Err(not_applied) => *not_applied,
         };
+        if let (Some(noted), false) = (noted, is_dry_run) {
+            error = error.hint(noted);
+        }
         if is_kept && is_dry_run {
             error = error.hint("nothing was changed: this was a dry run");
         } else if is_kept && self.plan.action == Action::Pause {
@@ -327,12 +360,18 @@ impl PendingChange<'_> {
             write!(io.err, "{text}")?;
         }
         self.report.outcome.changed_by_others = changes;
-        self.report.outcome.stage = if is_kept && is_dry_run { ChangeStage::Refused } else { stage };
-        if self.settings.output.as_ref().is_some_and(Output::is_data) {
-            // The error is more important than that nobody reads the plan.
-            let _ = self.print("", None, io, out).is_ok_and(|()| out.flush().is_ok());
-        }
-        Err(error.into())
+        let stage = if is_kept && is_dry_run { ChangeStage::Refused } else { stage };
+        Err(self.not_applied(stage, error, io, out))
+    }
+
+    /// Returns how to remove what was noted about a pace that was not set.
+    fn noted_pace(&self, object: &Value) -> Option<Fix> {
+        let noted = |object: &Value| object.pointer("/metadata/annotations")?.get(RAISED_PACE_ANNOTATION).cloned();
+        noted(object).filter(|now| noted(&self.before.daemon_set.object).as_ref() != Some(now))?;
+        let name = &self.report.daemon_set;
+        let command = Command::kubectl(&["annotate"]).namespace(&name.namespace).name(name.full());
+        let advice = format!("the annotation {RAISED_PACE_ANNOTATION} was written all the same; to remove it");
+        Some(Fix::new(advice, command.name(format!("{RAISED_PACE_ANNOTATION}-"))))
     }
 
     /// Returns how to find out about the change, or to repeat it without doing more than was asked for.

@@ -9,6 +9,9 @@ use super::parse::{Named, parse_name};
 use crate::connection::parse_duration;
 use crate::error::CommandError;
 
+/// How long the controller may take if no flag says that.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Longer than anybody waits.
 const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 
@@ -28,9 +31,9 @@ pub struct ChangeArgs {
     /// Do not wait until the controller has observed the change
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait for the controller, such as `30s` or `5m`; 0 means no limit
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration, conflicts_with = "no_wait")]
-    timeout: Duration,
+    /// How long to wait for the controller, such as `30s` or `5m`; 0 means no limit [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "no_wait")]
+    timeout: Option<Duration>,
     /// After the change, follow the rollout until it is done, as `kubectl ds status --watch` does
     #[arg(short, long, conflicts_with = "output")]
     pub(super) watch: bool,
@@ -64,11 +67,41 @@ impl ChangeArgs {
     pub(super) fn patience(&self) -> Option<Duration> {
         // The server's answer has the object already.
         let waits = !self.no_wait && self.dry_run == DryRun::Off && self.output != Some(Output::Name);
-        waits.then_some(if self.timeout.is_zero() { NO_LIMIT } else { self.timeout })
+        let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        waits.then_some(if timeout.is_zero() { NO_LIMIT } else { timeout })
+    }
+
+    /// Returns how long to wait for the controller if the user has said that.
+    pub(super) fn given_patience(&self) -> Option<Duration> {
+        self.timeout.and(self.patience())
     }
 
     /// Returns whether pods that the controller does not replace are replaced after the change.
     pub(super) fn replaces_pods(&self) -> bool {
         !self.no_wait && self.output.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::{Args, Command, FromArgMatches};
+
+    use super::ChangeArgs;
+
+    /// A rollback of a held DaemonSet replaces pods for as long as that takes.
+    #[test]
+    fn a_rollback_of_a_held_daemon_set_is_limited_only_if_that_was_asked_for() {
+        let parse = |flags: &[&str]| {
+            let matches =
+                ChangeArgs::augment_args(Command::new("undo")).get_matches_from([&["undo", "agent"], flags].concat());
+            let args = ChangeArgs::from_arg_matches(&matches).unwrap();
+            (args.patience(), args.given_patience())
+        };
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(parse(&[]), (seconds(30), None));
+        assert_eq!(parse(&["--timeout=5m"]), (seconds(300), seconds(300)));
+        assert_eq!(parse(&["--no-wait"]), (None, None));
     }
 }

@@ -1,5 +1,5 @@
-//! A hold is tried out before it is applied, and before anything is told: something may keep the update strategy, or make another
-//! template of the one that is sent. So is its end, which forgets what the strategy was.
+//! A hold is tried out before it is applied, and before anything is shown: something may keep the update strategy, or change the
+//! template that is sent. So is its end, after which nothing knows what the strategy was.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -18,7 +18,8 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::template::Template;
 use crate::plan::{Plan, Step};
 use crate::report::fix::Fix;
-use crate::rollout::apply::{Application, Kept, StepRefusal, apply};
+use crate::report::history::Subcommand;
+use crate::rollout::apply::{Application, Kept, StepRefusal, apply, template};
 use crate::rollout::concurrent_edit::written_at;
 
 /// How often a hold is tried out if that fails.
@@ -55,10 +56,10 @@ pub(super) async fn held_at(
     let tried = show_progress(tried, &session.progress, io).await;
     session.print_warnings(io)?;
     let tried = tried?;
-    Ok((begins_at(planned, &tried), tried.pointer("/spec/template").cloned().map(Template::new)))
+    Ok((begins_at(planned, &tried), template(&tried)))
 }
 
-/// Tries out a patch that ends a hold.
+/// Tries out a patch that ends a hold. Returns the template that the DaemonSet would have; `None` if that is not known.
 ///
 /// # Errors
 ///
@@ -68,23 +69,29 @@ pub(super) async fn check_end_of_hold(
     before: &DaemonSet,
     live: &Live,
     interrupted: impl Future<Output = ()>,
-) -> Result<(), CommandError> {
+) -> Result<Option<Template>, CommandError> {
     let server = ApiServer { live, is_dry_run: true };
     let tried = tokio::select! {
         biased;
         tried = apply(&server, step, before, true) => tried,
         // What follows is not sent then.
-        () = interrupted => return Ok(()),
+        () = interrupted => return Ok(None),
     };
-    if !matches!(tried, Application::Kept(Kept::Strategy, _)) {
-        return Ok(());
+    match tried {
+        Application::Applied(object) => Ok(template(&object)),
+        Application::Kept(Kept::Strategy, _) => {
+            let name = name_of(before);
+            let message = format!(
+                "the update strategy of {} cannot be restored: an admission webhook or a policy keeps it",
+                name.title()
+            );
+            Err(CommandError::new(message)
+                .hint("it stays suspended, and what it was is kept in the annotations")
+                .hint(who_keeps())
+                .hint(Fix::new("to resume once it is allowed", name.command(Subcommand::Resume))))
+        }
+        _ => Ok(None),
     }
-    let title = name_of(before).title();
-    let message =
-        format!("the update strategy of {title} cannot be restored: an admission webhook or a policy keeps it");
-    Err(CommandError::new(message)
-        .hint("it stays suspended, and what it was is kept in the annotations")
-        .hint(who_keeps()))
 }
 
 async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> Result<Value, CommandError> {

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep};
+
 use super::change::{self, only_one};
 use super::coverage::check_label;
 use super::hold_trial::held_at;
@@ -11,11 +13,11 @@ use super::out_after_change::OutAfterChange;
 use super::output;
 use super::parse::Named;
 use super::partition_args::{PartitionArgs, Settings};
-use super::partition_progress::StageProgress;
+use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_run::{Run, RunClock, repeat};
 use super::session::{GlobalArgs, Session, Target, show_progress, warn};
 use super::watch::{self, Display};
-use super::{Failure, RunCommand, refusal};
+use super::{Failure, RunCommand, interrupted, refusal};
 use crate::cluster::manifest::{self, Manifest};
 use crate::error::{CommandError, Exit};
 use crate::facts::index::Index;
@@ -26,7 +28,7 @@ use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::render;
 use crate::report::fix::Fix;
-use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::history::Subcommand;
 use crate::report::plan::Warning;
 use crate::rollout::new_pods::trial_of;
 use crate::rollout::partition::Stage;
@@ -34,6 +36,7 @@ use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
+use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::way_out;
 use crate::rollout::situation::Situation;
 
@@ -45,7 +48,7 @@ struct Order<'a> {
     is_text: bool,
     /// What speaks against the revision to return to.
     doubts: Vec<Warning>,
-    /// How long to wait for the controller at the beginning; `None` as long as for progress.
+    /// How long the controller may take at the beginning; `None` as long as progress may.
     patience: Option<Duration>,
     session: &'a Session,
     target: &'a Target,
@@ -165,10 +168,9 @@ impl Order<'_> {
             let (daemon_set, repeat) = (only_one(&snapshot, &named.name)?, repeat(&planned.report, request, path));
             let (began, stored) = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io).await?;
             let stored = stored.filter(|stored| !stored.same_meaning(&planned.stage.template));
-            if let Some(stored) = &stored
-                && (request.is_undo() || stored.same_meaning(&daemon_set.template()))
-            {
-                return Err(refusal::template_kept(daemon_set, request, stored).into());
+            // Nothing would change.
+            if stored.as_ref().is_some_and(|stored| stored.same_meaning(&daemon_set.template())) {
+                return Err(refusal::template_kept(daemon_set, request).into());
             }
             if began != snapshot.now || stored.is_some() {
                 snapshot.now = began;
@@ -204,6 +206,7 @@ impl Order<'_> {
             false => Display::None,
         };
         let progress = StageProgress::new(display);
+        let plan_for = |stored: &Template| make_plan(&snapshot, Some(stored)).map(|(planned, _)| planned);
         let live = session.source.live()?;
         let mut run = Run {
             request,
@@ -221,6 +224,8 @@ impl Order<'_> {
             clock: RunClock::starting_at(session.now(io).min((io.clock)())),
             ready_times: ReadyTimes::default(),
             patience,
+            plan_for: &plan_for,
+            written: None,
             is_lost: false,
         };
         // From here on pods are deleted: that nobody reads the output does not end a stage half-way.
@@ -247,10 +252,11 @@ impl Order<'_> {
         io.interrupt.changes_are_reported();
         let exit = ended?;
         if undoes {
-            let (stage, name) = (&run.stage, &run.report.daemon_set);
+            let begun = (request, &run.stage, run.written.as_ref());
+            let name = &run.report.daemon_set;
             let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
             let status = Fix::new(advice, name.command(Subcommand::Status));
-            Box::pin(self.undo((request, stage, name), io, &mut out)).await.map_err(|failure| match failure {
+            Box::pin(self.undo(begun, io, &mut out)).await.map_err(|failure| match failure {
                 // A gate has failed all the same.
                 Failure::Error(error) if matches!(error.exit, Exit::Error | Exit::TimedOut) => {
                     CommandError { exit: Exit::No, ..error }.hint(status).into()
@@ -264,12 +270,27 @@ impl Order<'_> {
     /// Takes a stage back: the template of the revision that works on most nodes, and then the updated nodes.
     async fn undo(
         &self,
-        (request, stage, name): (&StageRequest, &Stage, &DaemonSetName),
+        (request, stage, written): (&StageRequest, &Stage, Option<&DaemonSet>),
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let snapshot = self.session.read_for_change(self.named, false, io).await?;
+        let began = Instant::now();
+        let patience = Duration::try_from(request.gates.progress_deadline).unwrap_or(Duration::MAX);
+        let snapshot = loop {
+            let snapshot = self.session.read_for_change(self.named, false, io).await?;
+            // A cache on the way may answer with what was there before the stage.
+            if !is_older(only_one(&snapshot, &self.named.name)?, written) || began.elapsed() >= patience {
+                break snapshot;
+            }
+            let interrupt = io.interrupt.clone();
+            tokio::select! {
+                biased;
+                () = interrupt.requested() => return Err(interrupted().into()),
+                () = sleep(PAUSE) => {}
+            }
+        };
         let daemon_set = only_one(&snapshot, &self.named.name)?;
+        let name = &name_of(daemon_set);
         // Somebody else may have changed it since, for example while the command of --verify ran.
         if let Some(loss) = loss(daemon_set, stage) {
             let error = refusal::lost(name, loss, None, None);
@@ -279,7 +300,7 @@ impl Order<'_> {
         let Some(number) = revisions.proven().map(|(revision, _)| revision.number()) else {
             let message = "the stage is not rolled back: no other revision is available on any node";
             let advice = "the update strategy stays suspended; to choose a revision";
-            let hint = Fix::new(advice, name_of(daemon_set).command(Subcommand::History));
+            let hint = Fix::new(advice, name.command(Subcommand::History));
             return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
         };
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::api_server::{ApiServer, REREAD};
 use super::child;
@@ -12,15 +12,16 @@ use super::hold_trial::check_end_of_hold;
 use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
 use super::partition_run::Run;
-use super::{Failure, refusal};
+use super::{Failure, interrupted, refusal};
 use crate::cluster::live::Watch;
 use crate::coverage::strategy;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::Hold;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
+use crate::model::template::Template;
 use crate::plan::{Plan, PodRef, Step};
 use crate::render;
 use crate::report::fix::Fix;
@@ -28,8 +29,10 @@ use crate::report::history::Subcommand;
 use crate::report::partition::{Gate, GateFailure, PartitionStage};
 use crate::report::plan::ChangeStage;
 use crate::rollout::apply::{Application, Kept, StepRefusal};
-use crate::rollout::partition::instruction::{Loss, StageCounts, loss};
+use crate::rollout::partition::instruction::{Loss, StageCounts, is_late, loss};
+use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::{is_older, unseen};
+use crate::rollout::partition::way_out::Continued;
 
 /// The name under which events are reported.
 const COMPONENT: &str = "kubectl-ds";
@@ -67,19 +70,9 @@ impl<'a> Run<'a> {
         applied_or_not(application, &title, self.repeat()).or_else(|not_applied| {
             let NotApplied { stage, changes, mut error } = *not_applied;
             if let Some((kept, now)) = kept {
-                let is_end = self.report.outcome.stage != PartitionStage::Planned;
-                let name = self.report.daemon_set.clone();
-                error = match kept {
-                    _ if is_end => refusal::not_restored(error, step, before, &now),
-                    Kept::Strategy if now.template().same_meaning(&self.stage.template) => {
-                        refusal::not_held(error, &name, self.back_to)
-                    }
-                    Kept::Strategy => refusal::nothing_held(error, &name),
-                    _ => {
-                        let again =
-                            self.request.undone_revision().map(|number| Fix::new("to continue", name.undo(number)));
-                        refusal::template_dropped(error, &name, again.unwrap_or_else(|| self.repeat()))
-                    }
+                error = match self.report.outcome.stage {
+                    PartitionStage::Planned => self.not_begun(error, kept, before, &now),
+                    _ => refusal::not_restored(error, step, before, &now),
                 };
                 self.is_lost = true;
                 self.report.outcome.stage = PartitionStage::Begun;
@@ -94,6 +87,36 @@ impl<'a> Run<'a> {
             }
             Err(error.into())
         })
+    }
+
+    /// Adds to the error of a stage whose patch was applied without this what becomes of it, and what to do.
+    fn not_begun(&self, error: CommandError, kept: Kept, before: &DaemonSet, now: &DaemonSet) -> CommandError {
+        let name = &self.report.daemon_set;
+        let has = |template: &Template| now.template().same_meaning(template);
+        let is_template_kept = has(&before.template());
+        match kept {
+            _ if kept != Kept::Strategy && before.flavor() == Flavor::Advanced => {
+                refusal::only_partitioned(error, before, now)
+            }
+            // The controller was not held, either, and has nothing new to roll out.
+            Kept::Strategy if is_template_kept && Hold::in_force(before).is_none() && !has(&self.stage.template) => {
+                refusal::nothing_held(error, name)
+            }
+            Kept::Strategy => {
+                // What the controller rolls out may be what a new template was to replace.
+                let is_replaced = is_template_kept && !matches!(self.request.template, NewTemplate::Live);
+                refusal::not_held(error, name, self.back_to.filter(|_| !is_replaced))
+            }
+            _ => {
+                let continued = match self.request.undone_revision() {
+                    Some(number) => Fix::new("to continue", name.undo(number)),
+                    None => Continued::of_run(&self.report, self.request)
+                        .whole_again(self.request, self.manifest)
+                        .map_or_else(|| self.repeat(), |again| Fix::new("to repeat it once that is allowed", again)),
+                };
+                refusal::template_dropped(error, name, continued)
+            }
+        }
     }
 
     /// Prints the warnings of the server.
@@ -162,6 +185,7 @@ impl<'a> Run<'a> {
                 Replaced::Yes
             }
             Application::Unknown(error) => {
+                let error = if io.interrupt.is_requested() { interrupted() } else { error };
                 let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
                 let unknown = format!("it is not known whether pod {} on {node} was deleted", pod.name);
                 let hint = self.repeat().after(&unknown);
@@ -210,11 +234,17 @@ impl<'a> Run<'a> {
 
     /// Restores the update strategy.
     pub(super) async fn finish(&mut self, seen: Option<&DaemonSet>, io: &mut Io<'_>) -> Result<(), Failure> {
-        let read = self.unless_interrupted(io, self.live.read_daemon_set(self.before)).await?;
-        let Some(live) = read? else { return Err(self.lost(Loss::Deleted)) };
-        if is_older(&live, seen) {
-            return Err(older().hint(self.repeat()).into());
-        }
+        let live = loop {
+            let read = self.unless_interrupted(io, self.live.read_daemon_set(self.before)).await?;
+            let Some(live) = read? else { return Err(self.lost(Loss::Deleted)) };
+            if !is_older(&live, seen) {
+                break live;
+            }
+            if is_late(&self.stage, self.clock.now()) {
+                return Err(older().hint(self.repeat()).into());
+            }
+            self.unless_interrupted(io, sleep(PAUSE)).await?;
+        };
         if let Some(loss) = loss(&live, &self.stage) {
             return Err(self.lost(loss));
         }
@@ -226,29 +256,47 @@ impl<'a> Run<'a> {
         let tried = check_end_of_hold(&step, &live, self.live, interrupt.requested());
         let tried = self.tell_long_wait(tried, io).await;
         self.print_warnings(io)?;
-        tried.map_err(|error| {
-            error.hint(Fix::new("to resume then", self.report.daemon_set.command(Subcommand::Resume)))
-        })?;
+        if tried?.is_some_and(|template| !template.same_meaning(&self.stage.template)) {
+            self.is_lost = true;
+            return Err(refusal::template_would_change(&self.report.daemon_set).into());
+        }
         let before = format!("before the hold, the update strategy was {}", self.report.original_strategy);
-        if let Err(failure) = self.apply(&step, &live, io).await {
-            writeln!(io.err, "{before}")?;
-            return Err(failure);
+        let restored = match self.apply(&step, &live, io).await {
+            Ok(restored) => DaemonSet::from_object(restored).ok(),
+            Err(failure) => {
+                writeln!(io.err, "{before}")?;
+                return Err(failure);
+            }
+        };
+        if restored.as_ref().is_some_and(|restored| !restored.template().same_meaning(&self.stage.template)) {
+            return Err(self.lost(Loss::AllChanged));
         }
         let interrupt = io.interrupt.clone();
-        let read = tokio::select! {
+        let is_still_held = tokio::select! {
             biased;
             // The restored strategy was confirmed.
-            () = interrupt.requested() => None,
-            read = timeout(REREAD, self.live.read_daemon_set(self.before)) => read.ok(),
+            () = interrupt.requested() => false,
+            is_still_held = self.is_still_held(restored.as_ref()) => is_still_held,
         };
-        match read {
-            Some(Ok(Some(now))) if now.metadata.uid == self.stage.uid && loss(&now, &self.stage).is_none() => {
-                let message =
-                    "the API server confirmed that the update strategy was restored, but it is still suspended";
-                let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-                Err(error.hint(self.repeat().after(&before)).into())
+        if is_still_held {
+            let message = "the API server confirmed that the update strategy was restored, but it is still suspended";
+            let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+            return Err(error.hint(self.repeat().after(&before)).into());
+        }
+        Ok(())
+    }
+
+    /// Returns whether the update strategy is suspended after it was restored. An answer from before that is asked for again.
+    async fn is_still_held(&self, restored: Option<&DaemonSet>) -> bool {
+        let began = Instant::now();
+        loop {
+            let read = timeout(REREAD, self.live.read_daemon_set(self.before)).await;
+            let Ok(Ok(Some(now))) = read else { return false };
+            let is_held = now.metadata.uid == self.stage.uid && loss(&now, &self.stage).is_none();
+            if !is_held || !is_older(&now, restored) || began.elapsed() >= REREAD {
+                return is_held;
             }
-            _ => Ok(()),
+            sleep(PAUSE).await;
         }
     }
 

@@ -24,19 +24,22 @@ use crate::model::int_or_percent::int;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{self, Plan, PodRef};
+use crate::render;
 use crate::render::progress::ReadProgress;
 use crate::render::view::View;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
+use crate::rollout::apply::template;
 use crate::rollout::concurrent_edit::written_at;
 use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::instruction::{
     Instruction, Look, Loss, StageCounts, Waiting, is_late, late, loss, next_instruction,
 };
-use crate::rollout::partition::plan::StageRequest;
+use crate::rollout::partition::plan::{PlannedStage, StageRequest};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
+use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::Continued;
 use crate::rollout::partition::{Stage, kept};
 
@@ -66,8 +69,12 @@ pub(super) struct Run<'a> {
     /// What time is measured by.
     pub(super) clock: RunClock,
     pub(super) ready_times: ReadyTimes,
-    /// How long to wait for the controller at the beginning; `None` as long as for progress.
+    /// How long the controller may take at the beginning; `None` as long as progress may.
     pub(super) patience: Option<Duration>,
+    /// Plans the stage for a template that admission has made of the one that was sent.
+    pub(super) plan_for: &'a dyn Fn(&Template) -> Result<PlannedStage, CommandError>,
+    /// The DaemonSet as this run has written it.
+    pub(super) written: Option<DaemonSet>,
     /// Whether the DaemonSet is no longer held by this client; the error says how to continue.
     pub(super) is_lost: bool,
 }
@@ -86,12 +93,7 @@ impl<'a> Run<'a> {
             // The controller gives a revision that becomes current a new number.
             self.report.revision = None;
         }
-        let patience = self.patience.unwrap_or(Duration::MAX);
-        let observed = timeout(patience, self.wait_until_observed(io, out)).await;
-        let mut watch = observed.unwrap_or_else(|_| {
-            let error = not_observed(self.patience);
-            Err(error.hint(self.repeat().after("the update strategy stays suspended")).into())
-        })?;
+        let mut watch = self.wait_until_observed(io, out).await?;
         if !self.stage.nodes.is_empty() {
             let message = format!(
                 "Updating {} of {} nodes to revision {}, keeping {}",
@@ -160,15 +162,14 @@ impl<'a> Run<'a> {
         let patches = self.plan.steps.iter().filter(|step| matches!(step, plan::Step::PatchDaemonSet(_)));
         for step in patches.cloned().collect::<Vec<_>>() {
             let object = self.apply(&step, self.before, io).await?;
-            if let Some(template) = object.pointer("/spec/template") {
-                let planned = std::mem::replace(&mut self.stage.template, Template::new(template.clone()));
+            if let Some(stored) = template(&object) {
+                let planned = std::mem::replace(&mut self.stage.template, stored);
                 // The nodes of the stage were chosen for the planned one.
                 if self.before.flavor() == Flavor::Apps && !planned.same_meaning(&self.stage.template) {
-                    self.report.outcome.stage = PartitionStage::Begun;
-                    self.report.revision = None;
-                    return Err(refusal::template_altered(&self.report.daemon_set, self.repeat()).into());
+                    self.plan_again(io)?;
                 }
             }
+            self.written = DaemonSet::from_object(object.clone()).ok();
             // A proxy may have written the dates of the answers, but not the times in an object.
             if let Some(written_at) = written_at(&object) {
                 self.clock = RunClock::starting_at(written_at);
@@ -179,13 +180,49 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Plans a rollback again that has another template than a dry run has shown, and shows it: an admission webhook that makes
+    /// another one each time must not prevent it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the stage is none, or cannot be planned with that template.
+    fn plan_again(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
+        self.report.outcome.stage = PartitionStage::Begun;
+        let is_way_back = matches!(self.request.template, NewTemplate::Revision(_));
+        let planned = if is_way_back { (self.plan_for)(&self.stage.template).ok() } else { None };
+        let Some(PlannedStage { stage, report, .. }) = planned else {
+            self.report.revision = None;
+            let continued = match self.request.template {
+                // The one that is there was not left as it was, and would not be the next time.
+                NewTemplate::Live => None,
+                _ => Some(self.repeat()),
+            };
+            return Err(refusal::template_altered(&self.report.daemon_set, continued).into());
+        };
+        self.stage = stage;
+        self.report = PartitionReport { outcome: self.report.outcome.clone(), ..report };
+        let text = self.view.text(|page| {
+            page.paragraph("the template differs from the one that was shown; the new plan:", |text| text);
+            render::partition::plan(&self.report, page);
+            render::partition::warnings(&self.report, page);
+        });
+        Ok(write!(io.err, "{text}")?)
+    }
+
     /// Watches, and waits until the controller has observed the change.
     async fn wait_until_observed(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Watch<'a>, Failure> {
         if self.before.annotations.contains_key(RUN_ANNOTATION) {
             self.unless_interrupted(io, sleep(HANDOVER)).await?;
         }
         let mut watch = self.watch(io, out).await?;
-        self.wait_for_revision(&mut watch, io, out).await?;
+        // That the cluster could not be read until now was not the controller.
+        let patience = self.patience.unwrap_or(Duration::MAX);
+        let observed = timeout(patience, self.wait_for_revision(&mut watch, io, out)).await;
+        observed.unwrap_or_else(|_| {
+            let failure = watch.failure().map(|failure| CommandError::from(failure.clone()));
+            let error = failure.unwrap_or_else(|| not_observed(self.patience));
+            Err(error.hint(self.repeat().after("the update strategy stays suspended")).into())
+        })?;
         Ok(watch)
     }
 
@@ -203,10 +240,12 @@ impl<'a> Run<'a> {
             let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
             let found = snapshot.daemon_sets.first();
             let Some(daemon_set) = found else { return Err(self.lost(Loss::Deleted)) };
-            if let Some(loss) = loss(daemon_set, &self.stage) {
+            let is_older = is_older(daemon_set, self.written.as_ref());
+            if let Some(loss) = loss(daemon_set, &self.stage).filter(|_| !is_older) {
                 return Err(self.lost(loss));
             }
-            if daemon_set.is_observed()
+            if !is_older
+                && daemon_set.is_observed()
                 && let Some(current) = Revisions::of(daemon_set, snapshot).current()
             {
                 current.object.hash().clone_into(&mut self.stage.hash);

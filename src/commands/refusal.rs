@@ -4,9 +4,9 @@ use super::history::existing;
 use super::not_applied::who_keeps;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Revisions, name_of};
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
-use crate::model::template::Template;
+use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, Step};
 use crate::render::text::{count, some_of};
 use crate::report::fix::{Command, Fix};
@@ -142,6 +142,24 @@ pub(super) fn template_dropped(error: CommandError, name: &DaemonSetName, contin
     error.hint(continued.after(stays)).hint(Fix::new("to restore it", name.command(Subcommand::Resume)))
 }
 
+/// Adds to the error of an Advanced DaemonSet whose partition was set, and whose template was dropped, what its controller does.
+pub(super) fn only_partitioned(error: CommandError, before: &DaemonSet, now: &DaemonSet) -> CommandError {
+    let name = name_of(before);
+    let partition = |daemon_set: &DaemonSet| match &daemon_set.spec.update_strategy {
+        UpdateStrategy::RollingUpdate(rolling) => rolling.partition.unwrap_or(IntOrPercent::Int(0)),
+        UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => IntOrPercent::Int(0),
+    };
+    let error = error.hint("the partition is set, and the controller continues with the current template");
+    let error = match partition(before) {
+        old if old == partition(now) => error,
+        old => {
+            let back = name.command(Subcommand::Partition).name(old.to_string());
+            error.hint(Fix::new("to set the partition as it was", back))
+        }
+    };
+    error.hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
+}
+
 /// Adds to the error of a hold that was to end, and whose annotations are gone, how to restore the update strategy.
 pub(super) fn not_restored(error: CommandError, step: &Step, held: &DaemonSet, kept: &DaemonSet) -> CommandError {
     let Step::PatchDaemonSet(patch) = step else { return error };
@@ -154,20 +172,18 @@ pub(super) fn not_restored(error: CommandError, step: &Step, held: &DaemonSet, k
         .hint(Fix::new("to restore it once that is allowed", set::command(&name_of(held), fields)))
 }
 
-/// Builds the error of a stage whose template admission does not let through, as a dry run has shown; `stored` is what it makes
-/// of it.
-pub(super) fn template_kept(daemon_set: &DaemonSet, request: &StageRequest, stored: &Template) -> CommandError {
+/// Builds the error of a stage whose template admission does not let through, as a dry run has shown.
+pub(super) fn template_kept(daemon_set: &DaemonSet, request: &StageRequest) -> CommandError {
     let (name, is_held) = (name_of(daemon_set), Hold::in_force(daemon_set).is_some());
     let title = name.title();
     let undo = request.undone_revision();
-    let error = CommandError::new(match undo {
-        Some(number) => format!(
-            "the template of {title} cannot become that of revision {number}: an admission webhook or a policy keeps or changes it"
-        ),
-        None => {
-            format!("the template of {title} cannot be changed: an admission webhook or a policy keeps it as it is")
-        }
-    });
+    let cannot = match undo {
+        Some(number) => &format!("become that of revision {number}"),
+        None => "be changed",
+    };
+    let message =
+        format!("the template of {title} cannot {cannot}: an admission webhook or a policy keeps it as it is");
+    let error = CommandError::new(message);
     let error = match is_held {
         true => error
             .hint("nothing was changed; the update strategy stays suspended")
@@ -175,11 +191,6 @@ pub(super) fn template_kept(daemon_set: &DaemonSet, request: &StageRequest, stor
         false => error.hint("nothing was changed"),
     };
     let error = match undo {
-        // It is a new revision, which more nodes have to be updated to.
-        Some(number) if !stored.same_meaning(&daemon_set.template()) => {
-            let partition = name.command(Subcommand::Partition).flag("--to-revision", number.to_string()).name("0");
-            error.hint(Fix::new("to update all nodes to what admission makes of that template", partition))
-        }
         None if is_held => error.hint(
             "to continue a stage with the template that is there, leave out --image, --filename or --to-revision",
         ),
@@ -188,14 +199,35 @@ pub(super) fn template_kept(daemon_set: &DaemonSet, request: &StageRequest, stor
     error.hint(who_keeps())
 }
 
-/// Builds the error of a template that has become another one than a dry run has shown.
-pub(super) fn template_altered(name: &DaemonSetName, continued: Fix) -> CommandError {
+/// Builds the error of a template that differs from the one that was shown; `continued` is `None` if that would be so again.
+pub(super) fn template_altered(name: &DaemonSetName, continued: Option<Fix>) -> CommandError {
+    let title = name.title();
+    let stays = "no pod was deleted, and the update strategy is suspended";
+    let (cause, hint) = match continued {
+        Some(continued) => ("has changed it", continued.after(stays)),
+        None => {
+            let status = name.command(Subcommand::Status);
+            let each_time = Fix::new("once that has ended, to see how to continue", status);
+            ("makes another one each time that the DaemonSet is written", each_time.after(stays))
+        }
+    };
     let message = format!(
-        "the template of {} became another one than was shown: an admission webhook or a policy has changed it",
+        "the template of {title} differs from the one that was shown: an admission webhook or a policy {cause}"
+    );
+    CommandError::new(message).hint(hint).hint(who_keeps())
+}
+
+/// Builds the error of a hold that does not end, because admission would change the template with that.
+pub(super) fn template_would_change(name: &DaemonSetName) -> CommandError {
+    let message = format!(
+        "the update strategy of {} is not restored: an admission webhook or a policy would also change the template, and the \
+         controller would roll that out",
         name.title()
     );
-    let stays = "no pod was deleted, and the update strategy is suspended";
-    CommandError::new(message).hint(continued.after(stays)).hint(who_keeps())
+    let resume = Fix::new("to do that nevertheless", name.command(Subcommand::Resume));
+    CommandError::new(message)
+        .hint(resume.after("all nodes are updated, and the strategy stays suspended"))
+        .hint(who_keeps())
 }
 
 /// Builds the error of a DaemonSet that this client no longer holds; `again` continues its stage, and `back_to` is the revision
@@ -226,7 +258,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
         Loss::AllChanged => {
             let message = format!(
                 "the update strategy and the template of {title} were changed, so the controller replaces the pods that do not \
-                 have the present template; {stopped}"
+                 have the current template; {stopped}"
             );
             CommandError::new(message)
                 .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
@@ -239,7 +271,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
         Loss::TemplateChanged => {
             let error = CommandError::new(format!("the template of {title} was changed; {stopped}"));
             let error = error.hint(match again {
-                Some(again) => Fix::new("to roll out the present template", again),
+                Some(again) => Fix::new("to roll out the current template", again),
                 None => Fix::new("to see what it is, and how to continue", name.command(Subcommand::Status)),
             });
             let resume = Fix::new("to let the controller roll it out", name.command(Subcommand::Resume));
@@ -257,4 +289,31 @@ fn suspend_again(error: CommandError, name: &DaemonSetName, again: Option<Comman
 
 fn undo(name: &DaemonSetName, back_to: Option<i64>) -> Command {
     back_to.map_or_else(|| name.command(Subcommand::Undo), |number| name.undo(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{CommandError, only_partitioned};
+    use crate::model::daemon_set::DaemonSet;
+
+    #[test]
+    fn an_advanced_daemon_set_is_not_suspended_while_its_template_is_dropped() {
+        let at = |partition: i64| {
+            DaemonSet::from_object(json!({
+                "apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet",
+                "metadata": {"namespace": "team", "name": "agent"},
+                "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}},
+            }))
+            .unwrap()
+        };
+        let commands = |old, new| {
+            let error = only_partitioned(CommandError::new("kept"), &at(old), &at(new));
+            error.hints.into_iter().filter_map(|fix| fix.command).map(|it| it.to_string()).collect::<Vec<_>>()
+        };
+        let (back, status) = ("kubectl ds partition -n team ads/agent 5", "kubectl ds status -n team ads/agent");
+        assert_eq!(commands(5, 0), [back, status]);
+        assert_eq!(commands(0, 0), [status]);
+    }
 }

@@ -53,7 +53,7 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
         changes::write(&report.changes, page);
         writeln!(page);
     }
-    write_made("an admission webhook or a policy also changes:", &report.made_by_server, page);
+    write_made("the server also changes:", &report.made_by_server, page);
     if !report.not_applied.is_empty() {
         page.paragraph("only the template of the manifest is applied; these differences are ignored:", style::plain);
         writeln!(page);

@@ -1,7 +1,7 @@
 //! Admission that drops or rewrites changes, and controllers that take them back at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -83,12 +83,16 @@ fn keep_suspended(before: &Value, object: &mut Value) {
 
 /// Returns the cluster after a stage that has held the rollout of `agent:2`, with one node updated.
 fn held() -> Arc<Cluster> {
+    held_by(&[])
+}
+
+fn held_by(flags: &[&str]) -> Arc<Cluster> {
     let cluster = Cluster::new();
     let server = Server::start({
         let cluster = cluster.clone();
         move |asked| cluster.answer(asked)
     });
-    let ended = run(&server, &["partition", "agent", "1", "--image=agent=agent:2"]);
+    let ended = run(&server, &[&["partition", "agent", "1", "--image=agent=agent:2"], flags].concat());
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     cluster
 }
@@ -110,7 +114,7 @@ fn a_stage_shows_and_rolls_out_the_template_that_admission_makes() {
     };
     let ended = run(&admitting(&cluster, Of::All, mirror), MIRRORED);
     assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
-    let (_, changes) = ended.out.split_once("an admission webhook or a policy also changes:\n").expect(&ended.out);
+    let (_, changes) = ended.out.split_once("the server also changes:\n").expect(&ended.out);
     assert!(changes.contains("image") && changes.contains("agent:2"), "{}", ended.out);
     assert!(!cluster.is_suspended() && image(&live(&cluster)) == "agent:2", "{}", ended.out);
     let ended = run(&admitting(&Cluster::new(), Of::All, mirror), &[MIRRORED, &["-o", "json"]].concat());
@@ -125,7 +129,7 @@ fn no_pod_is_replaced_for_a_template_that_was_not_shown() {
     let rewrite: Admission =
         |_, object| object["spec"]["template"]["metadata"]["annotations"] = json!({"by": "webhook"});
     for (admission, message) in [
-        (rewrite, "became another one than was shown"),
+        (rewrite, "differs from the one that was shown: an admission webhook or a policy has changed it"),
         (keep_template as Admission, "the template of team/agent stays as it was"),
     ] {
         let cluster = Cluster::new();
@@ -136,28 +140,67 @@ fn no_pod_is_replaced_for_a_template_that_was_not_shown() {
         assert!(ended.err.contains("no pod was deleted, and the update strategy is suspended"), "{}", ended.err);
         let shown = format!("{}{}", ended.out, ended.err);
         assert!(shown.contains("kubectl ds resume -n team") && cluster.is_suspended(), "{shown}");
+        assert!(!shown.contains("to continue: kubectl ds partition -n team --image"), "{shown}");
+    }
+    // One that is altered although none is sent would be so the next time, too.
+    let cluster = held();
+    let ended = run(&admitting(&cluster, Of::Real, rewrite), &["partition", "agent", "0"]);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(1), true), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("makes another one each time"), "{}", ended.err);
+    let shown = format!("{}{}", ended.out, ended.err);
+    assert!(shown.contains("kubectl ds status -n team"), "{shown}");
+    assert!(!ended.err.contains("to continue: kubectl ds partition"), "{shown}");
+}
+
+fn mirror(_: &Value, object: &mut Value) {
+    let image = object.pointer_mut("/spec/template/spec/containers/0/image").unwrap();
+    if image == "agent:1" {
+        *image = "mirror/agent:1".into();
+    }
+}
+
+/// A rollback must get through: no other one would be better.
+#[test]
+fn an_undo_of_a_held_daemon_set_rolls_back_to_what_admission_makes_of_the_template() {
+    for (of, is_evict, arguments) in [
+        (Of::All, false, &["undo", "agent"][..]),
+        (Of::All, true, &["undo", "agent"]),
+        (Of::Real, false, &["undo", "agent"]),
+        (Of::Real, false, &["partition", "agent", "0", "--to-revision=1"]),
+    ] {
+        let cluster = match is_evict {
+            true => held_by(&["--evict"]),
+            false => held(),
+        };
+        let server = admitting(&cluster, of, mirror);
+        let ended = run(&server, arguments);
+        assert_eq!(ended.code, Some(0), "{arguments:?} {} {}", ended.out, ended.err);
+        assert!(image(&live(&cluster)) == "mirror/agent:1" && !cluster.is_suspended(), "{}", ended.out);
+        let shown = if of == Of::All { &ended.out } else { &ended.err };
+        assert!(shown.contains("the server also changes:") && shown.contains("mirror/agent:1"), "{shown}");
+        let is_again = ended.err.contains("the template differs from the one that was shown; the new plan:");
+        assert_eq!(is_again, of == Of::Real, "{}", ended.err);
+        let asked = server.asked();
+        let deletions = asked.iter().filter(|asked| asked.method == "DELETE").count();
+        let evictions = asked.iter().filter(|asked| asked.path().ends_with("/eviction")).count();
+        assert_eq!((deletions, evictions), if is_evict { (0, 2) } else { (2, 0) }, "{}", ended.out);
     }
 }
 
 #[test]
-fn an_undo_of_a_held_daemon_set_whose_template_admission_changes_is_refused() {
-    let rewrite: Admission =
-        |_, object| object["spec"]["template"]["metadata"]["annotations"] = json!({"by": "webhook"});
-    for (admission, instead) in [(rewrite, true), (keep_template as Admission, false)] {
-        let cluster = held();
-        let (before, server) = (cluster.object(), admitting(&cluster, Of::All, admission));
-        let ended = run(&server, &["undo", "agent"]);
-        assert_eq!((ended.code, sent(&server)), (Some(1), 0), "{} {}", ended.out, ended.err);
-        assert!(
-            ended.err.starts_with("error: the template of team/agent cannot become that of revision 1: "),
-            "{}",
-            ended.err
-        );
-        assert!(ended.err.contains("nothing was changed; the update strategy stays suspended"), "{}", ended.err);
-        assert!(ended.err.contains("how to continue: kubectl ds status -n team"), "{}", ended.err);
-        assert_eq!(ended.err.contains("kubectl ds partition -n team"), instead, "{}", ended.err);
-        assert_eq!(cluster.object(), before);
-    }
+fn an_undo_of_a_held_daemon_set_whose_template_admission_keeps_is_refused() {
+    let cluster = held();
+    let (before, server) = (cluster.object(), admitting(&cluster, Of::All, keep_template));
+    let ended = run(&server, &["undo", "agent"]);
+    assert_eq!((ended.code, sent(&server)), (Some(1), 0), "{} {}", ended.out, ended.err);
+    assert!(
+        ended.err.starts_with("error: the template of team/agent cannot become that of revision 1: "),
+        "{}",
+        ended.err
+    );
+    assert!(ended.err.contains("nothing was changed; the update strategy stays suspended"), "{}", ended.err);
+    assert!(ended.err.contains("how to continue: kubectl ds status -n team"), "{}", ended.err);
+    assert_eq!(cluster.object(), before);
     // That a dry run does not show it is no excuse.
     let cluster = held();
     let server = admitting(&cluster, Of::Real, keep_template);
@@ -183,12 +226,80 @@ fn a_hold_does_not_lose_its_annotations_if_admission_keeps_the_strategy_suspende
         assert_eq!(run(&server, &["resume", "agent", "--no-wait"]).code, Some(0));
         assert_eq!(live(&cluster)["spec"]["updateStrategy"]["type"], "RollingUpdate");
     }
+    let ended = run(&admitting(&held(), Of::All, keep_suspended), &["resume", "agent", "-o", "json"]);
+    let report: Value = serde_json::from_str(&ended.out).expect(&ended.err);
+    assert_eq!((ended.code, &report["outcome"]["stage"]), (Some(1), &json!("Refused")), "{}", ended.err);
     for arguments in [&["resume", "agent"][..], &["partition", "agent", "0"]] {
         let cluster = held();
         let ended = run(&admitting(&cluster, Of::Real, keep_suspended), arguments);
         assert_eq!(ended.code, Some(7), "{} {}", ended.out, ended.err);
         assert!(ended.err.contains("stays \"OnDelete\"") && !ended.err.contains("somebody else"), "{}", ended.err);
         assert!(ended.err.contains("kubectl ds set --type RollingUpdate -n team"), "{}", ended.err);
+    }
+}
+
+/// The last patch of a stage must not roll out what nobody was shown.
+#[test]
+fn a_hold_does_not_end_with_another_template() {
+    let alter: Admission = |before, object| {
+        let is_suspended = |object: &Value| object["spec"]["updateStrategy"]["type"] == "OnDelete";
+        if is_suspended(before) && !is_suspended(object) {
+            object["spec"]["template"]["metadata"]["annotations"] = json!({"by": "webhook"});
+        }
+    };
+    let cluster = held();
+    let ended = run(&admitting(&cluster, Of::All, alter), &["partition", "agent", "0"]);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(1), true), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("would also change the template"), "{}", ended.err);
+    assert!(ended.err.contains("to do that nevertheless: kubectl ds resume -n team"), "{}", ended.err);
+    let ended = run(&admitting(&cluster, Of::All, alter), &["resume", "agent", "--no-wait"]);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(0), false), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("the server also changes the template"), "{}", ended.err);
+    let cluster = held();
+    let ended = run(&admitting(&cluster, Of::Real, alter), &["partition", "agent", "0"]);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(1), false), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("to stop the controller: kubectl ds pause -n team"), "{}", ended.err);
+}
+
+/// That the controller replaces all pods must not be told as if nothing had happened.
+#[test]
+fn a_hold_that_is_not_in_force_is_no_all_clear() {
+    let roll_out_another: Admission = |before, object| {
+        keep(STRATEGY, before, object);
+        object["spec"]["template"]["metadata"]["annotations"] = json!({"by": "webhook"});
+    };
+    let roll_out_the_same: Admission = |before, object| {
+        keep_template(before, object);
+        object["spec"]["updateStrategy"] = json!({"type": "RollingUpdate"});
+    };
+    for (cluster, admission, back) in [
+        (Cluster::new(), roll_out_another, "kubectl ds undo --to-revision 1 -n team"),
+        (held(), roll_out_the_same, "kubectl ds undo -n team"),
+    ] {
+        let server = admitting(&cluster, Of::Real, admission);
+        let ended = run(&server, &["partition", "agent", "0", "--image=agent=agent:3"]);
+        assert_eq!((ended.code, sent(&server)), (Some(1), 1), "{} {}", ended.out, ended.err);
+        assert!(ended.err.contains("the controller is replacing all pods of older revisions now"), "{}", ended.err);
+        assert!(ended.err.contains(&format!("to stop it, roll back: {back}")), "{}", ended.err);
+        assert!(!ended.err.contains("no pod is replaced"), "{}", ended.err);
+    }
+}
+
+/// A proxy may answer with the object as it was, and send the change on later.
+#[test]
+fn a_change_that_may_still_be_on_its_way_is_unknown() {
+    for (arguments, expected) in [(["undo", "agent", "--no-wait"], 7), (["undo", "agent", "--dry-run=server"], 0)] {
+        let cluster = held();
+        let server = Server::start({
+            let cluster = cluster.clone();
+            move |asked| match asked.method == "PATCH" && !is_dry_run(asked) {
+                true => Reply::of(200, JSON, cluster.object()),
+                false => cluster.answer(asked),
+            }
+        });
+        let ended = run(&server, &arguments);
+        assert_eq!(ended.code, Some(expected), "{} {}", ended.out, ended.err);
+        assert!(!ended.err.contains("an admission webhook"), "{}", ended.err);
     }
 }
 
@@ -264,6 +375,32 @@ fn an_undo_of_a_held_daemon_set_waits_for_the_controller_as_long_as_was_asked() 
     );
 }
 
+/// That the cluster cannot be read is not the fault of the controller.
+#[test]
+fn an_undo_that_cannot_read_the_cluster_does_not_blame_the_controller() {
+    let cluster = held();
+    let server = Server::start({
+        let (cluster, is_begun) = (cluster.clone(), AtomicUsize::new(0));
+        move |asked| {
+            let is_change = asked.method == "PATCH" && !is_dry_run(asked);
+            let is_watch = asked.target.contains("watch=true");
+            if is_watch && is_begun.load(Ordering::SeqCst) > 0 {
+                return Reply::of(503, "text/plain", "starting");
+            }
+            let reply = cluster.answer(asked);
+            if is_change {
+                is_begun.store(1, Ordering::SeqCst);
+                cluster.edit(|object| object["status"]["observedGeneration"] = 1.into());
+            }
+            reply
+        }
+    });
+    let ended = run(&server, &["undo", "agent", "--timeout=3s"]);
+    assert!(ended.code != Some(0) && ended.code != Some(6), "{} {}", ended.out, ended.err);
+    assert!(!ended.err.contains("the controller has not acted"), "{}", ended.err);
+    assert!(ended.err.contains("the update strategy stays suspended"), "{}", ended.err);
+}
+
 #[test]
 fn a_pod_that_a_list_lacks_was_deleted_although_the_answer_was_lost() {
     for is_deleted in [true, false] {
@@ -308,4 +445,74 @@ fn an_answer_from_before_the_hold_is_not_taken_for_an_edit() {
     let ended = run(&server, UPDATE);
     assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
     assert!(ended.out.contains("older than one that this run has seen") && !cluster.is_suspended(), "{}", ended.out);
+}
+
+/// The same, of an answer that decides how a stage ends.
+#[test]
+fn an_answer_from_before_the_hold_ends_no_stage() {
+    for is_restored in [false, true] {
+        let cluster = Cluster::new();
+        let server = Server::start({
+            let (cluster, first) = (cluster.clone(), cluster.object());
+            let (deleted, reads, held) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+            move |asked| {
+                deleted.fetch_add(usize::from(asked.method == "DELETE"), Ordering::SeqCst);
+                let is_read = asked.method == "GET" && asked.path().ends_with("/daemonsets/agent");
+                if is_read && deleted.load(Ordering::SeqCst) == 2 && reads.load(Ordering::SeqCst) < 2 {
+                    let stale = match (is_restored, cluster.is_suspended()) {
+                        (false, true) => first.clone(),
+                        (true, false) => held.lock().unwrap().clone(),
+                        _ => return cluster.answer(asked),
+                    };
+                    reads.fetch_add(1, Ordering::SeqCst);
+                    return Reply::of(200, JSON, stale);
+                }
+                let reply = cluster.answer(asked);
+                if cluster.is_suspended() {
+                    *held.lock().unwrap() = cluster.object();
+                }
+                reply
+            }
+        });
+        let ended = run(&server, UPDATE);
+        assert_eq!((ended.code, cluster.is_suspended()), (Some(0), false), "{} {}", ended.out, ended.err);
+    }
+}
+
+/// The first list of a run, and that of a rollback after a gate has failed, may be as old.
+#[test]
+fn a_list_from_before_the_hold_is_not_taken_for_an_edit() {
+    for (is_rollback, expected) in [(false, 0), (true, 3)] {
+        let cluster = Cluster::new();
+        let server = Server::start({
+            let (cluster, first) = (cluster.clone(), live(&cluster));
+            let (is_begun, stale) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            move |asked| {
+                let is_change = asked.method == "PATCH" && !is_dry_run(asked);
+                let is_list = asked.method == "GET"
+                    && asked.path().ends_with("/daemonsets")
+                    && !asked.target.contains("watch=true");
+                let reply = cluster.answer(asked);
+                match is_rollback {
+                    true if asked.method == "POST" && String::from_utf8_lossy(&asked.body).contains("Stopped") => {
+                        is_begun.store(1, Ordering::SeqCst);
+                    }
+                    false if is_change => is_begun.store(1, Ordering::SeqCst),
+                    _ => {}
+                }
+                if is_list && is_begun.load(Ordering::SeqCst) > 0 && stale.fetch_add(1, Ordering::SeqCst) < 1 {
+                    let mut list: Value = serde_json::from_slice(&reply.body).unwrap();
+                    list["metadata"]["resourceVersion"] = "1".into();
+                    list["items"][0] = first.clone();
+                    return Reply::of(200, JSON, list.to_string());
+                }
+                reply
+            }
+        });
+        let flags: &[&str] = if is_rollback { &["--verify=false", "--on-failure=undo"] } else { &[] };
+        let ended = run(&server, &[UPDATE, flags].concat());
+        assert_eq!((ended.code, cluster.is_suspended()), (Some(expected), false), "{} {}", ended.out, ended.err);
+        let restored = if is_rollback { "agent:1" } else { "agent:2" };
+        assert_eq!(image(&live(&cluster)), restored, "{} {}", ended.out, ended.err);
+    }
 }

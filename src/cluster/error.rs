@@ -28,7 +28,7 @@ pub enum ClusterError {
         /// Other namespaces that have an object of this name.
         elsewhere: Vec<String>,
         /// What to do if a node has the name of the DaemonSet, or the other way round.
-        instead: Option<Fix>,
+        instead: Option<Box<Fix>>,
     },
     /// The API server answered with an error.
     #[error("Error from server{}: {message}", in_parentheses(reason))]
@@ -171,7 +171,7 @@ impl ClusterError {
                 [namespace] => vec![format!("found in namespace {namespace}: add -n {namespace}").into()],
                 namespaces => vec![format!("found in namespaces {}: add -n NAMESPACE", namespaces.join(", ")).into()],
             },
-            ClusterError::NotFound { instead: Some(instead), .. } => vec![instead.clone()],
+            ClusterError::NotFound { instead: Some(instead), .. } => vec![Fix::clone(instead)],
             ClusterError::NotFound { resource, namespace, near, .. } => {
                 let place = namespace.as_ref().map(|namespace| format!(" in namespace {namespace:?}"));
                 let place = place.unwrap_or_default();

@@ -79,7 +79,8 @@ pub fn unknown_node<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>)
 pub fn is_a_node(mut error: ClusterError) -> ClusterError {
     if let ClusterError::NotFound { name, instead, .. } = &mut error {
         let coverage = Command::kubectl(&["ds", "coverage"]).flag("--node", name.as_str());
-        *instead = Some(Fix::new(format!("{name} is a node; to see which DaemonSets it should run"), coverage));
+        *instead =
+            Some(Box::new(Fix::new(format!("{name} is a node; to see which DaemonSets it should run"), coverage)));
     }
     error
 }
@@ -90,7 +91,7 @@ pub fn or_a_daemon_set<'a>(mut error: ClusterError, existing: impl IntoIterator<
         && let Some(found) = existing.into_iter().find(|existing| existing.metadata.name == *name)
     {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&found.metadata.namespace).name(name.as_str());
-        *instead = Some(Fix::new(format!("{name} is a DaemonSet; to see its nodes"), coverage));
+        *instead = Some(Box::new(Fix::new(format!("{name} is a DaemonSet; to see its nodes"), coverage)));
     }
     error
 }

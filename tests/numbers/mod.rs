@@ -101,7 +101,7 @@ fn numbers_agree_between_commands_and_output_forms() {
             }
             troubles_are_those_of_the_groups(&row, daemon_set, &context());
             labels_add_up(&find(&by), &context());
-            revisions_are_those_of_the_pods(&data(&dump, &["history", &name]), daemon_set, &context());
+            revisions_are_those_of_the_pods(&data(&dump, &["history", name]), daemon_set, &context());
             let of_rollouts = items(&rollouts["rollouts"]).filter(|rollout| rollout["daemonSet"]["name"] == name);
             the_current_rollout_is_as_far_as_the_list_says(of_rollouts, &row, &context());
             text_has_the_numbers(&overview, daemon_set, &context());

@@ -219,8 +219,13 @@ impl<'a> Run<'a> {
         let patience = self.patience.unwrap_or(Duration::MAX);
         let observed = timeout(patience, self.wait_for_revision(&mut watch, io, out)).await;
         observed.unwrap_or_else(|_| {
-            let failure = watch.failure().map(|failure| CommandError::from(failure.clone()));
-            let error = failure.unwrap_or_else(|| not_observed(self.patience));
+            let failed = |failure: &ClusterError| {
+                let error = CommandError::from(failure.clone());
+                let message =
+                    format!("the change was applied, and waiting for the controller failed: {}", error.message);
+                CommandError { exit: Exit::NotObserved, message, stands_alone: false, ..error }
+            };
+            let error = watch.failure().map_or_else(|| not_observed(self.patience), failed);
             Err(error.hint(self.repeat().after("the update strategy stays suspended")).into())
         })?;
         Ok(watch)

@@ -241,10 +241,18 @@ pub(crate) fn plan(
     let old = situation.eligible().filter(|node| node.old.is_some()).count();
     let keep = keep(request.amount, desired);
     let needed = old.saturating_sub(kept(keep, desired));
-    let order = order(situation, request)?;
+    // What admission makes of a revision is on no node yet. Pods of the revision itself need no rollback.
+    let asked_for = stored.and(template.as_ref()).filter(|_| request.is_undo());
+    let asked_for = asked_for.map(|template| daemon_set.with_template(template));
+    let asked_for = asked_for.as_ref().map(|asked_for| Situation::new(before.index, asked_for));
+    let has_it = |node: &&RolloutNode<'_>| {
+        let there = asked_for.as_ref().and_then(|situation| situation.node(node.name));
+        there.is_some_and(|node| node.updated.is_some() && node.old.is_none())
+    };
+    let order = order(situation, request)?.into_iter().filter(|node| !has_it(node));
     let name = |node: &RolloutNode<'_>| node.name.to_owned();
     let is_advanced = daemon_set.flavor() == Flavor::Advanced;
-    let (skipped, order): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| is_skipped(node));
+    let (skipped, order): (Vec<_>, Vec<_>) = order.partition(|node| is_skipped(node));
     let (ready, not_ready): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| node.is_ready());
     let nodes: Vec<String> = ready.into_iter().take(needed).map(name).collect();
     let not_ready: Vec<String> = not_ready.into_iter().map(name).collect();

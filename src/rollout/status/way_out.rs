@@ -29,6 +29,9 @@ use crate::scheduling::daemon_pods::PILE;
 
 const RESUME_AFTERWARDS: &str = "once the template is fixed, to let the controller replace the pods";
 
+/// How many available pods may be deleted at a time on advice, if the strategy does not allow half of that already.
+const AT_ONCE: usize = 3;
+
 const FINISH_BY_CONTROLLER: &str = "to let the controller finish at its own pace";
 
 /// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
@@ -247,15 +250,24 @@ fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> 
 }
 
 /// Suggests the smallest `maxUnavailable` with which the controller updates another node, whichever it visits first: one more
-/// than is used, and one for each ineligible node whose pods count from their deletion on, because they do not end there.
+/// than is used, and one for each ineligible node whose pods count from their deletion on, because they do not end there. None
+/// if that would let the controller delete many available pods at once.
 fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
     let nodes = update.candidates.iter().filter_map(|candidate| situation.node(candidate.node));
     let used = update.used_by.len();
-    let enough = used + nodes.filter(|node| !node.eligible && node.keeps_pods()).count() + 1;
-    let enough = i64::try_from(enough).ok().filter(|enough| update.allowed < *enough)?;
+    let at_once = nodes.filter(|node| !node.eligible && node.keeps_pods()).count() + 1;
+    let enough = i64::try_from(used + at_once).ok().filter(|enough| update.allowed < *enough)?;
+    // The controller may visit the healthy nodes first, and delete as many available pods there at once.
+    if at_once > AT_ONCE.max(usize::try_from(update.allowed).map_or(usize::MAX, |allowed| allowed.saturating_mul(2))) {
+        return None;
+    }
     let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(enough)), ..SpecFields::default() };
-    let advice = format!("to continue despite {}", count(used, "unavailable node"));
+    let despite = format!("to continue despite {}", count(used, "unavailable node"));
+    let advice = match at_once {
+        1 => despite,
+        _ => format!("{despite} (up to {at_once} available pods may be deleted at a time)"),
+    };
     set_fields(situation, fields, |_| true, advice)
 }
 

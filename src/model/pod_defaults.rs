@@ -22,17 +22,18 @@ impl PodSpec {
             round_up(&mut resources.requests);
         }
         round_up(&mut self.overhead);
-        self.apply_pod_level_defaults();
     }
 
-    /// Sets the requests of the whole pod that follow from its limits and from its containers, and the limits that these
-    /// follow from. Other limits are not counted by anybody here.
+    /// Returns the pod with the requests of the whole pod that follow from its limits and from its containers, and the
+    /// limits that these follow from; `None` if it sets no resources of the whole pod. Other limits are not counted by
+    /// anybody here.
     ///
-    /// Ported from `DefaultPodLevelResources`, pkg/api/pod/util.go, release 1.37.2.
-    fn apply_pod_level_defaults(&mut self) {
-        let Some(ResourceRequirements { mut limits, mut requests }) = self.resources.clone() else { return };
+    /// They are set after admission, and so from what a LimitRange gives to containers; up to Kubernetes 1.36, before
+    /// it. Ported from `DefaultPodLevelResources`, pkg/api/pod/util.go, release 1.37.2.
+    pub fn with_pod_level_defaults(&self) -> Option<Self> {
+        let ResourceRequirements { mut limits, mut requests } = self.resources.clone()?;
         if limits.is_empty() && requests.is_empty() {
-            return;
+            return None;
         }
         for (resource, amount) in self.aggregate(limits_of) {
             if is_hugepages(resource) && !requests.contains_key(resource) {
@@ -45,7 +46,7 @@ impl PodSpec {
             }
         }
         set_missing(&mut requests, limits.iter().filter(|(resource, _)| is_pod_level(resource)));
-        self.resources = Some(ResourceRequirements { limits, requests });
+        Some(PodSpec { resources: Some(ResourceRequirements { limits, requests }), ..self.clone() })
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
     fn defaulted(resources: Value, containers: Value) -> Value {
         let mut spec: PodSpec = from_value(json!({"resources": resources, "containers": containers})).unwrap();
         spec.apply_defaults();
-        json!(spec.resources)
+        json!(spec.with_pod_level_defaults().unwrap().resources)
     }
 
     #[test]

@@ -17,11 +17,16 @@ use crate::model::selector::is_label_key;
 /// Only resources that the scheduler counts are there, and only if their amount is not 0.
 pub type Amounts = BTreeMap<String, i64>;
 
+/// Returns the requests that a pod of a template is given when it is created.
+pub fn template_requests(spec: &PodSpec) -> Amounts {
+    spec.with_pod_level_defaults().map_or_else(|| unscheduled_requests(spec), |spec| unscheduled_requests(&spec))
+}
+
 /// Returns the requests of a pod that is not scheduled yet.
 ///
 /// Ported from `computePodResourceRequest`,
 /// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.37.2.
-pub fn template_requests(spec: &PodSpec) -> Amounts {
+fn unscheduled_requests(spec: &PodSpec) -> Amounts {
     let mut amounts = rounded(&exact_requests(spec, None));
     amounts.retain(|_, amount| *amount > 0);
     amounts
@@ -32,7 +37,7 @@ pub fn template_requests(spec: &PodSpec) -> Amounts {
 /// Ported from `PodInfo.CalculateResource`, pkg/scheduler/framework/types.go, release 1.37.2.
 pub fn pod_requests(pod: &Pod) -> Amounts {
     if pod.spec.node_name.is_empty() {
-        return template_requests(&pod.spec);
+        return unscheduled_requests(&pod.spec);
     }
     rounded(&exact_requests(&pod.spec, Some(pod)))
 }
@@ -172,7 +177,8 @@ fn format_bytes(bytes: i64) -> String {
 /// Adds up a pod's requests; for a `bound` pod its status counts too.
 ///
 /// While a pod is resized in place, each resource is the greatest of what the whole pod asks for, was
-/// allocated and uses. Up to Kubernetes 1.36 the greatest was taken for each container; that differs only while several
+/// allocated and uses. Kubernetes 1.36 takes the greatest for each container and does not count what was allocated to
+/// the whole pod, to which its kubelets add the overhead: it counts less for a pod with an overhead, and while several
 /// containers are resized at once. Ported from `PodRequests`, `AggregateContainerRequests` and
 /// `effectivePodLevelResources`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
 fn exact_requests<'a>(spec: &'a PodSpec, bound: Option<&'a Pod>) -> Exact<'a> {

@@ -19,7 +19,7 @@ pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {
         apply_runtime_class(&mut spec, class);
     }
     spec.priority = priority(snapshot, &spec.priority_class_name);
-    Pod { spec, ..Pod::default() }
+    Pod { spec: spec.with_pod_level_defaults().unwrap_or(spec), ..Pod::default() }
 }
 
 /// Returns the priority of a class, or if none is named that of all other pods; `None` if the class is not known.
@@ -84,7 +84,7 @@ mod tests {
 
     use super::admitted;
     use crate::coverage::test_support::world;
-    use crate::scheduling::resources::template_requests;
+    use crate::scheduling::resources::{pod_requests, template_requests};
 
     #[test]
     fn limit_ranges_and_the_runtime_class_add_to_what_the_template_asks() {
@@ -113,6 +113,22 @@ mod tests {
         let tolerated: Vec<&str> = spec.tolerations.iter().map(|toleration| toleration.key.as_str()).collect();
         assert_eq!(tolerated, ["a", "kata"]);
         assert_eq!(spec.containers[0].resources.limits["memory"].text, "64Mi");
+    }
+
+    #[test]
+    fn what_a_limit_range_gives_to_containers_comes_before_the_limits_of_the_whole_pod() {
+        let mut snapshot = world().template(json!({"resources": {"limits": {"cpu": "2", "memory": "1Gi"}}})).finish();
+        snapshot.limit_ranges.push(
+            from_value(json!({
+                "metadata": {"name": "limits", "namespace": "default"},
+                "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "100m"}}]},
+            }))
+            .unwrap(),
+        );
+        let pod = admitted(&snapshot, &snapshot.daemon_sets[0]);
+        for requests in [pod_requests(&pod), template_requests(&pod.spec)] {
+            assert_eq!((requests["cpu"], requests["memory"]), (100, 1 << 30));
+        }
     }
 
     #[test]

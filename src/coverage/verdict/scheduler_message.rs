@@ -146,6 +146,7 @@ const PLUGINS: [SchedulerPlugin; 9] = [
             "non-existent pv",
             "ephemeral volume controller",
             "volume zone",
+            "CSI driver is not installed",
             // The words of 1.30.
             "volume node affinity conflict",
         ],
@@ -270,6 +271,7 @@ mod tests {
             ("node(s) had volume node affinity conflict", ReasonCode::VolumeUnsatisfiable),
             ("node(s) didn't find available persistent volumes to bind", ReasonCode::VolumeUnsatisfiable),
             ("pod has unbound immediate PersistentVolumeClaims", ReasonCode::VolumeUnsatisfiable),
+            ("ebs.csi.aws.com CSI driver is not installed on the node", ReasonCode::VolumeUnsatisfiable),
             ("node(s) didn't match pod topology spread constraints", ReasonCode::PodAffinityBlocked),
             ("node(s) didn't match pod anti-affinity rules", ReasonCode::PodAffinityBlocked),
             ("node(s) didn't satisfy existing pods anti-affinity rules", ReasonCode::PodAffinityBlocked),
